@@ -1,0 +1,17 @@
+"""Process-wide settings. The only reader of environment variables."""
+
+from __future__ import annotations
+
+import os
+
+_state = {"functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0")}
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Make `@function` run the undecorated Python function (for debugging)."""
+    _state["functions_run_eagerly"] = bool(run_eagerly)
+
+
+def functions_run_eagerly() -> bool:
+    """Whether `run_functions_eagerly(True)` is in force."""
+    return _state["functions_run_eagerly"]

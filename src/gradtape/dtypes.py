@@ -1,0 +1,182 @@
+"""Element types: TensorFlow's names over NumPy's dtypes.
+
+A `DType` is one object per element type, compares equal to its NumPy dtype and name, and is accepted by NumPy wherever a
+dtype is. `bfloat16` needs the optional package `ml_dtypes`, imported only when the type is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+
+
+class DType:
+    """The element type of a tensor, e.g. `gt.float32`.
+
+    >>> import gradtape as gt
+    >>> gt.float32.is_floating, gt.float32 == "float32", gt.complex64.real_dtype
+    (True, True, <dtype: 'float32'>)
+    """
+
+    __slots__ = ("_numpy", "name")
+    name: str
+    _numpy: np.dtype[Any] | None
+
+    def __init__(self, name: str, numpy_type: Any = None) -> None:
+        self.name = name
+        self._numpy = None if numpy_type is None else np.dtype(numpy_type)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype; NumPy itself reads this attribute, so `np.zeros(3, gt.float32)` works."""
+        if self._numpy is None:
+            self._numpy = _bfloat16()
+            _BY_NUMPY[self._numpy] = self
+        return self._numpy
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        """The NumPy scalar type, as TensorFlow spells it."""
+        return self.dtype.type
+
+    @property
+    def is_floating(self) -> bool:
+        return self.name in ("float16", "bfloat16", "float32", "float64")
+
+    @property
+    def is_complex(self) -> bool:
+        return self.name in ("complex64", "complex128")
+
+    @property
+    def is_integer(self) -> bool:
+        return "int" in self.name
+
+    @property
+    def is_bool(self) -> bool:
+        return self.name == "bool"
+
+    @property
+    def is_differentiable(self) -> bool:
+        """True for the types that carry derivatives: floating and complex."""
+        return self.is_floating or self.is_complex
+
+    @property
+    def real_dtype(self) -> DType:
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def base_dtype(self) -> DType:
+        return self
+
+    @property
+    def size(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def min(self) -> Any:
+        return np.iinfo(self.dtype).min if self.is_integer else _finfo(self).min
+
+    @property
+    def max(self) -> Any:
+        return np.iinfo(self.dtype).max if self.is_integer else _finfo(self).max
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is DType:
+            return self is other
+        if other is None:
+            return False
+        try:
+            return as_dtype(other) is self
+        except (TypeError, InvalidArgumentError):
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (self.name,)
+
+
+def _finfo(dtype: DType) -> Any:
+    if dtype.name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype.dtype)
+    return np.finfo(dtype.dtype)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError("bfloat16 needs the optional package ml_dtypes: pip install ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+float16 = DType("float16", np.float16)
+bfloat16 = DType("bfloat16")
+float32 = DType("float32", np.float32)
+float64 = DType("float64", np.float64)
+int8 = DType("int8", np.int8)
+int16 = DType("int16", np.int16)
+int32 = DType("int32", np.int32)
+int64 = DType("int64", np.int64)
+uint8 = DType("uint8", np.uint8)
+uint16 = DType("uint16", np.uint16)
+uint32 = DType("uint32", np.uint32)
+uint64 = DType("uint64", np.uint64)
+bool_ = DType("bool", np.bool_)
+complex64 = DType("complex64", np.complex64)
+complex128 = DType("complex128", np.complex128)
+string = DType("string", np.object_)
+
+ALL = (
+    float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    bool_, complex64, complex128, string,
+)  # fmt: skip
+_BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
+_BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
+_BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string}
+
+
+def as_dtype(value: Any) -> DType:
+    """The `DType` of a name, a NumPy dtype, a Python or NumPy scalar type, or a `DType`.
+
+    >>> import gradtape as gt
+    >>> gt.as_dtype("float64"), gt.as_dtype(float)
+    (<dtype: 'float64'>, <dtype: 'float32'>)
+    """
+    if value.__class__ is DType:
+        return value  # type: ignore[no-any-return]  # narrowed by identity of the class
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if value.__hash__ is not None:
+        if value in _BY_PYTHON:
+            return _BY_PYTHON[value]
+        if value in _BY_NUMPY:
+            return _BY_NUMPY[value]
+    try:
+        numpy_type = np.dtype(value)
+    except TypeError as error:
+        raise TypeError(f"{value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
+    if numpy_type.name == "bfloat16":
+        return _BY_NUMPY[bfloat16.dtype]
+    if numpy_type.kind in "US":
+        return string
+    found = _BY_NUMPY.get(numpy_type.newbyteorder("="))
+    if found is None:
+        raise InvalidArgumentError(f"gradtape has no dtype {numpy_type.name}; use one of {', '.join(d.name for d in ALL)}")
+    return found
+
+
+def numpy_dtype(value: Any) -> np.dtype[Any]:
+    """The NumPy dtype of anything `as_dtype` accepts."""
+    if isinstance(value, np.dtype):
+        return value
+    return as_dtype(value).dtype

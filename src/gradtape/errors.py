@@ -1,0 +1,55 @@
+"""Exceptions and warnings of gradtape.
+
+Names follow TensorFlow; each class is also the Python builtin a reader would expect, so `except ValueError` catches an
+`InvalidArgumentError`. This file holds no logic: messages are written where the facts are known.
+"""
+
+from __future__ import annotations
+
+
+class OpError(Exception):
+    """Base of the errors an operation raises about its inputs."""
+
+
+class InvalidArgumentError(OpError, ValueError):
+    """An operation received shapes, dtypes, axes or values it cannot work with."""
+
+
+class OutOfRangeError(OpError, IndexError):
+    """An index lies outside the tensor it indexes."""
+
+
+class InternalError(OpError, RuntimeError):
+    """gradtape broke one of its own rules: please report it."""
+
+
+class UnimplementedError(OpError, NotImplementedError):
+    """The operation exists, but not for these arguments."""
+
+
+class FailedPreconditionError(OpError, RuntimeError):
+    """The call came at a moment when the object cannot serve it."""
+
+
+class NotFoundError(OpError, FileNotFoundError):
+    """A file, or a name inside a file, does not exist."""
+
+
+class DataLossError(OpError, OSError):
+    """A file is damaged."""
+
+
+class InaccessibleTensorError(OpError, ValueError):
+    """A traced tensor was used outside the function that made it."""
+
+
+class OperatorNotAllowedInGraphError(OpError, TypeError):
+    """A traced tensor was used where Python needs a concrete value."""
+
+
+class UnconnectedGradientError(OpError, ValueError):
+    """`UnconnectedGradients.RAISE` was asked for and a source is not connected to the target."""
+
+
+class GradientWarning(UserWarning):
+    """Something about a derivative that is legal but probably not what was meant."""

@@ -1,0 +1,106 @@
+"""`IndexedSlices`: a gradient that touches few rows of a large table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.dtypes import DType
+from gradtape.ir.types import TensorShape
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.index import TAKE_ADD
+from gradtape.ops.operators import attach
+from gradtape.ops.tensor import Tensor, TensorLike
+
+
+class IndexedSlices(TensorLike):
+    """Rows `values[k]` that belong to rows `indices[k]` of a table of `dense_shape`; repeated rows add up.
+
+    The gradient of `gather` and `embedding_lookup`. It takes part in arithmetic and NumPy calls as the dense tensor
+    it stands for; optimizers apply it row by row.
+
+    >>> import gradtape as gt
+    >>> table = gt.Variable(gt.ones((4, 2)))
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.reduce_sum(gt.gather(table, [1, 3, 1]))
+    >>> g = tape.gradient(y, table)
+    >>> g.indices.numpy(), gt.convert_to_tensor(g).numpy()[:, 0]
+    (array([1, 3, 1]), array([0., 2., 0., 1.], dtype=float32))
+    """
+
+    __slots__ = ("_dense_shape", "_indices", "_values")
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+        self._values = convert(values)
+        self._indices = convert(indices)
+        self._dense_shape = None if dense_shape is None else TensorShape(dense_shape)
+
+    @property
+    def values(self) -> Tensor:
+        return self._values  # type: ignore[no-any-return]
+
+    @property
+    def indices(self) -> Tensor:
+        return self._indices  # type: ignore[no-any-return]
+
+    @property
+    def dense_shape(self) -> TensorShape | None:
+        return self._dense_shape
+
+    @property
+    def shape(self) -> TensorShape:
+        if self._dense_shape is None:
+            return TensorShape((None, *self._values.shape[1:]))
+        return self._dense_shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._values.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return self._values.ndim  # type: ignore[no-any-return]
+
+    def to_dense(self) -> Tensor:
+        """The full tensor, repeated rows added."""
+        if self._dense_shape is None:
+            raise ValueError("IndexedSlices without dense_shape cannot become a dense tensor")
+        return apply(TAKE_ADD, self._values, self._indices, axis=0, shape=tuple(self._dense_shape))  # type: ignore[no-any-return]
+
+    def read(self) -> Tensor:
+        return self.to_dense()
+
+    def numpy(self) -> Any:
+        """The dense values."""
+        return self.to_dense().numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.to_dense().__array__(dtype, copy)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self.to_dense()[key]
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self._values, self._indices, self._dense_shape)
+
+    def __repr__(self) -> str:
+        return f"IndexedSlices(values={self._values}, indices={self._indices}, dense_shape={self._dense_shape})"
+
+
+def _scaled(self: IndexedSlices, factor: Any) -> Any:
+    """Scaling keeps it sparse when the factor is one number; anything else works on the dense tensor."""
+    if isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0):
+        return IndexedSlices(self.values * factor, self.indices, self.dense_shape)
+    return self.to_dense() * factor
+
+
+def _divided(self: IndexedSlices, factor: Any) -> Any:
+    if isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0):
+        return IndexedSlices(self.values / factor, self.indices, self.dense_shape)
+    return self.to_dense() / factor
+
+
+attach(IndexedSlices, read=True)
+IndexedSlices.__mul__ = IndexedSlices.__rmul__ = _scaled  # type: ignore[method-assign, assignment]
+IndexedSlices.__truediv__ = _divided  # type: ignore[method-assign, assignment]
+IndexedSlices.__neg__ = lambda self: IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[method-assign]
+IndexedSlices.__hash__ = object.__hash__  # type: ignore[method-assign]

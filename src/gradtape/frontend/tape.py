@@ -1,0 +1,497 @@
+"""`GradientTape`: who records, what is watched, and how a gradient is asked for.
+
+The tape owns the list of records and forgets everything when closed, spent or deleted. The mathematics is in
+`ad/backward.py`; this file turns structures, variables, seeds and modes into one call of it and back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.ad.backward import SparseRows, gradients
+from gradtape.dtypes import as_dtype
+from gradtape.errors import InvalidArgumentError, UnconnectedGradientError
+from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.tape_messages import (
+    check_source, check_target, warn_assignment, warn_not_differentiable, warn_unconnected,
+)  # fmt: skip
+from gradtape.frontend.variable import Variable
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.dispatch import PART, convert
+from gradtape.ops.record import SCOPE, Record, RecordList, Scope, TapeKey, leaf, user_frame
+from gradtape.ops.stop import GRADIENT
+from gradtape.ops.tensor import Tensor, box
+
+
+class UnconnectedGradients(Enum):
+    """What `gradient` answers for a source the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+    RAISE = "raise"
+
+
+class GradientTape:
+    """Records operations, then differentiates them.
+
+    Trainable variables are watched when they are read inside the block; other tensors with `watch`.
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(3.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = x * x
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+
+    Args:
+        persistent: the tape may be asked several times, and a gradient it gave may be differentiated again.
+        watch_accessed_variables: watch trainable variables when they are read.
+        through_assignments: whether gradients flow through `Variable.assign` (None: yes, with a warning when a
+            requested variable's own assignment was crossed; False: TensorFlow's rule).
+        memory_limit: bound, in bytes, on saved values; what is cheapest to recompute is dropped.
+        profile, debug: keep what `profile()` and `check()` need.
+    """
+
+    __slots__ = (
+        "__weakref__", "_active", "_assignments", "_closed", "_debug", "_lazy", "_level", "_memory", "_persistent",
+        "_profile", "_spent_at", "_through", "_tensors", "_variables", "_watch_accessed", "key", "records", "slow",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        through_assignments: bool | None = None,
+        memory_limit: int | None = None,
+        profile: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._through = through_assignments
+        self._profile = profile
+        self._debug = debug
+        self._closed = False
+        self._active = 0
+        self._level = 0
+        self._memory: Any = None
+        if memory_limit is not None:
+            from gradtape.frontend.memory import MemoryManager
+
+            self._memory = MemoryManager(memory_limit)
+        self.slow = memory_limit is not None
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self.key = TapeKey(holds=True)
+        self.records = RecordList()
+        self._variables: dict[int, tuple[Variable, list[Record]]] = {}
+        self._assignments: dict[int, tuple[Variable, list[Record]]] = {}
+        self._tensors: dict[int, tuple[Any, Record]] = {}
+        self._lazy = False
+        self._spent_at: str | None = None
+
+    # -- the block -----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> GradientTape:
+        self._usable("enter")
+        if self._spent_at is not None:
+            self._fresh()
+        scope = SCOPE.get()
+        if scope is not None and any(r is self for r in scope.recorders):
+            raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
+        self._level = 0 if scope is None else scope.level
+        SCOPE.set(Scope((self,)) if scope is None else scope.with_recorder(self))
+        self._active += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        scope = SCOPE.get()
+        if scope is not None and any(r is self for r in scope.recorders):
+            SCOPE.set(scope.without(self))
+        self._active -= 1
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Pause this tape: what runs inside is not recorded on it."""
+        scope = SCOPE.get()
+        recording = scope is not None and any(r is self for r in scope.recorders)
+        if not recording:
+            if not self._active:
+                raise RuntimeError("stop_recording: this tape is not recording; use it inside the tape's `with` block")
+            yield  # recording in another thread: nothing to pause here
+            return
+        SCOPE.set(scope.without(self))  # type: ignore[union-attr]
+        try:
+            yield
+        finally:
+            SCOPE.set(scope)
+
+    def reset(self) -> None:
+        """Forget what was recorded and watched; recording goes on if it was on."""
+        self._usable("reset")
+        scope = SCOPE.get()
+        recording = scope is not None and any(r is self for r in scope.recorders)
+        if recording:
+            SCOPE.set(scope.without(self))  # type: ignore[union-attr]
+        self._release()
+        self._fresh()
+        if recording:
+            rest = SCOPE.get()
+            SCOPE.set(Scope((self,)) if rest is None else rest.with_recorder(self))
+
+    def close(self) -> None:
+        """Free everything the tape holds. Safe to call twice; also happens when the tape is deleted."""
+        if self._closed:
+            return
+        self._closed = True
+        self._release()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
+
+    def _release(self) -> None:
+        """Drop all records; versions shared with another open tape keep their values."""
+        self.key.open = False
+        records = self.records
+        while records:
+            record = records.pop()
+            if not any(key.open for key in record.keys):
+                record.saved = ()
+                record.nodes = ()
+                record.attrs = None
+        self._variables.clear()
+        self._assignments.clear()
+        self._tensors.clear()
+        self._memory = None
+
+    def _usable(self, what: str) -> None:
+        if self._closed:
+            raise RuntimeError(f"{what}: this tape was closed; make a new GradientTape")
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a tensor (or structure of tensors) that is not a trainable variable.
+
+        Raises:
+            ValueError: for something that is not a tensor or variable.
+        """
+        self._usable("watch")
+        leaves = tree.flatten(tensor)
+        for item in leaves:
+            if not isinstance(item, (Tensor, Variable)):
+                raise ValueError(
+                    f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
+                    "convert it with gt.constant(...) and compute with the result"
+                )
+        if self._spent_at is not None:
+            self._fresh()
+        for item in leaves:
+            if not item.dtype.is_differentiable:
+                warn_not_differentiable("watch", item)
+            if isinstance(item, Variable):
+                self._watch_variable(item)
+            else:
+                self._watch_tensor(item)
+
+    def _watch_variable(self, variable: Variable) -> None:
+        scope = SCOPE.get()
+        node = variable._tensor._node
+        if node is None or self.key not in node.keys:
+            recorders = [*([] if scope is None else scope.recorders)]
+            if self not in recorders:
+                recorders.append(self)
+            variable.watched_by([self], recorders, scope)
+        if variable.dtype.is_complex:
+            self.records.complex = True
+
+    def _watch_tensor(self, tensor: Tensor) -> None:
+        node = tensor._node
+        if node is None or not any(key.open for key in node.keys):
+            node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape)
+        elif self.key not in node.keys:
+            node.keys = (*(key for key in node.keys if key.open), self.key)
+        scope = SCOPE.get()
+        if scope is not None and set(node.keys) == set(scope.keys):
+            node.keys = scope.keys  # the same tuple, so that dispatch recognises it at a glance
+        if id(tensor) not in self._tensors or self._tensors[id(tensor)][0]() is not tensor:
+            self._tensors[id(tensor)] = (weakref.ref(tensor), node)
+        if as_dtype(tensor.dtype).is_complex:
+            self.records.complex = True
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The variables this tape watches, in the order they were first used."""
+        return tuple(variable for variable, _ in self._variables.values())
+
+    def watches(self, variable: Variable) -> bool:
+        """Called by variables when read: whether this tape wants to follow them."""
+        return self._watch_accessed and variable.trainable and self.key.open
+
+    def add_version(self, variable: Variable, node: Record) -> None:
+        """Called by variables: one more leaf version of it to sum over."""
+        entry = self._variables.setdefault(id(variable), (variable, []))
+        entry[1].append(node)
+        if variable.dtype.is_complex:
+            self.records.complex = True
+
+    def add_assignment(self, variable: Variable, node: Record) -> None:
+        """Called by variables: a watched value was assigned."""
+        self._assignments.setdefault(id(variable), (variable, []))[1].append(node)
+
+    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> None:
+        """Called by dispatch after each record of a tape that wants to know more than the record itself."""
+        if self._memory is not None:
+            self._memory.recorded(self, record, inputs, out)
+
+    # -- gradients -----------------------------------------------------------------------------------------------
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Derivative of (the sum of) `target` with respect to each of `sources`, arranged like `sources`.
+
+        Args:
+            target: a tensor or structure of tensors; several are added up.
+            sources: tensors or variables, any structure.
+            output_gradients: weights of the targets, arranged like `target`; None entries mean ones.
+            unconnected_gradients: NONE, ZERO or RAISE, for sources the target does not depend on.
+
+        Raises:
+            RuntimeError: when a one-shot tape was asked before, or the tape is closed.
+        """
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._usable("gradient")
+        if self._spent_at is not None:
+            raise RuntimeError(
+                f"this tape was already used by the gradient call at {self._spent_at} and freed its records; make it "
+                "with GradientTape(persistent=True) to ask again, or take all gradients in one call: "
+                "tape.gradient(target, [a, b])"
+            )
+        targets = [check_target(t) for t in tree.flatten(target)]
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        seeds = self._seeds(targets, target, output_gradients)
+        answers = self._differentiate(targets, seeds, flat)
+        answers = [self._settled(a, s, targets, mode) for a, s in zip(answers, flat, strict=True)]
+        if not self._persistent:
+            self._spend()
+        return tree.pack_sequence_as(sources, answers)
+
+    def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
+        given = [None] * len(targets) if output_gradients is None else _align(output_gradients, target)
+        seeds = []
+        for tensor, weight in zip(targets, given, strict=True):
+            if weight is None:
+                seeds.append(ones_like(tensor))
+                continue
+            weight = convert(weight, hint=tensor.dtype)
+            if tuple(weight.shape) != tuple(tensor.shape):
+                raise InvalidArgumentError(
+                    f"gradient: output_gradients has shape {tuple(weight.shape)} where the target has shape "
+                    f"{tuple(tensor.shape)}"
+                )
+            seeds.append(weight)
+        return seeds
+
+    def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any]) -> list[Any]:
+        """One answer per source: a tensor, an IndexedSlices, or None."""
+        nodes = [self._node_of(t) for t in targets]
+        wanted_lists = [self._versions(s) for s in flat]
+        wanted = {node for versions in wanted_lists for node in versions}
+        others = self._others()
+        boxed = others is not None or self._level > 0 or any(s.wraps or t.wraps for s, t in zip(seeds, targets, strict=True))
+        cotangents: dict[Record, Any] = {}
+        for node, tensor, seed in zip(nodes, targets, seeds, strict=True):
+            if node is None or not tensor.dtype.is_differentiable:
+                continue
+            value = seed if boxed else seed._data
+            cotangents[node] = cotangents[node] + value if node in cotangents else value
+        if self._lazy:
+            self._expand_reached(set(cotangents))
+        reached: set[Record] | None = set() if self._assignments and self._through is None else None
+        if self._memory is not None:
+            self._memory.restore(self.records)
+        before = SCOPE.get()
+        if boxed:
+            SCOPE.set(others if others is not None else before)
+        try:
+            found = gradients(
+                tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
+                cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
+            )  # fmt: skip
+            answers = [_total(found, versions, boxed) for versions in wanted_lists]
+        finally:
+            if boxed:
+                SCOPE.set(before)
+        if reached:
+            self._report_assignments(flat, reached)
+        if self._persistent and not boxed:
+            self._leave_lazy(nodes, seeds, wanted_lists, answers)
+        return answers
+
+    def _others(self) -> Scope | None:
+        """The scope in which a recorded backward pass runs: everybody else who records now, and a persistent tape
+        itself; None when nobody else does."""
+        scope = SCOPE.get()
+        if scope is None:
+            return None
+        rest = scope.without(self)
+        if rest is None or not rest.recorders:
+            return None if rest is None or rest.level == 0 else rest
+        return rest.with_recorder(self) if self._persistent else rest
+
+    def _node_of(self, tensor: Tensor) -> Record | None:
+        node = tensor._node
+        return node if node is not None and self.key in node.keys else None
+
+    def _versions(self, source: Any) -> list[Record]:
+        """The versions whose cotangents add up to the gradient of a source."""
+        if isinstance(source, Variable):
+            versions = list(self._variables.get(id(source), (None, []))[1])
+            if self._through is False:
+                versions += self._assignments.get(id(source), (None, []))[1]
+            return versions
+        first = self._tensors.get(id(source))
+        if first is not None and first[0]() is source:
+            return [first[1]]
+        node = self._node_of(source)
+        return [] if node is None else [node]
+
+    def _report_assignments(self, flat: list[Any], reached: set[Record]) -> None:
+        for source in flat:
+            if isinstance(source, Variable):
+                for node in self._assignments.get(id(source), (None, []))[1]:
+                    if node in reached:
+                        warn_assignment(source, node)
+                        break
+
+    def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any:
+        """The answer for one source under the unconnected mode, with warnings where an integer is to blame."""
+        if answer is not None:
+            return answer
+        warn_unconnected(self, source, targets)
+        if mode is UnconnectedGradients.ZERO:
+            return zeros_like(source)
+        if mode is UnconnectedGradients.RAISE:
+            label = f"variable '{source.name}'" if isinstance(source, Variable) else f"the source {source!r}"
+            raise UnconnectedGradientError(
+                f"gradient: {label} is not connected to the target; watch it before it is used, and compute the target "
+                "from it inside the tape's block"
+            )
+        return None
+
+    # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
+
+    def _spend(self) -> None:
+        """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
+        frame = user_frame(1)
+        self._spent_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        scope = SCOPE.get()
+        if scope is not None and any(r is self for r in scope.recorders):
+            SCOPE.set(scope.without(self))
+        self.key.open = False
+        for record in self.records:
+            if not any(key.open for key in record.keys):
+                record.saved = ()
+
+    def _leave_lazy(
+        self, nodes: list[Record | None], seeds: list[Tensor], wanted: list[list[Record]], answers: list[Any]
+    ) -> None:
+        """One record for all results of this call; differentiated again, it becomes the recorded backward pass."""
+        places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
+        if not places:
+            return
+        owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
+        frame = user_frame(1)
+        owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
+        owner.attrs = {"pending": ([(n, s) for n, s in zip(nodes, seeds, strict=True) if n is not None],
+                                   [wanted[i] for i in places])}  # fmt: skip
+        self.records.append(owner)
+        for index, place in enumerate(places):
+            part = leaf((self.key,), answers[place]._data.shape)
+            part.op, part.nodes, part.attrs = PART, (owner,), {"index": index}
+            part.code, part.lasti = owner.code, owner.lasti
+            self.records.append(part)
+            answers[place] = box(answers[place]._data, part)
+        self._lazy = True
+
+    def _expand_reached(self, targets: set[Record]) -> None:
+        """Replace every pending gradient record that the targets depend on by its recorded backward pass."""
+        reached = set(targets)
+        position = len(self.records) - 1
+        while position >= 0:
+            record = self.records[position]
+            if record in reached:
+                if record.op is GRADIENT and record.attrs and "pending" in record.attrs:
+                    position += self._expand(record, position)
+                reached.update(node for node in record.nodes if node is not None)
+            position -= 1
+
+    def _expand(self, owner: Record, position: int) -> int:
+        """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
+        pending, wanted_lists = owner.attrs.pop("pending")  # type: ignore[union-attr]
+        tail = self.records[position:]
+        del self.records[position:]
+        cotangents: dict[Record, Any] = {}
+        for node, seed in pending:
+            cotangents[node] = cotangents[node] + seed if node in cotangents else seed
+        scope = SCOPE.get()
+        rest = None if scope is None else scope.without(self)
+        SCOPE.set(Scope((self,)) if rest is None else rest.with_recorder(self))
+        try:
+            found = gradients(
+                tuple(self.records), cotangents, {n for versions in wanted_lists for n in versions}, boxed=True,
+                cut=self._through is False,
+            )  # fmt: skip
+            results = [_total(found, versions, True) for versions in wanted_lists]
+        finally:
+            SCOPE.set(scope)
+        owner.nodes = tuple(None if r is None else self._node_of(r) for r in results)
+        owner.saved = ()
+        added = len(self.records) - position
+        self.records.extend(tail)
+        return added
+
+
+def _align(output_gradients: Any, target: Any) -> list[Any]:
+    flat = tree.flatten(output_gradients)
+    if len(flat) != len(tree.flatten(target)):
+        raise InvalidArgumentError(
+            f"gradient: output_gradients has {len(flat)} entries for {len(tree.flatten(target))} targets"
+        )
+    return flat
+
+
+def _total(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
+    """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
+    parts = [found[node] for node in dict.fromkeys(versions) if node in found]
+    if not parts:
+        return None
+    if any(p.__class__ is SparseRows for p in parts):
+        if all(p.__class__ is SparseRows for p in parts):
+            joined = SparseRows([v for p in parts for v in p.values], [i for p in parts for i in p.indices], parts[0].shape)
+            values, indices = joined.joined()
+            return IndexedSlices(box(values), box(indices), dense_shape=joined.shape)
+        parts = [p.dense() if p.__class__ is SparseRows else p for p in parts]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    if boxed:
+        return total
+    if total.__class__ is np.ndarray and not total.ndim:
+        total = total[()]
+    return box(total)
+
+

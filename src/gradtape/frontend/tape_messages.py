@@ -1,0 +1,101 @@
+"""The words a tape has for its users: errors about sources and targets, warnings about integers and assignments."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradtape.errors import GradientWarning
+from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.variable import Variable
+from gradtape.ops.dispatch import convert
+from gradtape.ops.record import INTERNAL, Record
+from gradtape.ops.tensor import Tensor, TensorLike
+
+
+def warn(message: str) -> None:
+    """A GradientWarning that points at the user's line."""
+    import sys
+
+    depth, frame = 1, sys._getframe(1)
+    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(message, GradientWarning, stacklevel=depth + 1)
+
+
+def check_target(target: Any) -> Any:
+    """A target as a tensor."""
+    if isinstance(target, IndexedSlices):
+        return target.to_dense()
+    if isinstance(target, (Tensor, TensorLike)):
+        tensor = convert(target)
+        if not tensor.dtype.is_differentiable:
+            warn_not_differentiable("gradient: the target", tensor)
+        return tensor
+    if target is None:
+        raise TypeError("gradient: the target is None; did an earlier gradient return None?")
+    raise TypeError(f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}")
+
+
+def check_source(source: Any) -> Any:
+    """A source is a tensor or a variable."""
+    if isinstance(source, (Tensor, Variable)):
+        if not source.dtype.is_differentiable:
+            warn_not_differentiable("gradient: the source", source)
+        return source
+    if source is None:
+        raise ValueError("gradient: a source is None; give tensors or variables")
+    raise ValueError(
+        f"gradient: a source must be a tensor or a variable, got {type(source).__name__} {source!r}; "
+        "make it a gt.Variable, or a gt.constant watched with tape.watch"
+    )
+
+
+def warn_not_differentiable(what: str, value: Any) -> None:
+    label = f" '{value.name}'" if isinstance(value, Variable) else ""
+    warn(f"{what}{label} has dtype {value.dtype.name}, which carries no gradient; use gt.cast(x, gt.float32) before the tape")
+
+
+def warn_assignment(variable: Variable, node: Record) -> None:
+    place = node.location
+    where = "" if place is None else f" at {place[0]}:{place[1]}"
+    warn(
+        f"the gradient of variable '{variable.name}' passes through its own assignment{where}: it is taken with respect "
+        "to the value before the assignment. Pass through_assignments=True to the tape to silence this, or False for "
+        "TensorFlow's rule (assignments cut gradients)"
+    )
+
+
+def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
+    """When the only path from source to target runs through an integer or boolean value, say so."""
+    versions = tape._versions(source)
+    if not versions:
+        return
+    blocked = _blocking_record(tape.records, set(versions), {t._node for t in targets if t._node is not None})
+    if blocked is None:
+        return
+    place = blocked.location
+    where = "" if place is None else f" at {place[0]}:{place[1]}"
+    label = f"variable '{source.name}'" if isinstance(source, Variable) else "the source"
+    warn(
+        f"{label} reaches the target only through '{blocked.op.name}'{where}, which gives integers or booleans and has "
+        "no gradient; compute with floating-point values instead (for example gt.where or gt.sigmoid)"
+    )
+
+
+def _blocking_record(records: Any, sources: set[Record], targets: set[Record]) -> Record | None:
+    """The first non-differentiable record on a path from a source to a target, if every path has one."""
+    tainted: dict[Record, Record | None] = {source: None for source in sources}
+    for record in records:
+        for node in record.nodes:
+            if node in tainted:
+                earlier = tainted[node]
+                tainted[record] = earlier if earlier is not None else (record if _cuts(record) else None)
+                break
+    return next((tainted[t] for t in targets if t in tainted and tainted[t] is not None), None)
+
+
+def _cuts(record: Record) -> bool:
+    """Non-differentiable because of integers: deliberate stops are not warned about."""
+    return record.op.kind == "nondiff" and record.op.name not in ("stop_gradient", "zeros_like", "ones_like")

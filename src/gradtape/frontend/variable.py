@@ -1,0 +1,386 @@
+"""Mutable state: a `Variable` is a name for a sequence of immutable tensor versions.
+
+Reading gives the current version as a tensor and lets every tape that watches accessed variables watch it; assigning
+starts a new version. An assignment of a watched value is recorded, so gradients flow through it (see `frontend/tape.py`
+for what a variable means as a source).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import DType
+from gradtape.ir.types import TensorShape
+from gradtape.ops import index as indexing
+from gradtape.ops.create import constant
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.record import SCOPE, Scope, leaf
+from gradtape.ops.stop import ASSIGN
+from gradtape.ops.tensor import Reference, Tensor, TensorLike, box
+
+_counter = itertools.count()
+
+
+class VariableKey:
+    """The identity of a variable inside records: no reference back to the variable, so no cycle."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Variable(TensorLike):
+    """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
+
+    >>> import gradtape as gt
+    >>> v = gt.Variable([1.0, 2.0])
+    >>> v.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_tensor", "_trainable")
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: Any = None,
+        constraint: Callable[[Tensor], Any] | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("a Variable needs an initial_value")
+        value = initial_value() if callable(initial_value) else initial_value
+        start = constant(value, dtype=dtype)
+        if shape is not None:
+            TensorShape(shape).assert_is_compatible_with(start.shape)
+        self._tensor = box(start._data, start._node)
+        self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
+        self._key = VariableKey(f"{name if name is not None else f'Variable_{next(_counter)}'}:0")
+        self._constraint = constraint
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._key.name
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @property
+    def constraint(self) -> Callable[[Tensor], Any] | None:
+        return self._constraint
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._tensor.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._tensor.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._tensor.ndim
+
+    @property
+    def size(self) -> int:
+        return self._tensor.size
+
+    @property
+    def device(self) -> str:
+        return "/CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def is_initialized(self, name: str | None = None) -> bool:
+        return True
+
+    def ref(self) -> Reference:
+        return Reference(self)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def read(self) -> Tensor:
+        """The current version as a tensor, watched by the tapes that watch accessed variables."""
+        tensor = self._tensor
+        scope = SCOPE.get()
+        if scope is None:
+            return tensor
+        node = tensor._node
+        if node is not None and node.keys is scope.keys:
+            return tensor
+        return self._read_watched(scope)
+
+    def _read_watched(self, scope: Scope) -> Tensor:
+        recorders = [r for s in _outward(scope) for r in s.recorders]
+        node = self._tensor._node
+        known = set() if node is None else set(node.keys)
+        new = [r for r in recorders if r.key not in known and r.watches(self)]
+        if not new:
+            return self._tensor
+        return self.watched_by(new, recorders, scope)
+
+    def watched_by(self, new: list[Any], recorders: list[Any], scope: Scope | None) -> Tensor:
+        """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
+        node = self._tensor._node
+        known = set() if node is None else set(node.keys)
+        if node is None or node.op is None:
+            holders = [r for r in recorders if r.key in known or r in new]
+            keys = tuple(r.key for r in holders)
+            fresh = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), self._tensor._data.shape)
+            if node is not None and (tangents := getattr(node, "tangents", None)):
+                fresh.tangents = tangents
+            self._tensor = box(self._tensor._data, fresh)
+            for recorder in holders:
+                recorder.add_version(self, fresh)
+        else:
+            keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
+            node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
+            for recorder in new:
+                recorder.add_version(self, node)
+        return self._tensor
+
+    def value(self) -> Tensor:
+        """The current value as a tensor; later assignments do not change it."""
+        return self.read()
+
+    def read_value(self) -> Tensor:
+        return self.read()
+
+    def numpy(self) -> Any:
+        """The current values: a read-only array, unaffected by later assignments."""
+        return self._tensor.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._tensor.__array__(dtype, copy)
+
+    def __getitem__(self, key: Any) -> VariableSlice:
+        value = self.read()[key]
+        part = VariableSlice()
+        part._data, part._node = value._data, value._node
+        part._variable, part._key = self, key
+        return part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._replace(key, value)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        return indexing.gather(self.read(), indices)  # type: ignore[no-any-return]
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        from gradtape.ops.scatter import gather_nd
+
+        return gather_nd(self.read(), indices)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return len(self._tensor)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.read())
+
+    def __bool__(self) -> bool:
+        return bool(self._tensor)
+
+    def __int__(self) -> int:
+        return int(self._tensor)
+
+    def __float__(self) -> float:
+        return float(self._tensor)
+
+    def __complex__(self) -> complex:
+        return complex(self._tensor)
+
+    def __index__(self) -> int:
+        return self._tensor.__index__()
+
+    # -- assigning -----------------------------------------------------------------------------------------------
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Replace the value; recorded when the new value is watched."""
+        tensor = self._checked(value, "assign")
+        if tensor._node is not None:
+            tensor = apply(ASSIGN, tensor, variable=self._key)
+        self._bind(tensor)
+        return self
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Add to the value."""
+        return self._step(delta, np.add, lambda a, b: a + b, "assign_add")
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Subtract from the value."""
+        return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
+
+    def _step(self, delta: Any, ufunc: Any, operate: Any, method: str) -> Variable:
+        tensor = self._checked(delta, method)
+        if SCOPE.get() is not None:
+            return self.assign(operate(self.read(), tensor))
+        data = self._tensor._data
+        # nobody records and nobody else holds the buffer (tensor slot, local name, argument): update in place
+        if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == 3 and self._sole_version():
+            ufunc(data, tensor._data, out=data)
+        else:
+            with_result = ufunc(data, tensor._data)
+            self._tensor = box(with_result)
+        return self
+
+    def _sole_version(self) -> bool:
+        """No user holds the current version's tensor (attribute, argument: two references), and no tape its record."""
+        return getrefcount(self._tensor) == 2 and self._tensor._node is None or self._forget_closed()
+
+    def _forget_closed(self) -> bool:
+        node = self._tensor._node
+        if node is None or any(key.open for key in node.keys) or getrefcount(self._tensor) != 2:
+            return False
+        self._tensor._node = None
+        return True
+
+    def _checked(self, value: Any, method: str) -> Tensor:
+        if isinstance(value, (Tensor, TensorLike)):
+            tensor = convert(value)
+        else:
+            tensor = convert(value, hint=self.dtype)
+        if tensor.dtype != self.dtype:
+            raise ValueError(
+                f"{method}: variable '{self.name}' has dtype {self.dtype.name} but the value has dtype "
+                f"{tensor.dtype.name}; use gt.cast(value, gt.{self.dtype.name})"
+            )
+        if tensor._data.shape != self._tensor._data.shape:
+            raise ValueError(
+                f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape "
+                f"{tuple(tensor.shape)}"
+            )
+        return tensor  # type: ignore[no-any-return]
+
+    def _bind(self, tensor: Tensor) -> None:
+        self._tensor = box(tensor._data, tensor._node)
+        node = tensor._node
+        scope = SCOPE.get()
+        if node is not None and node.op is ASSIGN and scope is not None:
+            for recorder in scope.recorders:
+                if recorder.key in node.keys:
+                    recorder.add_assignment(self, node)
+
+    def _replace(self, key: Any, value: Any) -> Variable:
+        current = self.read()
+        tensor = convert(value, hint=self.dtype)
+        if tensor.dtype != self.dtype:
+            tensor = cast(tensor, self.dtype)
+        normal = indexing.normal_key(key, tuple(self.shape))
+        return self.assign(apply(indexing.UPDATE, current, tensor, key=normal))
+
+    # -- scattered updates ---------------------------------------------------------------------------------------
+
+    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "add")
+
+    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "sub")
+
+    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "mul")
+
+    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "div")
+
+    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "max")
+
+    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "min")
+
+    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "update")
+
+    def _scatter(self, sparse_delta: Any, mode: str) -> Variable:
+        from gradtape.ops.scatter import scatter_rows
+
+        return self.assign(scatter_rows(self.read(), sparse_delta.indices, sparse_delta.values, mode))
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "add")
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "sub")
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "update")
+
+    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "max")
+
+    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "min")
+
+    def _scatter_nd(self, indices: Any, updates: Any, mode: str) -> Variable:
+        from gradtape.ops.scatter import scatter_nd_into
+
+        return self.assign(scatter_nd_into(self.read(), indices, updates, mode))
+
+    # -- copies and printing -------------------------------------------------------------------------------------
+
+    __hash__ = object.__hash__
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        twin = Variable(np.array(self._tensor._data), trainable=self.trainable, name=self._key.name.removesuffix(":0"))
+        twin._constraint = self._constraint
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._tensor._data, self.trainable, self._key.name.removesuffix(":0"))
+
+    def __repr__(self) -> str:
+        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._tensor, spec) if spec else str(self)
+
+
+def _outward(scope: Scope | None) -> Iterator[Scope]:
+    """This scope and those outside the batching evaluators around it."""
+    while scope is not None:
+        yield scope
+        scope = scope.parent
+
+
+def _restore(data: Any, trainable: bool, name: str) -> Variable:
+    return Variable(data, trainable=trainable, name=name)
+
+
+class VariableSlice(Tensor):
+    """`v[key]`: the slice's value as a tensor, which can also be assigned to: `v[0].assign(1.0)`."""
+
+    __slots__ = ("_key", "_variable")
+    _variable: Variable
+    _key: Any
+
+    def assign(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._replace(self._key, value)
+
+    def assign_add(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._replace(self._key, self._variable.read()[self._key] + value)
+
+    def assign_sub(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._replace(self._key, self._variable.read()[self._key] - value)

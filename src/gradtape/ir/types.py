@@ -1,0 +1,128 @@
+"""What a value IS: its shape and element type.
+
+`TensorShape` is a tuple of dimensions (an int, or None where unknown), so it compares and indexes like NumPy's shapes and
+also has TensorFlow's methods. `TensorSpec` is a shape with a dtype; type rules (`infer`) map specs to specs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gradtape.dtypes import DType, as_dtype, float32
+
+
+class TensorShape(tuple[Any, ...]):
+    """A shape with TensorFlow's methods; it is a tuple, so `t.shape == (2, 3)` works.
+
+    >>> import gradtape as gt
+    >>> s = gt.zeros((2, 3)).shape
+    >>> s, s.rank, s.as_list(), s.num_elements(), s == (2, 3)
+    (TensorShape([2, 3]), 2, [2, 3], 6, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, dims: Iterable[Any] | int | None = ()) -> TensorShape:
+        if dims is None:
+            return _unknown
+        if isinstance(dims, int):
+            dims = (dims,)
+        return super().__new__(cls, dims)
+
+    @property
+    def rank(self) -> int | None:
+        return None if self is _unknown else len(self)
+
+    ndims = rank
+
+    @property
+    def dims(self) -> list[Any] | None:
+        return None if self is _unknown else list(self)
+
+    def as_list(self) -> list[Any]:
+        if self is _unknown:
+            raise ValueError("as_list() is not defined on an unknown TensorShape")
+        return list(self)
+
+    def num_elements(self) -> int | None:
+        return math.prod(self) if self.is_fully_defined() else None
+
+    def is_fully_defined(self) -> bool:
+        return self is not _unknown and all(d is not None for d in self)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """True when both can describe the same tensor (None fits anything)."""
+        other = other if isinstance(other, TensorShape) else TensorShape(other)
+        if self is _unknown or other is _unknown:
+            return True
+        return len(self) == len(other) and all(
+            a is None or b is None or a == b for a, b in zip(self, other, strict=True)
+        )
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {tuple(self)} and {tuple(TensorShape(other))} are incompatible")
+
+    def concatenate(self, other: Any) -> TensorShape:
+        return TensorShape((*self, *TensorShape(other)))
+
+    def __getitem__(self, index: Any) -> Any:
+        part = super().__getitem__(index)
+        return TensorShape(part) if isinstance(index, slice) else part
+
+    def __add__(self, other: Any) -> TensorShape:  # type: ignore[override]  # tuple + tuple stays a shape
+        return TensorShape((*self, *other))
+
+    def __repr__(self) -> str:
+        return "TensorShape(None)" if self is _unknown else f"TensorShape({list(self)})"
+
+    def __str__(self) -> str:
+        if self is _unknown:
+            return "<unknown>"
+        return f"({', '.join(map(str, self))}{',' if len(self) == 1 else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorShape, ((None if self is _unknown else tuple(self)),)
+
+
+_unknown: TensorShape = tuple.__new__(TensorShape, ())
+
+
+@dataclass(frozen=True, init=False)
+class TensorSpec:
+    """A shape and a dtype: what a tensor is, without its values.
+
+    >>> import gradtape as gt
+    >>> gt.TensorSpec([None, 3], gt.float64)
+    TensorSpec(shape=(None, 3), dtype=float64, name=None)
+    """
+
+    shape: TensorShape
+    dtype: DType
+    name: str | None
+
+    def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
+        object.__setattr__(self, "shape", shape if isinstance(shape, TensorShape) else TensorShape(shape))
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+        object.__setattr__(self, "name", name)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        return cls(tensor.shape, tensor.dtype, name)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype.name}, name={self.name!r})"

@@ -1,0 +1,93 @@
+"""Comparisons, predicates and logic: no derivative, boolean results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, binary, convert, unary
+from gradtape.ops.opdef import Op, Sample, nondiff
+from gradtape.ops.sampling import normal
+
+_REASON = "a comparison is constant almost everywhere"
+
+
+def _compare(name: str, impl: Any) -> Op:
+    return nondiff(
+        name, "x y", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise,
+        samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(np.arange(3), 1), Sample(normal(), 0.0)],
+    )  # fmt: skip
+
+
+def _predicate(name: str, impl: Any) -> Op:
+    return nondiff(
+        name, "x", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise,
+        samples=lambda: [Sample(np.array([1.0, np.nan, np.inf, -np.inf])), Sample(normal())],
+    )  # fmt: skip
+
+
+def _logic(name: str, args: str, impl: Any) -> Op:
+    count = len(args.split())
+    return nondiff(
+        name, args, impl, infer=inference.predicate, reason="logic has no derivative", batch=batching.elementwise,
+        samples=lambda: [Sample(*(normal(3) > 0 for _ in range(count))), Sample(*([np.True_] * count))],
+    )  # fmt: skip
+
+
+EQUAL = _compare("equal", np.equal)
+NOT_EQUAL = _compare("not_equal", np.not_equal)
+LESS = _compare("less", np.less)
+LESS_EQUAL = _compare("less_equal", np.less_equal)
+GREATER = _compare("greater", np.greater)
+GREATER_EQUAL = _compare("greater_equal", np.greater_equal)
+IS_NAN = _predicate("is_nan", np.isnan)
+IS_INF = _predicate("is_inf", np.isinf)
+IS_FINITE = _predicate("is_finite", np.isfinite)
+LOGICAL_AND = _logic("logical_and", "x y", np.logical_and)
+LOGICAL_OR = _logic("logical_or", "x y", np.logical_or)
+LOGICAL_XOR = _logic("logical_xor", "x y", np.logical_xor)
+LOGICAL_NOT = _logic("logical_not", "x", np.logical_not)
+
+equal, not_equal = binary(EQUAL), binary(NOT_EQUAL)
+less, less_equal, greater, greater_equal = binary(LESS), binary(LESS_EQUAL), binary(GREATER), binary(GREATER_EQUAL)
+is_nan, is_inf, is_finite = unary(IS_NAN), unary(IS_INF), unary(IS_FINITE)
+logical_and, logical_or, logical_xor = binary(LOGICAL_AND), binary(LOGICAL_OR), binary(LOGICAL_XOR)
+logical_not = unary(LOGICAL_NOT)
+
+
+def _bitwise(name: str, args: str, impl: Any) -> Op:
+    count = len(args.split())
+    return nondiff(
+        name, args, impl, infer=inference.elementwise, reason="bits have no derivative", batch=batching.elementwise,
+        samples=lambda: [Sample(*(np.array([1, 6, 3]) for _ in range(count)))],
+    )  # fmt: skip
+
+
+BITWISE_AND = _bitwise("bitwise_and", "x y", np.bitwise_and)
+BITWISE_OR = _bitwise("bitwise_or", "x y", np.bitwise_or)
+BITWISE_XOR = _bitwise("bitwise_xor", "x y", np.bitwise_xor)
+LEFT_SHIFT = _bitwise("left_shift", "x y", np.left_shift)
+RIGHT_SHIFT = _bitwise("right_shift", "x y", np.right_shift)
+INVERT = _bitwise("invert", "x", np.invert)
+bitwise_and, bitwise_or, bitwise_xor = binary(BITWISE_AND), binary(BITWISE_OR), binary(BITWISE_XOR)
+left_shift, right_shift = binary(LEFT_SHIFT), binary(RIGHT_SHIFT)
+invert = unary(INVERT)
+
+
+def is_close(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    """|x - y| <= atol + rtol·|y|, lane by lane."""
+    x, y = convert(x), convert(y)
+    return apply(IS_CLOSE, x, y, rtol=rtol, atol=atol)
+
+
+IS_CLOSE = nondiff(
+    "is_close", "x y", lambda x, y, *, rtol, atol: np.isclose(x, y, rtol, atol), infer=inference.predicate,
+    reason=_REASON, batch=batching.elementwise, call=is_close, samples=lambda: [Sample(normal(3), normal(3))],
+)  # fmt: skip
+
+OPS = (
+    EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IS_NAN, IS_INF, IS_FINITE, LOGICAL_AND, LOGICAL_OR,
+    LOGICAL_XOR, LOGICAL_NOT, BITWISE_AND, BITWISE_OR, BITWISE_XOR, LEFT_SHIFT, RIGHT_SHIFT, INVERT, IS_CLOSE,
+)  # fmt: skip

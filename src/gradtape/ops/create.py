@@ -1,0 +1,267 @@
+"""Tensors from nothing: zeros, ones, ranges, identity matrices. No derivative, except through `fill` and `*_like`."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype, float32, numpy_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.opdef import Sample, composite, nondiff
+from gradtape.ops.sampling import normal
+from gradtape.ops.tensor import Tensor, TensorLike, box
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
+    """A tensor of the given values (copied). Python floats become float32, ints int32; NumPy data keeps its dtype.
+
+    >>> import gradtape as gt
+    >>> gt.constant([1, 2]).dtype, gt.constant(3.0, shape=[2]).numpy()
+    (<dtype: 'int32'>, array([3., 3.], dtype=float32))
+    """
+    if isinstance(value, (Tensor, TensorLike)):
+        tensor = convert(value)
+        return tensor if dtype is None else _cast(tensor, dtype)
+    tensor = convert(value, dtype=dtype)
+    if shape is None:
+        return tensor  # type: ignore[no-any-return]
+    wanted = static_shape(shape)
+    data = np.asarray(tensor._data)
+    if data.size == 1:
+        return _filled(np.broadcast_to(data.reshape(()), wanted).copy())
+    if data.size != int(np.prod(wanted, dtype=int)):
+        raise TypeError(f"constant: {data.size} values do not fill shape {wanted}")
+    return _filled(data.reshape(wanted))
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
+    """`value` as a tensor: tensors pass unchanged, everything else is copied.
+
+    >>> import gradtape as gt
+    >>> gt.convert_to_tensor([1.0, 2.0]).shape
+    TensorShape([2])
+    """
+    return convert(value, dtype, dtype_hint)  # type: ignore[no-any-return]
+
+
+def static_shape(shape: Any) -> tuple[int, ...]:
+    """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints."""
+    if isinstance(shape, TensorLike):
+        shape = shape.read()
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    elif isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    if isinstance(shape, (int, np.integer)):
+        return (int(shape),)
+    try:
+        return tuple([int(d) for d in shape])
+    except TypeError as error:
+        raise TypeError(f"{shape!r} is not a shape; give a sequence of integers") from error
+
+
+def _filled(array: Any) -> Tensor:
+    return box(array if array.ndim else array[()])
+
+
+def _cast(tensor: Tensor, dtype: Any) -> Tensor:
+    from gradtape.ops.elementwise import cast
+
+    return cast(tensor, dtype)  # type: ignore[no-any-return]
+
+
+def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """All zeros."""
+    return _filled(np.zeros(_checked(static_shape(shape)), numpy_dtype(dtype)))
+
+
+def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """All ones."""
+    return _filled(np.ones(_checked(static_shape(shape)), numpy_dtype(dtype)))
+
+
+def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if any(d < 0 for d in shape):
+        raise InvalidArgumentError(f"dimensions must be non-negative, got shape {shape}")
+    return shape
+
+
+def _like_spec(x: TensorSpec, *, dtype: Any) -> TensorSpec:
+    return TensorSpec(x.shape, x.dtype if dtype is None else dtype)
+
+
+def _zeros_like_impl(x: Any, *, dtype: Any) -> Any:
+    out = np.zeros(x.shape, x.dtype if dtype is None else numpy_dtype(dtype))
+    return out if out.ndim else out[()]
+
+
+def _ones_like_impl(x: Any, *, dtype: Any) -> Any:
+    out = np.ones(x.shape, x.dtype if dtype is None else numpy_dtype(dtype))
+    return out if out.ndim else out[()]
+
+
+def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Zeros with the shape (and dtype) of `input`."""
+    return apply(ZEROS_LIKE, convert(input), dtype=dtype)
+
+
+def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Ones with the shape (and dtype) of `input`."""
+    return apply(ONES_LIKE, convert(input), dtype=dtype)
+
+
+ZEROS_LIKE = nondiff(
+    "zeros_like", "x", _zeros_like_impl, infer=_like_spec, reason="the result does not depend on the values",
+    batch=batching.elementwise, call=zeros_like, samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
+)  # fmt: skip
+ONES_LIKE = nondiff(
+    "ones_like", "x", _ones_like_impl, infer=_like_spec, reason="the result does not depend on the values",
+    batch=batching.elementwise, call=ones_like, samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
+)  # fmt: skip
+
+
+@composite(samples=lambda: [Sample((2, 3), normal(), fixed=(0,)), Sample((), normal(), fixed=(0,))])
+def fill(dims: Any, value: Any, name: str | None = None) -> Any:
+    """A tensor of shape `dims`, every element `value`.
+
+    >>> import gradtape as gt
+    >>> gt.fill([2], 7.0).numpy()
+    array([7., 7.], dtype=float32)
+    """
+    value = convert(value)
+    if value.ndim:
+        raise InvalidArgumentError(f"fill: value must be a scalar, got shape {tuple(value.shape)}")
+    return broadcast_to(value, static_shape(dims))
+
+
+def eye(
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
+) -> Tensor:
+    """Identity matrix (or a batch of them)."""
+    matrix = np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=numpy_dtype(dtype))
+    if batch_shape is not None:
+        matrix = np.broadcast_to(matrix, (*static_shape(batch_shape), *matrix.shape)).copy()
+    return box(matrix)
+
+
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+    """start, start + delta, … below limit.
+
+    >>> import gradtape as gt
+    >>> gt.range(3).numpy(), gt.range(1.0, 2.0, 0.5).numpy()
+    (array([0, 1, 2], dtype=int32), array([1. , 1.5], dtype=float32))
+    """
+    if limit is None:
+        start, limit = 0, start
+    values = [convert(v)._data for v in (start, limit, delta)]
+    target = numpy_dtype(dtype) if dtype is not None else as_dtype(_common(values)).dtype
+    first, last, step = (v.item() for v in values)
+    if step == 0:
+        raise InvalidArgumentError("range: delta must not be 0")
+    return box(np.arange(first, last, step, dtype=target))
+
+
+def _common(values: Any) -> Any:
+    dtype = as_dtype(values[0].dtype)
+    for value in values[1:]:
+        dtype = inference.promote_dtypes(dtype, as_dtype(value.dtype))
+    return dtype
+
+
+@composite(samples=lambda: [Sample(normal(), normal(), 5, fixed=(2,)), Sample(normal(2), normal(2), 3, fixed=(2,))])
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+    """`num` evenly spaced values from start to stop (both included); differentiable in both ends.
+
+    >>> import gradtape as gt
+    >>> gt.linspace(0.0, 1.0, 3).numpy()
+    array([0. , 0.5, 1. ], dtype=float32)
+    """
+    start, stop = convert(start), convert(stop)
+    count = int(num)
+    if count <= 0:
+        raise InvalidArgumentError(f"linspace: num must be positive, got {count}")
+    steps = np.linspace(0.0, 1.0, count).astype(start.dtype.dtype)
+    place = axis % (start.ndim + 1)
+    steps = steps.reshape([count if i == place else 1 for i in builtins.range(start.ndim + 1)])
+    first = expand_dims(start, place)
+    return first + (expand_dims(stop, place) - first) * box(steps)
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Vectors that are on_value (1) at the index and off_value (0) elsewhere; indices outside [0, depth) are all off.
+
+    >>> import gradtape as gt
+    >>> gt.one_hot([0, 2], 3).numpy()
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    on = 1.0 if on_value is None else on_value
+    off = 0.0 if off_value is None else off_value
+    target = dtype if dtype is not None else (float32 if on_value is None and off_value is None else None)
+    hot = apply(ONE_HOT, convert(indices), depth=int(depth), axis=-1 if axis is None else int(axis))
+    on, off = (convert(v, hint=target) for v in (on, off))
+    if target is not None:
+        on, off = _cast(on, target), _cast(off, target)
+    return where(hot, on, off)
+
+
+def _one_hot_impl(indices: Any, *, depth: int, axis: int) -> Any:
+    hot = np.asarray(indices)[..., None] == np.arange(depth)
+    return hot if axis == -1 else np.moveaxis(hot, -1, axis)
+
+
+ONE_HOT = nondiff(
+    "one_hot",
+    "indices",
+    _one_hot_impl,
+    infer=lambda indices, *, depth, axis: TensorSpec(
+        _one_hot_shape(indices.shape, depth, axis), "bool"
+    ),
+    reason="indices have no derivative",
+    batch=lambda op, flags, inputs, attrs: apply(
+        op, *inputs, depth=attrs["depth"], axis=attrs["axis"] + 1 if attrs["axis"] >= 0 else attrs["axis"]
+    ),
+    call=lambda indices, depth, axis: apply(ONE_HOT, convert(indices), depth=depth, axis=axis),
+    samples=lambda: [Sample(np.array([0, 2, 5]), 3, -1), Sample(np.array([[0], [1]]), 2, 0)],
+)
+
+
+def _one_hot_shape(shape: Any, depth: int, axis: int) -> tuple[int, ...]:
+    dims = list(shape)
+    dims.insert(len(dims) if axis == -1 else axis, depth)
+    return tuple(dims)
+
+
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """Number of axes, as an int32 scalar."""
+    return box(np.int32(convert(input).ndim))
+
+
+def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
+    """The shape as an integer tensor."""
+    return box(np.array(tuple(convert(input).shape), numpy_dtype(out_type)))
+
+
+def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
+    """Number of elements, as an integer scalar."""
+    return box(numpy_dtype(out_type).type(convert(input).size))
+
+
+OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
+COMPOSITES = (fill, linspace)
+
+from gradtape.ops.select import where  # noqa: E402  (used by functions above; it builds on this file)
+from gradtape.ops.shape import broadcast_to, expand_dims  # noqa: E402

@@ -1,0 +1,436 @@
+"""From a call to a result: convert the inputs, run the op's `impl`, keep one record if a tape is watching.
+
+`apply` is the general way; `unary` and `binary` build the same thing for elementwise ops as closures with a short fast
+path (exact `Tensor` inputs of one dtype, one plain tape), because what one small operation costs is decided here.
+Nothing is recorded or changed when `impl` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import _getframe
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
+from gradtape.ops.inference import promote_dtypes
+from gradtape.ops.opdef import Op
+from gradtape.ops.plan import save_plan
+from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope
+from gradtape.ops.tensor import Tensor, TensorLike, box
+
+FLOATS = frozenset((np.float32, np.float64, np.float16))
+PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
+
+
+# -- values into tensors -------------------------------------------------------------------------------------------
+
+
+def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+    """`value` as a tensor: tensors pass, variables are read, NumPy data is copied, lists are packed.
+
+    `dtype` is demanded (ValueError when a tensor has another); `hint` is taken where it loses nothing essential.
+    """
+    if isinstance(value, (Tensor, TensorLike)):
+        tensor = plain(value)
+    else:
+        return _from_python(value, dtype, hint)
+    if dtype is not None and tensor.dtype != dtype:
+        raise ValueError(
+            f"tensor conversion requested dtype {as_dtype(dtype).name} for a tensor with dtype {tensor.dtype.name}; "
+            f"use gt.cast(t, gt.{as_dtype(dtype).name})"
+        )
+    return tensor
+
+
+def plain(value: Any) -> Any:
+    """Variables read, slices of variables as ordinary tensors, everything else unchanged."""
+    if isinstance(value, TensorLike):
+        return value.read()
+    if value.__class__ is not Tensor and isinstance(value, Tensor) and not value.wraps:
+        return box(value._data, value._node)
+    return value
+
+
+def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
+    if value is None:
+        raise ValueError("None cannot be converted to a tensor")
+    if isinstance(value, (list, tuple)) and _contains_tensor(value):
+        packed = PACK[0](value)
+        return convert(packed, dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.array(value)
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        as_dtype(array.dtype)  # refuses dtypes gradtape does not have
+    else:
+        array = _array_of(value)
+    if dtype is not None:
+        array = _cast_exact(array, numpy_dtype(dtype), value)
+    elif hint is not None:
+        wanted = numpy_dtype(hint)
+        if _fits(array.dtype, wanted):
+            array = array.astype(wanted)
+    if array.ndim == 0 and array.dtype != object:
+        return box(array[()])
+    return box(array)
+
+
+def _array_of(value: Any) -> ndarray[Any, Any]:
+    """Python numbers and nested lists with TensorFlow's default dtypes: float32, int32 (int64 if needed), bool."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"cannot convert a ragged sequence to a tensor: {error}") from None
+    kind = array.dtype.kind
+    if kind == "f" and not _has_numpy(value):
+        return array.astype(np.float32)
+    if kind in "iu" and not _has_numpy(value):
+        small = array.astype(np.int32)
+        return small if (small == array).all() else array.astype(np.int64)
+    if kind in "US":
+        return array.astype(object)
+    if kind == "O":
+        if all(isinstance(item, (str, bytes)) for item in array.ravel()):
+            return array
+        raise TypeError(
+            f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
+            "give a number, a (nested) list of numbers, a NumPy array or a tensor"
+        )
+    return array.copy() if isinstance(array, ndarray) else array
+
+
+def _has_numpy(value: Any) -> bool:
+    """Whether a sequence holds NumPy values, whose dtype is then kept."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _contains_tensor(value: Any) -> bool:
+    return any(
+        isinstance(item, (Tensor, TensorLike)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
+        for item in value
+    )
+
+
+def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
+    if array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name} without losing its fraction")
+    return array.astype(wanted)
+
+
+def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
+    """Whether a value of another kind may silently take the tensor's dtype: never towards a poorer kind."""
+    order = "biufc"
+    if have.kind not in order or want.kind not in order:
+        return want.kind == "V" and have.kind in "biuf"  # bfloat16
+    return order.index(have.kind) <= order.index(want.kind) and not (have.kind == "b" and want.kind != "b")
+
+
+def promote(*values: Any) -> tuple[Any, ...]:
+    """All values as tensors of one dtype; casts are recorded. Non-tensors take the tensors' dtype where they can."""
+    tensors = [plain(v) for v in values]
+    dtype = None
+    for t in tensors:
+        if isinstance(t, Tensor):
+            dtype = t.dtype if dtype is None else promote_dtypes(dtype, t.dtype)
+    converted = [t if isinstance(t, Tensor) else convert(t, hint=dtype) for t in tensors]
+    for t in converted:
+        dtype = t.dtype if dtype is None else promote_dtypes(dtype, t.dtype)
+    return tuple(t if t.dtype is dtype else apply(CAST[0], t, dtype=dtype) for t in converted)
+
+
+CAST: list[Op] = []  # set by ops/elementwise.py, which defines the op
+
+
+# -- recording -----------------------------------------------------------------------------------------------------
+
+
+def record(
+    scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any
+) -> Tensor:
+    """The hot path: one plain tape records, every watched input belongs to it. The caller's caller is the user."""
+    entry = Record()
+    entry.op = op
+    entry.nodes = nodes
+    entry.saved = saved
+    entry.attrs = attrs
+    entry.keys = scope.keys
+    shape = entry.shape = data.shape
+    frame = _getframe(2)
+    code = frame.f_code
+    while INTERNAL[code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+    entry.code = code
+    entry.lasti = frame.f_lasti
+    records = scope.records
+    records.append(entry)  # type: ignore[union-attr]  # `fast` scopes have a list
+    budget = records.budget - (data.nbytes + 200 if shape else 200)  # type: ignore[union-attr]
+    records.budget = budget  # type: ignore[union-attr]
+    if budget < 0:
+        records.sweep()  # type: ignore[union-attr]
+    out._node = entry
+    return out
+
+
+def record_general(
+    scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: tuple[Any, ...], attrs: dict[str, Any], out: Any
+) -> Any:
+    """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
+    keys = scope.subset(nodes)
+    if not keys:
+        return out
+    known = set(keys)
+    nodes = tuple(n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes)
+    entry = Record()
+    entry.op = op
+    entry.nodes = nodes
+    entry.attrs = attrs
+    entry.keys = keys
+    frame = _getframe(2)
+    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    entry.code = frame.f_code
+    entry.lasti = frame.f_lasti
+    several = isinstance(out, tuple)
+    values = tuple(stored(t) for t in out) if several else stored(out)
+    entry.saved = save_plan(op).collect(inputs, nodes, values)
+    entry.shape = tuple((t.shape, t.dtype) for t in values) if several else values.shape
+    _append(scope, keys, entry, values)
+    if several:
+        for index, part in enumerate(out):
+            part._node = _part(scope, entry, index, values[index])
+    else:
+        out._node = entry
+    for recorder in reversed(scope.recorders):
+        if recorder.key in known:
+            recorder.recorded(entry, inputs, nodes, out)
+    return out
+
+
+def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> None:
+    size = 200
+    is_complex = False
+    for value in values if isinstance(values, tuple) else (values,):
+        size += value.nbytes
+        is_complex = is_complex or as_dtype(value.dtype).is_complex
+    for recorder in scope.recorders:
+        if recorder.key in keys and recorder.key.holds:
+            records = recorder.records
+            records.append(entry)
+            records.complex = records.complex or is_complex
+            records.budget -= size
+            if records.budget < 0:
+                records.sweep()
+
+
+def _part(scope: Scope, owner: Record, index: int, value: Any) -> Record:
+    """The record of one output of an op with several."""
+    entry = Record()
+    entry.op = PART
+    entry.nodes = (owner,)
+    entry.saved = ()
+    entry.attrs = {"index": index}
+    entry.keys = owner.keys
+    entry.shape = value.shape
+    entry.code = owner.code
+    entry.lasti = owner.lasti
+    _append(scope, owner.keys, entry, ())
+    return entry
+
+
+def _no_part(*args: Any, **attrs: Any) -> Any:
+    raise TypeError("`part` is made by dispatch, not called")
+
+
+PART = Op("part", "part", ("x",), _no_part, _no_part)
+
+
+def stored(tensor: Tensor) -> Any:
+    """What a record keeps of a tensor: its bare array, or the tensor itself when it is a wrapper (batched, traced)."""
+    return tensor._data if tensor.__class__ is Tensor else tensor
+
+
+# -- calling -------------------------------------------------------------------------------------------------------
+
+
+def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
+    """Run a primitive on tensors (or bare arrays and Python numbers, taken as constants)."""
+    datas: list[Any] = []
+    nodes: list[Record | None] = []
+    live = False
+    for value in inputs:
+        cls = value.__class__
+        if cls is not Tensor:
+            value = plain(value)
+            cls = value.__class__
+            if cls is not Tensor and isinstance(value, Tensor):
+                return apply_wrapped(op, inputs, attrs)
+        if cls is Tensor:
+            datas.append(value._data)
+            node = value._node
+            nodes.append(node)
+            if node is not None:
+                live = True
+        else:
+            datas.append(value)
+            nodes.append(None)
+    try:
+        result = op.impl(*datas, **attrs)
+    except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError) as error:
+        raise explained(op, datas, attrs, error) from error
+    out = tuple(box(r) for r in result) if result.__class__ is tuple else box(result)
+    if live:
+        scope = SCOPE.get()
+        if scope is not None:
+            return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
+    return out
+
+
+def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Some input is a wrapper (batched or traced): its evaluator runs the op outside its own scope, then tapes
+    opened inside that evaluator keep a record of the wrapped call."""
+    values = tuple(plain(v) for v in inputs)
+    wrapper = max((v for v in values if isinstance(v, Tensor) and v.__class__ is not Tensor), key=lambda w: w.level)  # type: ignore[attr-defined]
+    out = wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
+    scope = SCOPE.get()
+    nodes = tuple(v._node if isinstance(v, Tensor) else None for v in values)
+    if scope is not None and any(n is not None for n in nodes):
+        return record_general(scope, op, tuple(stored(v) if isinstance(v, Tensor) else v for v in values), nodes, attrs, out)
+    return out
+
+
+def explained(op: Op, datas: Any, attrs: dict[str, Any], error: Exception) -> Exception:
+    """The error of an impl, with the op's name, the shapes and dtypes; errors of our own pass unchanged."""
+    if isinstance(error, OpError):
+        return error
+    described = ", ".join(_describe(d) for d in datas)
+    extra = "".join(f", {key}={value!r}" for key, value in attrs.items() if value is not None)
+    kind = OutOfRangeError if isinstance(error, IndexError) else InvalidArgumentError
+    if isinstance(error, TypeError):
+        return TypeError(f"{op.name}({described}{extra}): {error}")
+    return kind(f"{op.name}({described}{extra}): {error}")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype.name}{list(value.shape)}"
+    return repr(value)
+
+
+# -- fast closures for elementwise ops -----------------------------------------------------------------------------
+
+
+def unary(op: Op) -> Callable[..., Any]:
+    """The public function of a one-input elementwise op."""
+    impl = op.impl
+    plan = save_plan(op)
+    keep_x, keep_out = plan.keeps((True,), 0), plan.keeps((True,), -1)
+    floating = op.floating
+
+    def call(x: Any, name: str | None = None) -> Any:
+        if x.__class__ is not Tensor:
+            x = convert(x)
+            if x.__class__ is not Tensor:
+                return apply_wrapped(op, (x,), {})
+        data = x._data
+        if floating and data.dtype.kind in "iub":
+            data = (x := apply(CAST[0], x, dtype=as_dtype(np.float32)))._data
+        try:
+            result = impl(data)
+        except (ValueError, TypeError) as error:
+            raise explained(op, (data,), {}, error) from error
+        out = Tensor()
+        out._data = result
+        node = x._node
+        if node is None or (scope := SCOPE.get()) is None:
+            out._node = None
+            return out
+        if node.keys is scope.fast:
+            saved = (data if keep_x else None, result if keep_out else None)
+            return record(scope, op, (node,), saved, None, out, result)
+        out._node = None
+        return record_general(scope, op, (data,), (node,), {}, out)
+
+    call.op = op  # type: ignore[attr-defined]
+    call.__name__ = call.__qualname__ = op.name
+    return call
+
+
+def binary(op: Op) -> Callable[..., Any]:
+    """The public function of a two-input elementwise op; also serves as the Python operator."""
+    impl = op.impl
+    plan = save_plan(op)
+    # which of (x, y, out) to keep, by which inputs are watched: bit 0 for x, bit 1 for y
+    table = tuple(
+        tuple(plan.keeps((bool(m & 1), bool(m & 2)), i) for i in (0, 1, -1)) for m in range(4)
+    )  # fmt: skip
+    weak, floating = op.weak, op.floating
+
+    def call(x: Any, y: Any, name: str | None = None) -> Any:
+        if x.__class__ is Tensor:
+            a, node_a = x._data, x._node
+            if y.__class__ is Tensor:
+                b, node_b = y._data, y._node
+                cls = a.__class__
+                if cls is b.__class__:
+                    if cls is ndarray and a.dtype is not b.dtype:
+                        return general(x, y)
+                elif a.dtype is not b.dtype:
+                    return general(x, y)
+            elif weak and (y.__class__ is float or y.__class__ is int) and _is_float(a):
+                b, node_b = y, None
+            else:
+                return general(x, y)
+        elif weak and (x.__class__ is float or x.__class__ is int) and y.__class__ is Tensor and _is_float(y._data):
+            a, node_a = x, None
+            b, node_b = y._data, y._node
+        else:
+            return general(x, y)
+        if floating and a.dtype.kind in "iub":
+            return general(x, y)
+        try:
+            result = impl(a, b)
+        except (ValueError, TypeError) as error:
+            raise explained(op, (a, b), {}, error) from error
+        out = Tensor()
+        out._data = result
+        if node_a is None:
+            if node_b is None:
+                out._node = None
+                return out
+            mask = 2
+        else:
+            mask = 1 if node_b is None else 3
+        scope = SCOPE.get()
+        if scope is None:
+            out._node = None
+            return out
+        fast = scope.fast
+        if (node_a is None or node_a.keys is fast) and (node_b is None or node_b.keys is fast):
+            keep_x, keep_y, keep_out = table[mask]
+            saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
+            return record(scope, op, (node_a, node_b), saved, None, out, result)
+        out._node = None
+        return record_general(scope, op, (a, b), (node_a, node_b), {}, out)
+
+    def general(x: Any, y: Any) -> Any:
+        x, y = promote(x, y)
+        if floating and x.dtype.dtype.kind in "iub":
+            x, y = (apply(CAST[0], t, dtype=as_dtype(np.float32)) for t in (x, y))
+        if x.__class__ is Tensor and y.__class__ is Tensor:
+            return apply(op, x, y)
+        return apply_wrapped(op, (x, y), {})
+
+    call.op = op  # type: ignore[attr-defined]
+    call.__name__ = call.__qualname__ = op.name
+    return call
+
+
+def _is_float(data: Any) -> bool:
+    return data.__class__ in FLOATS or (data.__class__ is ndarray and data.dtype.kind in "fc")

@@ -1,0 +1,385 @@
+"""Lane-wise arithmetic and transcendental functions: the primitives, each with its partial derivatives.
+
+Comparisons are in `compare.py`, `where`, `maximum` and rounding in `select.py`, special functions in `special.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import CAST as _CAST_SLOT
+from gradtape.ops.dispatch import apply, binary, convert, unary
+from gradtape.ops.opdef import Op, Sample, elementwise, general
+from gradtape.ops.sampling import away, normal, positive, unit
+
+# -- dtype changes -------------------------------------------------------------------------------------------------
+
+
+def _cast_impl(x: Any, *, dtype: Any) -> Any:
+    target = numpy_dtype(dtype)
+    if x.dtype.kind == "c" and target.kind != "c":
+        x = x.real
+    return x.astype(target)
+
+
+CAST = general(
+    "cast",
+    "x",
+    _cast_impl,
+    # a complex cotangent of a real input keeps its real part (cast from complex to real drops the imaginary one)
+    vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) if differentiable_dtype(x_spec) else None,),
+    jvps=(lambda t, dtype: cast(t, dtype),),
+    infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
+    batch=batching.elementwise,
+    call=lambda x, dtype: cast(x, dtype),
+    samples=lambda: [
+        Sample(normal(3, 2), "float64"),
+        Sample(normal(3).astype(np.float32), "float64"),
+        Sample(normal(4), "complex128"),
+        Sample(np.arange(3), "float32"),
+        Sample(normal(3), "nonsense", raises=(TypeError, "not a dtype")),
+    ],
+)
+_CAST_SLOT.append(CAST)
+
+
+def differentiable_dtype(x: Any) -> bool:
+    """Whether values of this type carry derivatives."""
+    return as_dtype(x.dtype).is_differentiable
+
+
+def is_complex(x: Any) -> bool:
+    """Whether a tensor, array or number is complex."""
+    return isinstance(x, builtins.complex) if isinstance(x, (bool, int, float, builtins.complex)) else as_dtype(x.dtype).is_complex
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """`x` with another dtype; gradients pass between floating and complex types.
+
+    >>> import gradtape as gt
+    >>> gt.cast([1.8, 2.2], gt.int32).numpy()
+    array([1, 2], dtype=int32)
+    """
+    x = convert(x)
+    target = as_dtype(dtype)
+    return x if x.dtype == target else apply(CAST, x, dtype=target)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+_PAIR = lambda: [  # noqa: E731  (a table of samples, used by several ops)
+    Sample(normal(3, 2), normal(3, 2)),
+    Sample(normal(2, 1, 3), normal(4, 1)),
+    Sample(normal(), normal(3)),
+    Sample(normal(0, 3), normal(3)),
+    Sample(normal(2), normal(2) + 1j * normal(2)),
+    Sample(normal(2), 3.0),
+    Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
+]
+_PAIR_NONZERO = lambda: [  # noqa: E731
+    Sample(normal(3, 2), away(3, 2)),
+    Sample(normal(2, 1, 3), away(4, 1)),
+    Sample(normal(), away(3)),
+    Sample(normal(0, 3), away(3)),
+    Sample(normal(2), away(2) + 1j * normal(2)),
+    Sample(2.0, away(2)),
+    Sample(normal(2), away(3), raises=(ValueError, "broadcast")),
+]
+
+
+
+def _quotient_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
+    spec = inference.elementwise(x, y)
+    if spec.dtype.is_differentiable:
+        return spec
+    return TensorSpec(spec.shape, np.true_divide.resolve_dtypes((x.dtype.dtype, y.dtype.dtype, None))[2])
+
+
+ADD = elementwise("add", "x y", operator.add, 1, 1, weak=True, samples=_PAIR)
+SUBTRACT = elementwise("subtract", "x y", operator.sub, 1, -1, weak=True, samples=_PAIR)
+MULTIPLY = elementwise("multiply", "x y", operator.mul, lambda y: y, lambda x: x, weak=True, samples=_PAIR)
+DIVIDE = elementwise(
+    "divide",
+    "x y",
+    operator.truediv,
+    lambda y: 1.0 / y,
+    lambda y, out: -out / y,
+    products=(lambda ct, y: ct / conj(y) if is_complex(y) else ct / y, None),
+    infer=_quotient_spec,
+    weak=True,
+    samples=_PAIR_NONZERO,
+)
+NEGATIVE = elementwise("negative", "x", operator.neg, -1, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))])
+
+add, subtract, multiply, divide = binary(ADD), binary(SUBTRACT), binary(MULTIPLY), binary(DIVIDE)
+negative = unary(NEGATIVE)
+
+
+# -- powers --------------------------------------------------------------------------------------------------------
+
+
+def _power_impl(x: Any, *, exponent: Any) -> Any:
+    if x.__class__ is not np.ndarray and exponent == 2:
+        return x * x
+    return x**exponent
+
+
+def _power_partial(x: Any, exponent: Any) -> Any:
+    # d/dx xⁿ = n·xⁿ⁻¹, with the two cases kept exact that the formula would turn into 0·inf at x = 0
+    if exponent == 0:
+        return x * 0.0
+    if exponent == 2:
+        return x * 2.0
+    return exponent * power(x, exponent - 1) if exponent != 1 else x * 0.0 + 1.0
+
+
+POWER = elementwise(
+    "power",
+    "x",
+    _power_impl,
+    _power_partial,
+    call=lambda x, exponent: power(convert(x), exponent),
+    samples=lambda: [
+        Sample(normal(3, 2), 2),
+        Sample(normal(3), 3),
+        Sample(positive(3), -1.5),
+        Sample(normal(3), 1),
+        Sample(normal(2), 0),
+        Sample(positive(), 0.5),
+        Sample(normal(0), 3),
+        Sample(np.arange(3), -1, raises=(ValueError, "negative integer powers")),
+    ],
+)
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """x to a Python number: the exponent is part of the op, so `x**2` costs one multiplication each way."""
+    return apply(POWER, x, exponent=exponent)
+
+
+# d/dy x^y = x^y·log x, taken as 0 where x ≤ 0: there the power is real only at isolated y
+POW = elementwise(
+    "pow",
+    "x y",
+    operator.pow,
+    lambda x, y: y * safe_pow(x, y),
+    lambda x, out: out * log_or_zero(x),
+    samples=lambda: [
+        Sample(positive(3, 2), normal(3, 2)),
+        Sample(positive(2, 1), normal(3)),
+        Sample(positive(), normal(2)),
+        Sample(positive(0, 2), normal(2)),
+        Sample(positive(2) + 1j * normal(2), normal(2) + 0j),
+        Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
+    ],
+)
+_pow = binary(POW)
+
+
+def pow(x: Any, y: Any, name: str | None = None) -> Any:  # TensorFlow's name
+    """x to the power y.
+
+    >>> import gradtape as gt
+    >>> gt.pow([2.0, 3.0], 2).numpy()
+    array([4., 9.], dtype=float32)
+    """
+    if isinstance(y, (int, float)) and not isinstance(y, bool):
+        base = convert(x)
+        if base.dtype.is_differentiable or isinstance(y, int):
+            return apply(POWER, base, exponent=y)
+        x = base
+    return _pow(x, y)
+
+
+def safe_pow(x: Any, y: Any) -> Any:
+    """x^(y-1), and 1 where y = 0, so that y·x^(y-1) is 0 there even at x = 0."""
+    zero = y == 0
+    return _pow(where(zero, ones_like(x + y), x), where(zero, ones_like(x + y), y) - 1.0)
+
+
+def log_or_zero(x: Any) -> Any:
+    """log x, and 0 where x is zero or a negative real number."""
+    if is_complex(x):
+        usable = x != 0
+        return where(usable, log(where(usable, x, ones_like(x))), zeros_like(x))
+    usable = x > 0
+    return where(usable, log(where(usable, x, ones_like(x))), zeros_like(x))
+
+
+# -- one-input functions -------------------------------------------------------------------------------------------
+
+
+def _unary(name: str, impl: Any, partial: Any, samples: Any, product: Any = None, floating: bool = True) -> Op:
+    return elementwise(
+        name, "x", impl, partial, samples=samples, floating=floating,
+        products=(product,) if product is not None else (),
+        infer=inference.elementwise_float if floating else None,
+    )  # fmt: skip
+
+
+def _any() -> list[Sample]:
+    return [Sample(normal(3, 2)), Sample(normal()), Sample(normal(0, 2)), Sample(normal(2) + 1j * normal(2))]
+
+
+def _positive() -> list[Sample]:
+    return [Sample(positive(3, 2)), Sample(positive()), Sample(positive(0)), Sample(positive(2) + 1j * normal(2))]
+
+
+def _unit() -> list[Sample]:
+    return [Sample(unit(3, 2)), Sample(unit()), Sample(unit(0)), Sample(unit(2) + 1j * unit(2))]
+
+
+def _reciprocal_impl(x: Any) -> Any:
+    return 1.0 / x
+
+
+def _rsqrt_impl(x: Any) -> Any:
+    return 1.0 / np.sqrt(x)
+
+
+def _square_impl(x: Any) -> Any:
+    return x * x
+
+
+SQUARE = _unary("square", _square_impl, lambda x: x * 2.0, _any, floating=False)
+SQRT = _unary("sqrt", np.sqrt, lambda out: 0.5 / out, _positive)
+RSQRT = _unary("rsqrt", _rsqrt_impl, lambda x, out: -0.5 * out / x, _positive)
+RECIPROCAL = _unary("reciprocal", _reciprocal_impl, lambda out: -out * out, _positive)
+EXP = _unary("exp", np.exp, lambda out: out, _any)
+EXPM1 = _unary("expm1", np.expm1, lambda out: out + 1.0, _any)
+LOG = _unary("log", np.log, lambda x: 1.0 / x, _positive)
+LOG1P = _unary("log1p", np.log1p, lambda x: 1.0 / (x + 1.0), _positive)
+SIN = _unary("sin", np.sin, lambda x: cos(x), _any)
+COS = _unary("cos", np.cos, lambda x: -sin(x), _any)
+TAN = _unary("tan", np.tan, lambda out: out * out + 1.0, _unit)
+ASIN = _unary("asin", np.arcsin, lambda x: rsqrt(1.0 - x * x), _unit)
+ACOS = _unary("acos", np.arccos, lambda x: -rsqrt(1.0 - x * x), _unit)
+ATAN = _unary("atan", np.arctan, lambda x: 1.0 / (x * x + 1.0), _unit)
+SINH = _unary("sinh", np.sinh, lambda x: cosh(x), _any)
+COSH = _unary("cosh", np.cosh, lambda x: sinh(x), _any)
+TANH = _unary("tanh", np.tanh, lambda out: 1.0 - out * out, _any)
+ASINH = _unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1.0), _unit)
+ACOSH = _unary(
+    "acosh", np.arccosh, lambda x: rsqrt(x - 1.0) * rsqrt(x + 1.0),
+    lambda: [Sample(positive(3, 2) + 1.5), Sample(positive() + 1.5), Sample(positive(2) + 1.5 + 1j * normal(2))],
+)  # fmt: skip
+ATANH = _unary("atanh", np.arctanh, lambda x: 1.0 / (1.0 - x * x), _unit)
+
+square, sqrt, rsqrt, reciprocal = unary(SQUARE), unary(SQRT), unary(RSQRT), unary(RECIPROCAL)
+exp, expm1, log, log1p = unary(EXP), unary(EXPM1), unary(LOG), unary(LOG1P)
+sin, cos, tan, asin, acos, atan = unary(SIN), unary(COS), unary(TAN), unary(ASIN), unary(ACOS), unary(ATAN)
+sinh, cosh, tanh = unary(SINH), unary(COSH), unary(TANH)
+asinh, acosh, atanh = unary(ASINH), unary(ACOSH), unary(ATANH)
+
+ATAN2 = elementwise(
+    "atan2",
+    "y x",
+    np.arctan2,
+    lambda y, x: x / (x * x + y * y),
+    lambda y, x: -y / (x * x + y * y),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=lambda: [
+        Sample(away(3, 2), away(3, 2)),
+        Sample(away(3, 1), away(2)),
+        Sample(away(), away(0)),
+        Sample(away(2), away(3), raises=(ValueError, "broadcast")),
+    ],
+)
+atan2 = binary(ATAN2)
+
+# -- complex numbers: real and imaginary parts, conjugate, modulus ---------------------------------------------------
+# Convention: the cotangent of z = x + iy is ∂L/∂x + i ∂L/∂y.
+
+
+def _both() -> list[Sample]:
+    return [Sample(normal(3) + 1j * normal(3)), Sample(away(2, 2)), Sample(normal(0) + 0j), Sample(away())]
+
+
+ABS = general(
+    "abs",
+    "x",
+    np.abs,
+    vjps=(lambda ct, x: sign(x) * cast(ct, x.dtype) if is_complex(x) else ct * sign(x),),
+    jvps=(lambda t, x: real(conj(sign(x)) * t) if is_complex(x) else t * sign(x),),
+    infer=inference.real_part,
+    batch=batching.elementwise,
+    samples=_both,
+)
+SIGN = general(
+    "sign",
+    "x",
+    np.sign,
+    # real: 0. complex u = z/|z| turns only: du = (dz - u Re(conj(u) dz)) / |z|, self-adjoint
+    vjps=(lambda ct, x, out: sign_tangent(ct, x, out),),
+    jvps=(lambda t, x, out: sign_tangent(t, x, out),),
+    infer=inference.same,
+    batch=batching.elementwise,
+    samples=_both,
+)
+
+
+def sign_tangent(t: Any, x: Any, out: Any) -> Any:
+    """The derivative of x/|x| in direction t."""
+    if not is_complex(x):
+        return t * 0.0
+    size = abs(x)
+    inverse = where(size == 0, zeros_like(size), 1.0 / where(size == 0, ones_like(size), size))
+    return (t - out * cast(real(conj(out) * t), x.dtype)) * cast(inverse, x.dtype)
+
+
+REAL = general(
+    "real", "x", lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
+    vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
+    jvps=(lambda t: real(t),),
+    infer=inference.real_part, batch=batching.elementwise, samples=_both,
+)  # fmt: skip
+IMAG = general(
+    "imag", "x", lambda x: np.array(x.imag)[()],
+    # d Im(z): the cotangent of z is i·ct
+    vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
+    jvps=(lambda t: imag(t),),
+    infer=inference.real_part, batch=batching.elementwise, samples=_both,
+)  # fmt: skip
+CONJ = general(
+    "conj", "x", np.conj, vjps=(lambda ct: conj(ct),), jvps=(lambda t: conj(t),),
+    infer=inference.same, batch=batching.elementwise, samples=_both,
+)  # fmt: skip
+COMPLEX = general(
+    "complex", "real imag",
+    lambda real, imag: real + imag * (1j if real.dtype.itemsize == 8 else np.complex64(1j)),
+    vjps=(lambda ct: real(ct), lambda ct: imag(ct)),
+    jvps=(lambda t: complex(t, zeros_like(t)), lambda t: complex(zeros_like(t), t)),
+    infer=lambda real, imag: TensorSpec(
+        inference.broadcast_shapes(real.shape, imag.shape), "complex128" if real.dtype.size == 8 else "complex64"
+    ),
+    batch=batching.elementwise,
+    call=lambda real, imag: complex(real, imag),
+    samples=lambda: [Sample(normal(3), normal(3)), Sample(normal(), normal()), Sample(normal(0), normal(0))],
+)  # fmt: skip
+
+abs, sign, real, imag, conj = unary(ABS), unary(SIGN), unary(REAL), unary(IMAG), unary(CONJ)
+
+
+def complex(real: Any, imag: Any, name: str | None = None) -> Any:
+    """The complex tensor real + i·imag."""
+    from gradtape.ops.dispatch import promote
+
+    return apply(COMPLEX, *promote(real, imag))
+
+
+OPS = (
+    CAST, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, POWER, POW, SQUARE, SQRT, RSQRT, RECIPROCAL, EXP, EXPM1, LOG,
+    LOG1P, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, ATAN2, ABS, SIGN, REAL, IMAG, CONJ,
+    COMPLEX,
+)  # fmt: skip
+
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (rules above name these ops; they build on this file)
+from gradtape.ops.select import where  # noqa: E402

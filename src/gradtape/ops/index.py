@@ -1,0 +1,492 @@
+"""Reading and replacing parts of tensors: slices, index arrays, updates.
+
+Three linear pairs carry everything: `getitem`/`put_slice` (ints, slices, newaxis), `take`/`take_add` (one index array
+along an axis) and `index`/`index_add` (index arrays for the leading axes). `update` is a pure replacement; duplicates in
+its index arrays resolve as in NumPy, the last one wins, and only the winner gets a gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, convert, explained
+from gradtape.ops.opdef import Sample, general, linear, multilinear
+from gradtape.ops.sampling import integers, normal
+from gradtape.ops.tensor import Tensor, TensorLike
+
+Key = tuple[Any, ...]
+
+# -- basic indexing --------------------------------------------------------------------------------------------------
+
+
+def _getitem_impl(x: Any, *, key: Key) -> Any:
+    out = x[key]
+    return out.copy() if isinstance(out, np.ndarray) else out
+
+
+def _put_slice_impl(ct: Any, *, key: Key, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, ct.dtype)
+    out[key] = ct
+    return out if shape else out[()]
+
+
+def _add_slice(buffer: Any, ct: Any, key: Key) -> None:
+    buffer[key] += ct
+
+
+def _add_rows(buffer: Any, ct: Any, indices: Any, axis: int) -> None:
+    np.add.at(buffer, (slice(None),) * axis + (indices,), ct)
+
+
+def _clear_slice(ct: Any, key: Key) -> None:
+    ct[key] = 0
+
+
+GETITEM = linear(
+    "getitem",
+    "x",
+    _getitem_impl,
+    lambda ct, x_spec, key: apply(PUT_SLICE, ct, key=key, shape=tuple(x_spec.shape)),
+    infer=lambda x, *, key: TensorSpec(np.empty(x.shape, bool)[key].shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, key=(slice(None), *attrs["key"])),
+    call=lambda x, key: getitem(x, key),
+    add_into=_add_slice,
+    samples=lambda: [
+        Sample(normal(4, 3), (slice(1, 3), 0)),
+        Sample(normal(4, 3), (slice(None, None, -2), None, slice(0, 2))),
+        Sample(normal(4, 3), (Ellipsis, -1)),
+        Sample(normal(4), (2,)),
+        Sample(normal(4), (slice(3, 1),)),
+        Sample(normal(), ()),
+        Sample(normal(4), (7,), raises=(IndexError, "out of bounds")),
+        Sample(normal(4), ("a",), raises=(TypeError, "index")),
+    ],
+)
+PUT_SLICE = linear(
+    "put_slice",
+    "ct",
+    _put_slice_impl,
+    lambda ct, key: apply(GETITEM, ct, key=key),
+    infer=lambda ct, *, key, shape: TensorSpec(shape, ct.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(
+        op, *inputs, key=(slice(None), *attrs["key"]), shape=(int(inputs[0].shape[0]), *attrs["shape"])
+    ),
+    call=lambda ct, key, shape: apply(PUT_SLICE, convert(ct), key=key, shape=shape),
+    samples=lambda: [Sample(normal(2), (slice(1, 3), 0), (4, 3)), Sample(normal(), (2,), (4,))],
+)
+
+# -- one index array along an axis -----------------------------------------------------------------------------------
+
+
+def _take_impl(x: Any, indices: Any, *, axis: int) -> Any:
+    return np.take(x, indices, axis=axis)
+
+
+def _take_add_impl(ct: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, ct.dtype)
+    np.add.at(out, (slice(None),) * axis + (indices,), ct)
+    return out
+
+
+def _take_spec(x: TensorSpec, indices: TensorSpec, *, axis: int) -> TensorSpec:
+    return TensorSpec((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _batch_take(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    x, indices = inputs
+    axis = attrs["axis"]
+    if not flags[1]:
+        return apply(op, x, indices, axis=axis + 1)
+    if not flags[0]:  # the batch axis of the indices ends up at `axis`: bring it first
+        return _axis_to_front(apply(op, x, indices, axis=axis), axis)
+    rows = _axis_to_front(x, axis + 1)  # (n, batch, rest): index (entry, batch) pairs
+    own = np.arange(int(x.shape[0])).reshape((-1, *([1] * (indices.ndim - 1))))
+    out = apply(INDEX, rows, indices, own)  # (batch, indices..., rest)
+    count = indices.ndim - 1
+    order = list(range(out.ndim))
+    moved = order[1 + count : 1 + count + axis]
+    return transpose(out, [0, *moved, *order[1 : 1 + count], *order[1 + count + axis :]])
+
+
+def _axis_to_front(x: Any, axis: int) -> Any:
+    return transpose(x, (axis, *(i for i in range(x.ndim) if i != axis)))
+
+
+TAKE = multilinear(
+    "take",
+    "x indices",
+    _take_impl,
+    lambda ct, x_spec, indices, axis: apply(TAKE_ADD, ct, indices, axis=axis, shape=tuple(x_spec.shape)),
+    None,
+    infer=_take_spec,
+    batch=_batch_take,
+    call=lambda x, indices, axis: apply(TAKE, convert(x), convert(indices), axis=axis),
+    add_into=_add_rows,
+    samples=lambda: [
+        Sample(normal(4, 3), np.array([2, 0, 2]), 0),
+        Sample(normal(2, 4, 3), np.array([[1, 1], [3, 0]]), 1),
+        Sample(normal(4), np.array(1), 0),
+        Sample(normal(4), np.zeros(0, int), 0),
+        Sample(normal(4), np.array([9]), 0, raises=(IndexError, "out of bounds")),
+    ],
+)
+TAKE_ADD = multilinear(
+    "take_add",
+    "ct indices",
+    _take_add_impl,
+    lambda ct, indices, axis: apply(TAKE, ct, indices, axis=axis),
+    None,
+    infer=lambda ct, indices, *, axis, shape: TensorSpec(shape, ct.dtype),
+    batch=lambda op, flags, inputs, attrs: _batch_take_add(op, flags, inputs, attrs),
+    call=lambda ct, indices, axis, shape: apply(TAKE_ADD, convert(ct), convert(indices), axis=axis, shape=shape),
+    samples=lambda: [
+        Sample(normal(3, 2), np.array([2, 0, 2]), 0, (4, 2)),
+        Sample(normal(2, 2, 2), np.array([[1, 1], [3, 0]]), 1, (2, 4)),
+    ],
+)
+
+
+def _batch_take_add(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    if flags[1]:
+        return batching.looped(op, flags, inputs, attrs)
+    shape = (int(inputs[0].shape[0]), *attrs["shape"])
+    return apply(op, *inputs, axis=attrs["axis"] + 1, shape=shape)
+
+
+# -- index arrays for the leading axes -------------------------------------------------------------------------------
+
+
+def _index_impl(x: Any, *arrays: Any) -> Any:
+    return x[tuple(arrays)]
+
+
+def _index_add_impl(ct: Any, *arrays: Any, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, ct.dtype)
+    np.add.at(out, tuple(arrays), ct)
+    return out
+
+
+def _index_spec(x: TensorSpec, *arrays: TensorSpec) -> TensorSpec:
+    lead = np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
+    return TensorSpec((*lead, *x.shape[len(arrays) :]), x.dtype)
+
+
+def _index_batch(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    """Batched arrays are padded to a common rank; a batched x (or target) gets the batch number as one more index."""
+    x, *arrays = inputs
+    rank = max(a.ndim - f for a, f in zip(arrays, flags[1:], strict=True))
+    size = batching.batch_size(flags, inputs)
+    lined = [
+        reshape(a, (size, *([1] * (rank - a.ndim + 1)), *tuple(a.shape)[1:])) if f else a
+        for a, f in zip(arrays, flags[1:], strict=True)
+    ]
+    own = np.arange(size).reshape((size, *([1] * rank)))
+    if op is INDEX:
+        return apply(op, x, own, *lined) if flags[0] else apply(op, x, *lined)
+    lead = np.broadcast_shapes(*(tuple(a.shape) for a in lined), own.shape)
+    if not flags[0]:
+        x = broadcast_to(x, (size, *tuple(x.shape)))
+    x = reshape(x, (*lead, *tuple(x.shape)[1 + rank :]))
+    return apply(op, x, own, *lined, shape=(size, *attrs["shape"]))
+
+
+INDEX = general(
+    "index",
+    "x *arrays",
+    _index_impl,
+    vjp=lambda ct, x_spec, arrays: (
+        apply(INDEX_ADD, ct, *arrays, shape=tuple(x_spec.shape)),
+        *(None for _ in arrays),
+    ),
+    jvp=lambda tangents, arrays: apply(INDEX, tangents[0], *arrays),
+    infer=_index_spec,
+    batch=_index_batch,
+    call=lambda x, *arrays: apply(INDEX, convert(x), *(convert(a) for a in arrays)),
+    samples=lambda: [
+        Sample(normal(4, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]])),
+        Sample(normal(4, 3), np.array([3, 3])),
+        Sample(normal(4), np.array([9]), raises=(IndexError, "out of bounds")),
+    ],
+)
+INDEX_ADD = general(
+    "index_add",
+    "ct *arrays",
+    _index_add_impl,
+    vjp=lambda ct, arrays: (apply(INDEX, ct, *arrays), *(None for _ in arrays)),
+    jvp=lambda tangents, arrays, shape: apply(INDEX_ADD, tangents[0], *arrays, shape=shape),
+    infer=lambda ct, *arrays, shape: TensorSpec(shape, ct.dtype),
+    batch=_index_batch,
+    call=lambda ct, *arrays, shape: apply(INDEX_ADD, convert(ct), *(convert(a) for a in arrays), shape=shape),
+    samples=lambda: [
+        Sample(normal(2, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]]), shape=(4, 3, 2)),
+        Sample(normal(2, 3), np.array([3, 3]), shape=(4, 3)),
+    ],
+)
+
+# -- replacement -----------------------------------------------------------------------------------------------------
+
+
+def _update_impl(x: Any, value: Any, *, key: Key) -> Any:
+    out = np.array(x)
+    out[key] = value
+    return out if out.ndim else out[()]
+
+
+def winners(key: Key, shape: tuple[int, ...]) -> Any:
+    """Which positions of the value survive when index arrays name a place twice; None when all do."""
+    if not any(isinstance(k, np.ndarray) for k in key):
+        return None
+    places = np.arange(math.prod(shape)).reshape(shape)[key]
+    last = np.full(math.prod(shape), -1)
+    order = np.arange(places.size)
+    last[places.ravel()] = order
+    wins = (last[places.ravel()] == order).reshape(places.shape)
+    return None if wins.all() else wins
+
+
+def update_value_ct(ct: Any, value_spec: Any, key: Key) -> Any:
+    """The cotangent of what was written: ct at the places it survived, summed over broadcasting."""
+    part = getitem(ct, key)
+    wins = winners(key, tuple(ct.shape))
+    if wins is not None:
+        part = part * cast(wins, part.dtype)
+    return unbroadcast(part, value_spec.shape)
+
+
+def _batch_update(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    x, value = batching.all_batched(flags, inputs)
+    key = attrs["key"]
+    target = np.empty(tuple(x.shape)[1:], bool)[key].ndim
+    if value.ndim - 1 < target:
+        value = reshape(value, (int(value.shape[0]), *([1] * (target - value.ndim + 1)), *tuple(value.shape)[1:]))
+    if _splits(key):
+        return batching.looped(op, (True, True), (x, value), attrs)
+    return apply(op, x, value, key=(slice(None), *key))
+
+
+def _splits(key: Key) -> bool:
+    """Whether index arrays are separated by slices: NumPy then moves their axes to the front."""
+    places = [i for i, k in enumerate(key) if isinstance(k, (np.ndarray, int, np.integer))]
+    arrays = any(isinstance(k, np.ndarray) for k in key)
+    return arrays and places[-1] - places[0] != len(places) - 1
+
+
+UPDATE = general(
+    "update",
+    "x value",
+    _update_impl,
+    vjps=(
+        lambda ct, key: apply(UPDATE, ct, zeros_like(getitem(ct, key)), key=key),
+        lambda ct, value_spec, key: update_value_ct(ct, value_spec, key),
+    ),
+    jvps=(
+        lambda t, key: apply(UPDATE, t, zeros_like(getitem(t, key)), key=key),
+        lambda t, out_spec, key: update_tangent(t, out_spec, key),
+    ),
+    infer=lambda x, value, *, key: TensorSpec(x.shape, x.dtype),
+    batch=_batch_update,
+    in_place=_clear_slice,
+    call=lambda x, value, key: apply(UPDATE, convert(x), convert(value), key=key),
+    samples=lambda: [
+        Sample(normal(4, 4), normal(2, 2), (slice(0, 2), slice(0, 2))),
+        Sample(normal(4), normal(), (2,)),
+        Sample(normal(4, 3), normal(3), (slice(1, 3),)),
+        Sample(normal(4, 3), normal(2, 3), (np.array([0, 0]),)),
+        Sample(normal(5), normal(3), (np.array([4, 1, 2]),)),
+        Sample(normal(4), normal(3), (slice(0, 2),), raises=(ValueError, "broadcast")),
+    ],
+)
+
+
+def check_update(data: Any, value: Any, key: Key) -> None:
+    """Raise as the update would, before anything is written."""
+    try:
+        target = np.broadcast_to(np.False_, data.shape)[key].shape
+        np.broadcast_to(np.broadcast_to(np.False_, value.shape), target)
+    except (ValueError, IndexError) as error:
+        raise explained(UPDATE, (data, value), {"key": key}, error) from error
+
+
+# the same op when the buffer was written in place already: only the record is new
+UPDATED = general(
+    "updated",
+    "x value",
+    lambda x, value, *, key: x,
+    vjps=UPDATE.vjps,
+    jvps=UPDATE.jvps,
+    infer=UPDATE.infer,
+    batch=_batch_update,
+    in_place=_clear_slice,
+    call=UPDATE.call,
+    samples=UPDATE.samples,
+)
+
+
+def update_tangent(t: Any, out_spec: Any, key: Key) -> Any:
+    """The tangent of the written value inside zeros."""
+    return apply(UPDATE, zeros_of(out_spec), t, key=key)
+
+
+def zeros_of(spec: Any) -> Any:
+    """A tensor of zeros with the shape and dtype of a spec."""
+    return zeros(spec.shape, spec.dtype)
+
+
+# -- the index a user writes -----------------------------------------------------------------------------------------
+
+
+def normal_key(key: Any, shape: tuple[int, ...]) -> Key:
+    """The key as a tuple of ints, slices with Python ints, None, and integer arrays; masks become index arrays."""
+    parts = key if isinstance(key, tuple) else (key,)
+    out: list[Any] = []
+    for part in parts:
+        if isinstance(part, TensorLike):
+            part = part.read()
+        if isinstance(part, Tensor):
+            part = part._data
+        if isinstance(part, list):
+            part = np.asarray(part) if part else np.zeros(0, np.intp)
+            if part.dtype == object:
+                part = np.array([int(p) for p in part])
+        if isinstance(part, (bool, np.bool_)):
+            part = np.asarray(part)
+        if isinstance(part, np.ndarray) and part.dtype == bool:
+            out.extend(_mask_arrays(part, out, shape))
+        elif isinstance(part, np.ndarray):
+            if part.dtype.kind not in "iu":
+                raise TypeError(f"index arrays must be integer or boolean, got dtype {part.dtype.name}")
+            out.append(part.astype(np.intp) if part.ndim else int(part))
+        elif isinstance(part, slice):
+            out.append(slice(*(None if v is None else _whole(v) for v in (part.start, part.stop, part.step))))
+        elif part is None or part is Ellipsis:
+            out.append(part)
+        else:
+            out.append(_whole(part))
+    return tuple(out)
+
+
+def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    if mask.ndim == 0:
+        return [None, np.zeros(1 if mask else 0, np.intp)]
+    if Ellipsis not in before:
+        axis = sum(1 for b in before if b is not None)
+        want = shape[axis : axis + mask.ndim]
+        if tuple(mask.shape) != tuple(want):
+            raise OutOfRangeError(f"boolean index of shape {mask.shape} does not match the indexed shape {want}")
+    return [a.astype(np.intp) for a in np.nonzero(mask)]
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, TensorLike):
+        value = value.read()
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"{value!r} is not a valid index; use integers, slices, None, ..., integer or boolean arrays"
+        ) from None
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """x[key] for everything NumPy's indexing accepts."""
+    key = normal_key(key, tuple(x.shape))
+    if not any(isinstance(k, np.ndarray) for k in key):
+        return apply(GETITEM, x, key=key)
+    return _getitem_arrays(x, key)
+
+
+def _getitem_arrays(x: Any, key: Key) -> Any:
+    """Advanced indexing: slices first, then the indexed axes brought to the front."""
+    used = sum(1 for k in key if k is not None and k is not Ellipsis)
+    if used > x.ndim:
+        raise OutOfRangeError(f"too many indices: {used} for a tensor of rank {x.ndim}")
+    fill = (slice(None),) * (x.ndim - used)
+    if Ellipsis in [k for k in key if not isinstance(k, np.ndarray)]:
+        at = next(i for i, k in enumerate(key) if k is Ellipsis)
+        key = (*key[:at], *fill, *key[at + 1 :])
+    else:
+        key = (*key, *fill)
+    # ints count as index arrays here, as in NumPy
+    places = [i for i, k in enumerate(key) if isinstance(k, (np.ndarray, int))]
+    basic = tuple(slice(None) if i in places else k for i, k in enumerate(key))
+    if any(k != slice(None) for k in basic):
+        x = apply(GETITEM, x, key=basic)
+    arrays = [np.asarray(key[i]) for i in places]
+    rest = [i for i in range(x.ndim) if i not in places]
+    if len(places) == 1:
+        return apply(TAKE, x, arrays[0], axis=places[0])
+    front = transpose(x, (*places, *rest)) if places != list(range(len(places))) else x
+    out = apply(INDEX, front, *arrays)
+    adjacent = places[-1] - places[0] == len(places) - 1
+    if not adjacent or places[0] == 0:
+        return out
+    count = out.ndim - len(rest)
+    ahead = places[0]  # slices before the first index array keep their place
+    return transpose(out, (*range(count, count + ahead), *range(count), *range(count + ahead, out.ndim)))
+
+
+# -- TensorFlow's names ----------------------------------------------------------------------------------------------
+
+
+def gather(
+    params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: str | None = None
+) -> Any:
+    """Slices of `params` along `axis` at the given indices; the gradient on axis 0 is an `IndexedSlices`.
+
+    >>> import gradtape as gt
+    >>> gt.gather([10.0, 20.0, 30.0], [2, 0]).numpy()
+    array([30., 10.], dtype=float32)
+    """
+    x, places = convert(params), convert(indices)
+    batch = int(batch_dims) % (places.ndim + 1) if batch_dims else 0
+    place = normal_axis(batch if axis is None else axis, x.ndim, "gather")
+    if not places.dtype.is_integer:
+        raise InvalidArgumentError(f"gather: indices must be integers, got dtype {places.dtype.name}")
+    check_range(places, int(x.shape[place]), "gather")
+    if batch == 0:
+        return apply(TAKE, x, places, axis=place)
+    if place < batch:
+        raise InvalidArgumentError(f"gather: axis {place} must not be smaller than batch_dims {batch}")
+    lead = tuple(x.shape)[:batch]
+    if place > batch:  # bring the gathered axis right behind the batch axes
+        order = (*range(batch), place, *(i for i in range(batch, x.ndim) if i != place))
+        x = transpose(x, order)
+    count = places.ndim - batch
+    grids = [np.arange(n).reshape([-1 if i == j else 1 for j in range(places.ndim)]) for i, n in enumerate(lead)]
+    out = apply(INDEX, x, *grids, places)
+    if place > batch:
+        between = place - batch
+        out = transpose(
+            out,
+            (*range(batch), *range(batch + count, batch + count + between), *range(batch, batch + count),
+             *range(batch + count + between, out.ndim)),
+        )  # fmt: skip
+    return out
+
+
+def check_range(indices: Any, size: int, op: str) -> None:
+    """Refuse indices outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers."""
+    data = indices._data if indices.__class__ is Tensor else None
+    if data is None or not data.size:
+        return
+    low, high = data.min(), data.max()
+    if low < 0 or high >= size:
+        bad = low if low < 0 else high
+        raise OutOfRangeOrInvalid(f"{op}: index {bad} is not in [0, {size})")
+
+
+class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):
+    """TensorFlow raises InvalidArgumentError here; Python programmers expect an IndexError: it is both."""
+
+
+OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED)
+
+from gradtape.ops.create import zeros, zeros_like  # noqa: E402  (used by functions above; they build on this file)
+from gradtape.ops.elementwise import cast  # noqa: E402
+from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast  # noqa: E402

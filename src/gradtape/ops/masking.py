@@ -1,0 +1,29 @@
+"""The product of a cotangent and a partial: conjugated for complex numbers, masked on dead lanes.
+
+The unselected lane of a `where` has cotangent 0 and may have a non-finite partial (1/x at 0). The partial is cleaned,
+not the product: p' = where((ct == 0) & ~isfinite(p), 0, p), so the result stays linear in ct wherever p is finite.
+A non-finite cotangent is never masked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
+from gradtape.ops.elementwise import conj, is_complex
+from gradtape.ops.select import where
+
+
+def conjugated_product(ct: Any, partial: Any) -> Any:
+    """ct · conj(partial)."""
+    return ct * conj(partial) if is_complex(partial) else ct * partial
+
+
+def cleaned(seed: Any, partial: Any) -> Any:
+    """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
+    return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
+
+
+def masked_product(ct: Any, partial: Any) -> Any:
+    """ct · conj(cleaned partial)."""
+    return conjugated_product(ct, cleaned(ct, partial))

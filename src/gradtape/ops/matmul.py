@@ -1,0 +1,112 @@
+"""Matrix products: matmul, tensordot, einsum, all on BLAS through NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.opdef import Sample, multilinear
+from gradtape.ops.sampling import normal
+
+# -- matmul ----------------------------------------------------------------------------------------------------------
+
+
+def _matmul_impl(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def _matmul_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    lead = inference.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    dtype = inference.promote_dtypes(a.dtype, b.dtype)
+    return TensorSpec((*lead, a.shape[-2], b.shape[-1]), dtype)
+
+
+def matrix_transposed(x: Any) -> Any:
+    """The last two axes swapped, conjugated if complex: the adjoint of each matrix."""
+    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    out = apply(TRANSPOSE, x, perm=order)
+    return conj(out) if is_complex(out) else out
+
+
+MATMUL = multilinear(
+    "matmul",
+    "a b",
+    _matmul_impl,
+    lambda ct, a_spec, b: unbroadcast(apply(MATMUL, ct, matrix_transposed(b)), a_spec.shape),
+    lambda ct, b_spec, a: unbroadcast(apply(MATMUL, matrix_transposed(a), ct), b_spec.shape),
+    infer=_matmul_spec,
+    batch=lambda op, flags, inputs, attrs: _batch_matmul(op, flags, inputs),
+    call=lambda a, b: matmul(a, b),
+    samples=lambda: [
+        Sample(normal(3, 4), normal(4, 2)),
+        Sample(normal(2, 3, 4), normal(4, 2)),
+        Sample(normal(2, 1, 3, 4), normal(5, 4, 2)),
+        Sample(normal(3, 0), normal(0, 2)),
+        Sample(normal(2, 2) + 1j * normal(2, 2), normal(2, 2) + 1j * normal(2, 2)),
+        Sample(normal(3, 4), normal(3, 4), raises=(ValueError, "matmul")),
+        Sample(normal(3), normal(3), raises=(ValueError, "rank")),
+    ],
+)
+
+
+def _batch_matmul(op: Any, flags: Any, inputs: Any) -> Any:
+    a, b = inputs
+    if flags == (True, False) and b.ndim == 2 and a.ndim == 3:
+        # one tall product instead of many small ones
+        size, rows, inner = (int(d) for d in a.shape)
+        out = apply(op, apply(RESHAPE, a, shape=(size * rows, inner)), b)
+        return apply(RESHAPE, out, shape=(size, rows, int(b.shape[-1])))
+    rank = max(x.ndim - f for x, f in zip(inputs, flags, strict=True))
+    lined = [
+        apply(RESHAPE, x, shape=(int(x.shape[0]), *([1] * (rank - x.ndim + 1)), *tuple(x.shape)[1:])) if f else x
+        for x, f in zip(inputs, flags, strict=True)
+    ]
+    return apply(op, *lined)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Product of the matrices in the last two axes, broadcast over the leading ones.
+
+    >>> import gradtape as gt
+    >>> gt.matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
+    array([[11.]], dtype=float32)
+    """
+    a, b = promote(a, b)
+    if a.ndim < 2 or b.ndim < 2:
+        raise InvalidArgumentError(
+            f"matmul: both operands need rank 2 or more, got shapes {tuple(a.shape)} and {tuple(b.shape)}; "
+            "use gt.linalg.matvec or gt.tensordot for vectors"
+        )
+    if transpose_a or adjoint_a:
+        a = matrix_transposed(a) if adjoint_a else swap_last(a)
+    if transpose_b or adjoint_b:
+        b = matrix_transposed(b) if adjoint_b else swap_last(b)
+    if a.shape[-1] != b.shape[-2]:
+        raise InvalidArgumentError(
+            f"matmul: inner dimensions differ: {tuple(a.shape)} times {tuple(b.shape)} "
+            f"({a.shape[-1]} columns against {b.shape[-2]} rows)"
+        )
+    return apply(MATMUL, a, b)
+
+
+def swap_last(x: Any) -> Any:
+    """The last two axes swapped."""
+    return apply(TRANSPOSE, x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+OPS = (MATMUL,)
+
+from gradtape.ops.elementwise import conj, is_complex  # noqa: E402  (used by functions above)
+from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast  # noqa: E402

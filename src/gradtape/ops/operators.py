@@ -1,0 +1,130 @@
+"""Python's operators on tensors, bound to the ops; and on anything that reads as a tensor (variables)."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from gradtape.ops import compare, elementwise, index, select
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.matmul import matmul
+from gradtape.ops.record import SCOPE
+from gradtape.ops.tensor import Tensor, TensorLike
+
+
+def _power(x: Any, y: Any) -> Any:
+    if (y.__class__ is int or y.__class__ is float) and x.__class__ is Tensor and x._data.dtype.kind == "f":
+        return apply(elementwise.POWER, x, exponent=y)
+    return elementwise.pow(x, y)
+
+
+def _logic_or_bits(logic: Any, bits: Any) -> Any:
+    def operate(x: Any, y: Any) -> Any:
+        x, y = convert(x), convert(y)
+        return logic(x, y) if x.dtype.is_bool and y.dtype.is_bool else bits(x, y)
+
+    return operate
+
+
+def _invert(x: Any) -> Any:
+    x = convert(x)
+    return compare.logical_not(x) if x.dtype.is_bool else compare.invert(x)
+
+
+def _equal(x: Any, y: Any) -> Any:
+    return False if y is None or isinstance(y, str) else compare.equal(x, y)
+
+
+def _not_equal(x: Any, y: Any) -> Any:
+    return True if y is None or isinstance(y, str) else compare.not_equal(x, y)
+
+
+def _setitem(self: Tensor, key: Any, value: Any) -> None:
+    """`t[key] = value`: this tensor object gets a new version; what was recorded before keeps the old one.
+
+    The buffer is reused when nothing else holds it, so filling an array costs O(1) per step.
+    """
+    key = index.normal_key(key, tuple(self.shape))
+    value = convert(value, hint=self.dtype)
+    if value.dtype != self.dtype:
+        value = elementwise.cast(value, self.dtype)
+    if value.wraps or self.wraps:
+        rebind(self, apply(index.UPDATE, self, value, key=key))
+        return
+    data = self._data
+    # references: the tensor's slot, the local name, getrefcount's argument
+    if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == 3 and not _recorders_want_copy():
+        index.check_update(data, value._data, key)
+        watched = self._node is not None or value._node is not None
+        data[key] = value._data
+        if watched:
+            rebind(self, apply(index.UPDATED, self, value, key=key))
+        return
+    del data
+    rebind(self, apply(index.UPDATE, self, value, key=key))
+
+
+def _recorders_want_copy() -> bool:
+    """Forward accumulators and batching need the old version: no in-place update under them."""
+    scope = SCOPE.get()
+    return scope is not None and (scope.level > 0 or any(not r.key.holds or r.slow for r in scope.recorders))
+
+
+def rebind(tensor: Tensor, version: Tensor) -> None:
+    """Give a tensor object a new version."""
+    tensor._data = version._data
+    tensor._node = version._node
+
+
+def _reflected(operate: Any) -> Any:
+    def reflected(self: Any, other: Any) -> Any:
+        return operate(other, self)
+
+    return reflected
+
+
+_BINARY = {
+    "add": elementwise.add,
+    "sub": elementwise.subtract,
+    "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "floordiv": select.floordiv,
+    "mod": select.mod,
+    "pow": _power,
+    "matmul": matmul,
+    "and": _logic_or_bits(compare.logical_and, compare.bitwise_and),
+    "or": _logic_or_bits(compare.logical_or, compare.bitwise_or),
+    "xor": _logic_or_bits(compare.logical_xor, compare.bitwise_xor),
+}
+_OTHERS = {
+    "__lt__": compare.less,
+    "__le__": compare.less_equal,
+    "__gt__": compare.greater,
+    "__ge__": compare.greater_equal,
+    "__eq__": _equal,
+    "__ne__": _not_equal,
+    "__neg__": elementwise.negative,
+    "__pos__": lambda self: convert(self),
+    "__abs__": elementwise.abs,
+    "__invert__": _invert,
+}
+
+
+def attach(cls: type, read: bool) -> None:
+    """Give a class the operators of tensors."""
+    for name, operate in _BINARY.items():
+        setattr(cls, f"__{name}__", operate)
+        setattr(cls, f"__r{name}__", _reflected(operate))
+    for name, operate in _OTHERS.items():
+        setattr(cls, name, operate)
+    if not read:
+        cls.__getitem__ = index.getitem  # type: ignore[attr-defined]
+        cls.__setitem__ = _setitem  # type: ignore[attr-defined]
+
+
+attach(Tensor, read=False)
+attach(TensorLike, read=True)
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]  # defining __eq__ must not remove it
+TensorLike.__hash__ = object.__hash__  # type: ignore[method-assign]

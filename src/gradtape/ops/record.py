@@ -1,0 +1,166 @@
+"""What a tape remembers: records, the keys that say which tapes own them, and the scope that says who records now.
+
+A `Record` is one executed operation and at the same time the identity of the tensor version it produced: tensors and
+later records point to it, so a record nobody can reach any more is recognised by its reference count and dropped.
+Records point to `TapeKey`s, never to tapes, and tapes own lists of records: there are no cycles.
+This file knows nothing about derivatives.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from sys import _getframe, getrefcount
+from types import CodeType
+from typing import Any
+
+from numpy import ndarray
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class TapeKey:
+    """The identity of one recorder. `open` turns False when its tape is spent or closed; `holds` says it keeps a list."""
+
+    __slots__ = ("holds", "open")
+
+    def __init__(self, holds: bool) -> None:
+        self.open = True
+        self.holds = holds
+
+
+class Record:
+    """One operation that ran while a tape was watching, or (op None) one watched leaf."""
+
+    __slots__ = ("attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape", "tangents")
+    op: Any  # Op, or None for a leaf
+    nodes: tuple[Record | None, ...]  # the version each input was, None for a constant
+    saved: tuple[Any, ...]  # in the order of the op's save plan; None where no rule needs the value
+    attrs: dict[str, Any] | None
+    keys: tuple[TapeKey, ...]  # the recorders that know this version
+    shape: Any  # of the output; for several outputs a tuple of (shape, dtype)
+    code: CodeType | None  # the user's code object ...
+    lasti: int  # ... and instruction offset: `location` makes file and line of them
+    tangents: dict[TapeKey, Any]  # set by forward accumulators only
+
+    @property
+    def location(self) -> tuple[str, int] | None:
+        """File and line of the user's call, resolved when asked."""
+        if self.code is None:
+            return None
+        for start, end, line in self.code.co_lines():
+            if start <= self.lasti < end and line is not None:
+                return self.code.co_filename, line
+        return self.code.co_filename, self.code.co_firstlineno
+
+
+def leaf(keys: tuple[TapeKey, ...], shape: Any) -> Record:
+    """The record of a watched value: it has no operation behind it."""
+    record = Record()
+    record.op = None
+    record.nodes = ()
+    record.saved = ()
+    record.attrs = None
+    record.keys = keys
+    record.shape = shape
+    record.code = None
+    record.lasti = 0
+    return record
+
+
+class RecordList(list[Record]):
+    """The records of one tape in execution order, dropping unreachable ones as it grows.
+
+    `budget` counts down by the size of what is recorded; when it is used up, `sweep` runs. It visits newest first, so
+    one pass frees whole dead chains, and the next budget is the size of what survived: the cost is amortised O(1).
+    """
+
+    __slots__ = ("budget", "complex")
+    FLOOR = 4_000_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = self.FLOOR
+        self.complex = False  # True once a complex value was recorded: rules then conjugate partials
+
+    def sweep(self) -> None:
+        alive: list[Record] = []
+        size = 0
+        while self:
+            record = self.pop()
+            # references left: the local name, getrefcount's argument, and the other tapes that list it
+            others = sum(key.holds and key.open for key in record.keys) - 1
+            if getrefcount(record) <= 2 + others:
+                record.nodes = ()
+                record.saved = ()
+                continue
+            alive.append(record)
+            size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
+        alive.reverse()
+        self.extend(alive)
+        self.budget = max(self.FLOOR, size)
+
+
+class Scope:
+    """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
+
+    `recorders` are entered outermost first. `level` counts batching evaluators below, `parent` is the scope outside the
+    innermost one. `fast` is `keys` when a single tape records and nothing else listens: the hot path of dispatch.
+    """
+
+    __slots__ = ("fast", "keys", "level", "parent", "recorders", "records", "subsets")
+
+    def __init__(self, recorders: tuple[Any, ...], parent: Scope | None = None, level: int = 0) -> None:
+        self.recorders = recorders
+        self.parent = parent
+        self.level = level
+        self.keys = tuple(r.key for r in recorders)
+        self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
+        single = len(recorders) == 1 and recorders[0].key.holds and not recorders[0].slow
+        self.fast = self.keys if single else None
+        self.records: RecordList | None = recorders[0].records if single else None
+
+    def with_recorder(self, recorder: Any) -> Scope:
+        return Scope((*self.recorders, recorder), self.parent, self.level)
+
+    def without(self, recorder: Any) -> Scope | None:
+        rest = tuple(r for r in self.recorders if r is not recorder)
+        if not rest and self.level == 0:
+            return None
+        return Scope(rest, self.parent, self.level)
+
+    def subset(self, nodes: tuple[Record | None, ...]) -> tuple[TapeKey, ...]:
+        """The keys of this scope that watch any of `nodes`, as one shared tuple per subset."""
+        known = {key for node in nodes if node is not None for key in node.keys}
+        wanted = tuple(key for key in self.keys if key in known)
+        return self.subsets.setdefault(wanted, wanted)
+
+
+SCOPE: ContextVar[Scope | None] = ContextVar("gradtape_scope", default=None)
+
+
+class _InternalFiles(dict[str, bool]):
+    """co_filename → whether the frame is gradtape's own (and so not the user's line)."""
+
+    def __missing__(self, filename: str) -> bool:
+        answer = filename.startswith((_ROOT, "<gradtape"))
+        self[filename] = answer
+        return answer
+
+
+INTERNAL = _InternalFiles()
+
+
+def user_frame(depth: int) -> Any:
+    """The innermost frame that is not gradtape's own, starting `depth` frames up."""
+    frame = _getframe(depth + 1)
+    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def user_location() -> str:
+    """ "file:line" of the user's code that called into gradtape, for messages."""
+    frame = user_frame(1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+

@@ -1,0 +1,320 @@
+"""Reductions: sum, product, extrema, logic, and the composites over them (mean, variance, norms, log-sum-exp)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.opdef import Sample, composite, general, linear, nondiff
+from gradtape.ops.sampling import away, normal, positive, spread
+from gradtape.ops.shape import normal_axis
+from gradtape.ops.tensor import Tensor
+
+
+def normal_axes(axis: Any, rank: int, op: str) -> tuple[int, ...]:
+    """Axes of a reduction (None: all) as a sorted tuple of distinct non-negative ints."""
+    if axis is None:
+        return tuple(range(rank))
+    if isinstance(axis, (Tensor, np.ndarray)):
+        axis = axis.tolist()
+    axes = tuple(normal_axis(a, rank, op) for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise InvalidArgumentError(f"{op}: axis {axis} names an axis twice")
+    return tuple(sorted(axes))
+
+
+def spread_back(ct: Any, spec: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """A reduced value laid out over the axes it was reduced from."""
+    if not keepdims:
+        ct = apply(RESHAPE, ct, shape=inference.reduced_shape(spec.shape, axis, True))
+    return apply(BROADCAST_TO, ct, shape=tuple(spec.shape))
+
+
+def _reduction_samples() -> list[Sample]:
+    return [
+        Sample(normal(3, 4)),
+        Sample(normal(2, 3, 4), [0, 2]),
+        Sample(normal(2, 3), -1, True),
+        Sample(normal()),
+        Sample(normal(0, 3), 0),
+        Sample(normal(3) + 1j * normal(3)),
+        Sample(normal(2, 3), 2, raises=(ValueError, "out of range")),
+        Sample(normal(2, 3), [0, 0], raises=(ValueError, "twice")),
+    ]
+
+
+def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Sum over the given axes (all by default).
+
+    >>> import gradtape as gt
+    >>> gt.reduce_sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
+    array([4., 6.], dtype=float32)
+    """
+    x = convert(input_tensor)
+    return apply(REDUCE_SUM, x, axis=normal_axes(axis, x.ndim, "reduce_sum"), keepdims=bool(keepdims))
+
+
+def _sum_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
+
+
+REDUCE_SUM = linear(
+    "reduce_sum",
+    "x",
+    _sum_impl,
+    lambda ct, x_spec, axis, keepdims: spread_back(ct, x_spec, axis, keepdims),
+    infer=inference.reduction,
+    batch=batching.shifted("axis"),
+    call=reduce_sum,
+    samples=_reduction_samples,
+)
+
+
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Mean over the given axes.
+
+    >>> import gradtape as gt
+    >>> gt.reduce_mean([1.0, 2.0, 6.0]).numpy()
+    np.float32(3.0)
+    """
+    x = convert(input_tensor)
+    return apply(REDUCE_MEAN, x, axis=normal_axes(axis, x.ndim, "reduce_mean"), keepdims=bool(keepdims))
+
+
+def count_along(shape: Any, axis: tuple[int, ...]) -> int:
+    """How many elements one reduced value stands for."""
+    return math.prod(int(shape[a]) for a in axis)
+
+
+def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
+    count = count_along(x.shape, axis)
+    if x.dtype.kind in "iu":
+        return total // count
+    if count == 0:
+        return total * np.nan
+    return total / count
+
+
+REDUCE_MEAN = linear(
+    "reduce_mean",
+    "x",
+    _mean_impl,
+    lambda ct, x_spec, axis, keepdims: spread_back(
+        ct * (1.0 / max(count_along(x_spec.shape, axis), 1)), x_spec, axis, keepdims
+    ),
+    infer=inference.reduction,
+    batch=batching.shifted("axis"),
+    call=reduce_mean,
+    samples=_reduction_samples,
+)
+
+# -- product ---------------------------------------------------------------------------------------------------------
+
+
+def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Product over the given axes; the gradient is exact at zeros.
+
+    >>> import gradtape as gt
+    >>> gt.reduce_prod([2.0, 3.0]).numpy()
+    np.float32(6.0)
+    """
+    x = convert(input_tensor)
+    axes = normal_axes(axis, x.ndim, "reduce_prod")
+    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    dims = tuple(x.shape)
+    # bring the reduced axes last and flatten them: one primitive over the last axis
+    rows = apply(TRANSPOSE, x, perm=(*rest, *axes)) if rest + axes != tuple(range(x.ndim)) else x
+    flat = apply(RESHAPE, rows, shape=(*(dims[i] for i in rest), count_along(dims, axes)))
+    out = apply(PROD_LAST, flat)
+    return apply(RESHAPE, out, shape=inference.reduced_shape(dims, axes, True)) if keepdims else out
+
+
+def others_product(x: Any) -> Any:
+    """Along the last axis, the product of all elements but this one, without dividing."""
+    one = ones_like(x[..., :1])
+    before = cumprod(concat([one, x[..., :-1]], -1), -1)
+    after = cumprod(concat([x[..., 1:], one], -1), -1, reverse=True)
+    return before * after
+
+
+def _prod_spec(x: TensorSpec) -> TensorSpec:
+    return TensorSpec(x.shape[:-1], x.dtype)
+
+
+PROD_LAST = general(
+    "prod_last",
+    "x",
+    lambda x: np.multiply.reduce(x, axis=-1, dtype=x.dtype),
+    vjps=(lambda ct, x: expand_dims(ct, -1) * conj(others_product(x)) if x.shape[-1] else zeros_like(x),),
+    jvps=(lambda t, x: reduce_sum(t * others_product(x), -1) if x.shape[-1] else reduce_sum(t, -1),),
+    infer=_prod_spec,
+    batch=batching.leading,
+    samples=lambda: [
+        Sample(away(3, 4)),
+        Sample(np.array([[1.5, 0.0, 2.0], [0.0, 0.0, 1.0]])),
+        Sample(away(1)),
+        Sample(normal(2, 0)),
+        Sample(away(3) + 1j * away(3)),
+    ],
+)
+
+# -- extrema ---------------------------------------------------------------------------------------------------------
+
+
+def _extreme_samples() -> list[Sample]:
+    return [
+        Sample(spread(3, 4)),
+        Sample(spread(2, 3, 4), [0, 2]),
+        Sample(spread(2, 3), -1, True),
+        Sample(spread()),
+        Sample(normal(3, 0), 1, raises=(ValueError, "empty")),
+    ]
+
+
+def extreme_ct(ct: Any, x: Any, out: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """ct shared evenly among the elements equal to the extremum."""
+    chosen = extreme_share(x, out, axis, keepdims)
+    return spread_back(ct, x, axis, keepdims) * chosen
+
+
+def extreme_share(x: Any, out: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """For each element its share of the extremum: 1/k among k ties, else 0."""
+    hits = cast(x == spread_back(out, x, axis, keepdims), x.dtype)
+    return hits / spread_back(reduce_sum(hits, axis, keepdims), x, axis, keepdims)
+
+
+def _extreme(name: str, ufunc: Any, call: Any) -> Any:
+    def impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+        if not count_along(x.shape, axis):
+            raise InvalidArgumentError(f"{name}: cannot reduce an empty axis of shape {x.shape}; check the input's size first")
+        return ufunc.reduce(x, axis=axis, keepdims=keepdims) if x.ndim else x
+
+    return general(
+        name, "x", impl,
+        vjps=(lambda ct, x, out, axis, keepdims: extreme_ct(ct, x, out, axis, keepdims),),
+        jvps=(lambda t, x, out, axis, keepdims: reduce_sum(t * extreme_share(x, out, axis, keepdims), axis, keepdims),),
+        infer=inference.reduction, batch=batching.shifted("axis"), call=call, samples=_extreme_samples,
+    )  # fmt: skip
+
+
+def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Largest element over the given axes; ties share the gradient.
+
+    >>> import gradtape as gt
+    >>> gt.reduce_max([1.0, 5.0, 2.0]).numpy()
+    np.float32(5.0)
+    """
+    x = convert(input_tensor)
+    return apply(REDUCE_MAX, x, axis=normal_axes(axis, x.ndim, "reduce_max"), keepdims=bool(keepdims))
+
+
+def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Smallest element over the given axes; ties share the gradient."""
+    x = convert(input_tensor)
+    return apply(REDUCE_MIN, x, axis=normal_axes(axis, x.ndim, "reduce_min"), keepdims=bool(keepdims))
+
+
+REDUCE_MAX = _extreme("reduce_max", np.maximum, reduce_max)
+REDUCE_MIN = _extreme("reduce_min", np.minimum, reduce_min)
+
+# -- logic -----------------------------------------------------------------------------------------------------------
+
+
+def _logic_samples() -> list[Sample]:
+    return [Sample(normal(2, 3) > 0), Sample(normal(2, 3) > 0, 1, True), Sample(normal(0) > 0)]
+
+
+def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Whether all elements are true."""
+    x = convert(input_tensor)
+    return apply(REDUCE_ALL, x, axis=normal_axes(axis, x.ndim, "reduce_all"), keepdims=bool(keepdims))
+
+
+def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Whether any element is true."""
+    x = convert(input_tensor)
+    return apply(REDUCE_ANY, x, axis=normal_axes(axis, x.ndim, "reduce_any"), keepdims=bool(keepdims))
+
+
+def _logic_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
+    return TensorSpec(inference.reduced_shape(x.shape, axis, keepdims), "bool")
+
+
+REDUCE_ALL = nondiff(
+    "reduce_all", "x", lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
+    infer=_logic_spec, reason="logic has no derivative", batch=batching.shifted("axis"), call=reduce_all,
+    samples=_logic_samples,
+)  # fmt: skip
+REDUCE_ANY = nondiff(
+    "reduce_any", "x", lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
+    infer=_logic_spec, reason="logic has no derivative", batch=batching.shifted("axis"), call=reduce_any,
+    samples=_logic_samples,
+)  # fmt: skip
+
+# -- composites ------------------------------------------------------------------------------------------------------
+
+
+def _composite_samples() -> list[Sample]:
+    return [Sample(normal(3, 4)), Sample(normal(2, 3, 4), [0, 2]), Sample(normal(2, 3), -1, True), Sample(normal(4))]
+
+
+@composite(samples=_composite_samples)
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Mean squared distance from the mean; of complex numbers, of their modulus."""
+    x = convert(input_tensor)
+    centred = x - reduce_mean(x, axis, True)
+    return reduce_mean(square(abs(centred)) if is_complex(x) else square(centred), axis, keepdims)
+
+
+@composite(samples=_composite_samples)
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Square root of the variance."""
+    return sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+@composite(samples=_composite_samples)
+def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Square root of the sum of squares.
+
+    >>> import gradtape as gt
+    >>> gt.reduce_euclidean_norm([3.0, 4.0]).numpy()
+    np.float32(5.0)
+    """
+    x = convert(input_tensor)
+    return sqrt(reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims))
+
+
+@composite(samples=lambda: [*_composite_samples(), Sample(np.array([1000.0, 1001.0])), Sample(positive(2, 3), 1)])
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """log(sum(exp(x))), computed without overflow; -inf for all -inf.
+
+    >>> import gradtape as gt
+    >>> gt.reduce_logsumexp([1000.0, 1000.0]).numpy()
+    np.float32(1000.6931)
+    """
+    x = convert(input_tensor)
+    top = stop_gradient(reduce_max(x, axis, True))
+    top = where(is_finite(top), top, zeros_like(top))
+    out = log(reduce_sum(exp(x - top), axis, True)) + top
+    if keepdims:
+        return out
+    return apply(RESHAPE, out, shape=inference.reduced_shape(x.shape, normal_axes(axis, x.ndim, "reduce_logsumexp"), False))
+
+
+OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
+COMPOSITES = (reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
+
+from gradtape.ops.compare import is_finite  # noqa: E402  (used by functions above; these modules build on this one)
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
+from gradtape.ops.cumulative import cumprod  # noqa: E402
+from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, concat, expand_dims  # noqa: E402
+from gradtape.ops.stop import stop_gradient  # noqa: E402

@@ -1,0 +1,186 @@
+"""Lane-wise choice and rounding: where, maximum, minimum, clip, floor, mod.
+
+At a tie `maximum` and `minimum` split the cotangent in halves (any convex split is a subgradient; halves keep the sum).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, binary, convert, promote, unary
+from gradtape.ops.opdef import Op, Sample, composite, elementwise, general, nondiff
+from gradtape.ops.sampling import away, normal, positive, spread
+
+# -- where ---------------------------------------------------------------------------------------------------------
+
+
+def _where_spec(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:
+    spec = inference.elementwise(x, y)
+    return TensorSpec(inference.broadcast_shapes(condition.shape, spec.shape), spec.dtype)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """`x` where the condition holds, else `y`; with one argument, the indices of the true elements.
+
+    The lane that was not chosen gets no gradient, not even a NaN from its own computation.
+
+    >>> import gradtape as gt
+    >>> gt.where([True, False], [1.0, 2.0], 0.0).numpy()
+    array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        return apply(WHERE_TRUE, convert(condition))
+    if x is None or y is None:
+        raise InvalidArgumentError("where() takes both x and y, or neither (then it returns indices)")
+    x, y = promote(x, y)
+    return apply(WHERE, convert(condition), x, y)
+
+
+def _where_impl(condition: Any, x: Any, y: Any) -> Any:
+    out = np.where(condition, x, y)
+    return out if out.ndim else out[()]
+
+
+# the unchosen lane gets an exact zero: select, never multiply
+WHERE = general(
+    "where",
+    "condition x y",
+    _where_impl,
+    vjps=(
+        None,
+        lambda ct, condition, x_spec: unbroadcast(select_ct(condition, ct, True), x_spec.shape),
+        lambda ct, condition, y_spec: unbroadcast(select_ct(condition, ct, False), y_spec.shape),
+    ),
+    jvps=(
+        None,
+        lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, True), out_spec.shape),
+        lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, False), out_spec.shape),
+    ),
+    infer=_where_spec,
+    batch=batching.elementwise,
+    call=where,
+    samples=lambda: [
+        Sample(np.array([True, False, True]), normal(3), normal(3)),
+        Sample(np.array([[True], [False]]), normal(3), normal(2, 1)),
+        Sample(np.array(True), normal(2), 0.0),
+        Sample(np.ones(0, bool), normal(0), normal(0)),
+        Sample(np.array([True]), normal(1), None, raises=(ValueError, "both x and y")),
+    ],
+)
+WHERE_TRUE = nondiff(
+    "where_true",
+    "condition",
+    lambda condition: np.argwhere(condition).astype(np.int64),
+    infer=lambda condition: TensorSpec((None, condition.ndim), "int64"),
+    reason="indices have no derivative",
+    batch=batching.looped,
+    call=where,
+    samples=lambda: [Sample(np.array([[True, False], [True, True]]))],
+)
+
+
+def select_ct(condition: Any, ct: Any, chosen: bool) -> Any:
+    """ct on the lanes where the condition is `chosen`, an exact zero elsewhere."""
+    return apply(WHERE, condition, ct, zeros_like(ct)) if chosen else apply(WHERE, condition, zeros_like(ct), ct)
+
+
+# -- maximum and minimum -------------------------------------------------------------------------------------------
+
+
+def _extremes() -> list[Sample]:
+    x = spread(3, 2)
+    return [
+        Sample(x, -x[::-1]),
+        Sample(spread(3), spread(2, 1) + 0.07),
+        Sample(away(), away(0)),
+        Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
+    ]
+
+
+MAXIMUM = elementwise(
+    "maximum", "x y", np.maximum, lambda x, y: share(x > y, x == y, x), lambda x, y: share(y > x, x == y, y),
+    samples=_extremes,
+)  # fmt: skip
+MINIMUM = elementwise(
+    "minimum", "x y", np.minimum, lambda x, y: share(x < y, x == y, x), lambda x, y: share(y < x, x == y, y),
+    samples=_extremes,
+)  # fmt: skip
+maximum, minimum = binary(MAXIMUM), binary(MINIMUM)
+
+
+def share(wins: Any, ties: Any, x: Any) -> Any:
+    """1 where it wins, ½ where it ties, else 0, in the dtype of x."""
+    return cast(wins, x.dtype) + cast(ties, x.dtype) * 0.5
+
+
+# -- rounding, integer division ------------------------------------------------------------------------------------
+
+
+def _step(name: str, impl: Any) -> Op:
+    # piecewise constant: the derivative is 0, not missing
+    return elementwise(
+        name, "x", impl, lambda x: x * 0.0, samples=lambda: [Sample(away(3, 2) + 0.03), Sample(away()), Sample(away(0))]
+    )
+
+
+FLOOR, CEIL, ROUND = _step("floor", np.floor), _step("ceil", np.ceil), _step("round", np.round)
+floor, ceil, round = unary(FLOOR), unary(CEIL), unary(ROUND)
+rint = round
+
+
+def _floordiv_impl(x: Any, y: Any) -> Any:
+    return x // y
+
+
+def _mod_impl(x: Any, y: Any) -> Any:
+    return x % y
+
+
+def _quotients() -> list[Sample]:
+    return [
+        Sample(np.array([5.3, -2.2, 7.7]), np.array([2.0, 1.5, -3.0])),
+        Sample(np.array([[5.3], [1.2]]), np.array([2.0, 0.7])),
+        Sample(np.array(5.3), np.array(2.0)),
+        Sample(normal(0), positive(0)),
+        Sample(np.array([7, -7]), np.array([2, 2])),
+        Sample(normal(2), positive(3), raises=(ValueError, "broadcast")),
+    ]
+
+
+FLOORDIV = elementwise("floordiv", "x y", _floordiv_impl, lambda x: x * 0.0, lambda y: y * 0.0, weak=True, samples=_quotients)
+# x mod y = x - y·floor(x/y)
+MOD = elementwise("mod", "x y", _mod_impl, 1, lambda x, y: -floordiv(x, y), weak=True, samples=_quotients)
+floordiv, mod = binary(FLOORDIV), binary(MOD)
+
+
+# -- composites ----------------------------------------------------------------------------------------------------
+
+
+@composite(
+    samples=lambda: [
+        Sample(spread(3, 2), -0.31, 0.44),
+        Sample(spread(4), np.array([-0.5, -0.4, 0.1, 0.2]), 0.77),
+        Sample(spread(2), 1.0, -1.0, kinks=True),
+    ]
+)
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """`t` limited to [clip_value_min, clip_value_max].
+
+    >>> import gradtape as gt
+    >>> gt.clip_by_value([-2.0, 0.5, 9.0], -1.0, 1.0).numpy()
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    return minimum(maximum(t, clip_value_min), clip_value_max)
+
+
+OPS = (WHERE, WHERE_TRUE, MAXIMUM, MINIMUM, FLOOR, CEIL, ROUND, FLOORDIV, MOD)
+COMPOSITES = (clip_by_value,)
+
+from gradtape.ops.create import zeros_like  # noqa: E402  (rules above name these ops; they build on this file)
+from gradtape.ops.elementwise import cast  # noqa: E402
+from gradtape.ops.shape import broadcast_to, unbroadcast  # noqa: E402

@@ -1,0 +1,531 @@
+"""Moving elements without changing them: reshape, transpose, concatenate, stack, pad, tile, reverse.
+
+All linear; every attribute is normalised (non-negative axes, full shapes) in the public function, so the adjoint and the
+batching rule can count on it. Results may be views of their inputs: tensors are immutable.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, dispatch, inference
+from gradtape.ops.create import static_shape
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.opdef import Sample, composite, linear
+from gradtape.ops.sampling import normal
+
+
+def normal_axis(axis: Any, rank: int, op: str) -> int:
+    """A non-negative axis, checked."""
+    axis = int(axis)
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(f"{op}: axis {axis} is out of range for a tensor of rank {rank}")
+    return axis % rank if rank else 0
+
+
+# -- reshape, broadcast, expand, squeeze ------------------------------------------------------------------------------
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+    """The same elements in another shape; one dimension may be -1.
+
+    >>> import gradtape as gt
+    >>> gt.reshape(gt.range(6), [2, -1]).numpy()
+    array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    """
+    tensor = convert(tensor)
+    return apply(RESHAPE, tensor, shape=full_shape(static_shape(shape), tuple(tensor.shape)))
+
+
+def full_shape(wanted: tuple[int, ...], have: tuple[int, ...]) -> tuple[int, ...]:
+    """`wanted` with its -1 replaced, checked against the number of elements."""
+    size = math.prod(have)
+    if wanted.count(-1) == 1:
+        rest = -math.prod(wanted)
+        if rest and size % rest == 0:
+            wanted = tuple(size // rest if d == -1 else d for d in wanted)
+    if -1 in wanted or math.prod(wanted) != size:
+        raise InvalidArgumentError(f"reshape: cannot reshape {have} ({size} elements) to {wanted}")
+    return wanted
+
+
+RESHAPE = linear(
+    "reshape",
+    "x",
+    lambda x, *, shape: np.reshape(x, shape) if shape else np.reshape(x, ())[()],
+    lambda ct, x_spec: apply(RESHAPE, ct, shape=tuple(x_spec.shape)),
+    infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(int(inputs[0].shape[0]), *attrs["shape"])),
+    call=reshape,
+    samples=lambda: [
+        Sample(normal(2, 6), (3, 4)),
+        Sample(normal(2, 3), (-1,)),
+        Sample(normal(), (1, 1)),
+        Sample(normal(1), ()),
+        Sample(normal(0, 3), (3, 0)),
+        Sample(normal(2, 3), (4, 2), raises=(ValueError, "cannot reshape")),
+    ],
+)
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
+    """`input` repeated along new or unit axes up to `shape`."""
+    x = convert(input)
+    target = static_shape(shape)
+    return x if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
+
+
+def unbroadcast(ct: Any, shape: Any) -> Any:
+    """Sum out what broadcasting repeated: the adjoint of `broadcast_to`."""
+    have, want = tuple(ct.shape), tuple(shape)
+    if have == want:
+        return ct
+    extra = len(have) - len(want)
+    axes = tuple(i for i, d in enumerate(have) if i < extra or (want[i - extra] == 1 and d != 1))
+    return apply(RESHAPE, apply(REDUCE_SUM, ct, axis=axes, keepdims=False) if axes else ct, shape=want)
+
+
+def _batch_broadcast(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    (x,) = inputs
+    shape = attrs["shape"]
+    padded = (int(x.shape[0]), *([1] * (len(shape) - (x.ndim - 1))), *tuple(x.shape)[1:])
+    return apply(op, apply(RESHAPE, x, shape=padded), shape=(padded[0], *shape))
+
+
+BROADCAST_TO = linear(
+    "broadcast_to",
+    "x",
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    lambda ct, x_spec: unbroadcast(ct, x_spec.shape),
+    infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
+    batch=_batch_broadcast,
+    call=broadcast_to,
+    samples=lambda: [
+        Sample(normal(3, 1), (2, 3, 4)),
+        Sample(normal(), (2,)),
+        Sample(normal(1), (0,)),
+        Sample(normal(3), (3, 3)),
+        Sample(normal(3), (2,), raises=(ValueError, "broadcast")),
+    ],
+)
+
+
+@composite(samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(2), -1), Sample(normal(), 0)])
+def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
+    """A unit axis inserted at `axis`.
+
+    >>> import gradtape as gt
+    >>> gt.expand_dims([1.0, 2.0], 0).shape
+    TensorShape([1, 2])
+    """
+    x = convert(input)
+    place = normal_axis(axis, x.ndim + 1, "expand_dims")
+    dims = tuple(x.shape)
+    return apply(RESHAPE, x, shape=(*dims[:place], 1, *dims[place:]))
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 3, 1)),
+        Sample(normal(1, 3, 1), 0),
+        Sample(normal(1, 1), [0, 1]),
+        Sample(normal(2, 1), 0, raises=(ValueError, "not 1")),
+    ]
+)
+def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
+    """`input` without its unit axes, or without the given ones."""
+    x = convert(input)
+    dims = tuple(x.shape)
+    if axis is None:
+        axes = tuple(i for i, d in enumerate(dims) if d == 1)
+    else:
+        listed = axis if isinstance(axis, (list, tuple)) else [axis]
+        axes = tuple(normal_axis(a, x.ndim, "squeeze") for a in listed)
+    if any(dims[a] != 1 for a in axes):
+        raise InvalidArgumentError(f"squeeze: axes {axes} of shape {dims} are not 1")
+    return apply(RESHAPE, x, shape=tuple(d for i, d in enumerate(dims) if i not in axes))
+
+
+# -- transpose, reverse, roll ----------------------------------------------------------------------------------------
+
+
+def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Any:
+    """Axes in another order (reversed by default).
+
+    >>> import gradtape as gt
+    >>> gt.transpose([[1, 2], [3, 4]]).numpy()
+    array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    x = convert(a)
+    order = tuple(reversed(range(x.ndim))) if perm is None else tuple(normal_axis(p, x.ndim, "transpose") for p in static_shape(perm))
+    if sorted(order) != list(range(x.ndim)):
+        raise InvalidArgumentError(f"transpose: perm {order} is not a permutation of {x.ndim} axes")
+    out = apply(TRANSPOSE, x, perm=order)
+    return conj(out) if conjugate else out
+
+
+def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes `perm`."""
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
+TRANSPOSE = linear(
+    "transpose",
+    "x",
+    lambda x, *, perm: np.transpose(x, perm) if perm else x,
+    lambda ct, perm: apply(TRANSPOSE, ct, perm=inverse_permutation(perm)),
+    infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),
+    call=transpose,
+    samples=lambda: [
+        Sample(normal(2, 3, 4), (2, 0, 1)),
+        Sample(normal(2, 3)),
+        Sample(normal()),
+        Sample(normal(0, 2)),
+        Sample(normal(2, 3), (0, 0), raises=(ValueError, "permutation")),
+        Sample(normal(2, 3), (0, 2), raises=(ValueError, "out of range")),
+    ],
+)
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """Elements in opposite order along the given axes."""
+    x = convert(tensor)
+    listed = static_shape(axis)
+    return apply(REVERSE, x, axis=tuple(normal_axis(a, x.ndim, "reverse") for a in listed))
+
+
+REVERSE = linear(
+    "reverse",
+    "x",
+    lambda x, *, axis: np.flip(x, axis) if x.ndim else x,
+    lambda ct, axis: apply(REVERSE, ct, axis=axis),
+    infer=inference.same,
+    batch=batching.shifted("axis"),
+    call=reverse,
+    samples=lambda: [
+        Sample(normal(2, 3), [1]),
+        Sample(normal(2, 3), [0, -1]),
+        Sample(normal(0), [0]),
+        Sample(normal(2), [1], raises=(ValueError, "out of range")),
+    ],
+)
+
+
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
+    """Elements shifted cyclically along the given axes."""
+    x = convert(input)
+    shifts, axes = static_shape(shift), static_shape(axis)
+    if len(shifts) != len(axes):
+        raise InvalidArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    return apply(ROLL, x, shift=shifts, axis=tuple(normal_axis(a, x.ndim, "roll") for a in axes))
+
+
+ROLL = linear(
+    "roll",
+    "x",
+    lambda x, *, shift, axis: np.roll(x, shift, axis),
+    lambda ct, shift, axis: apply(ROLL, ct, shift=tuple(-s for s in shift), axis=axis),
+    infer=inference.same,
+    batch=batching.shifted("axis"),
+    call=roll,
+    samples=lambda: [
+        Sample(normal(5), 2, 0),
+        Sample(normal(3, 4), [1, -2], [0, 1]),
+        Sample(normal(0), 1, 0),
+        Sample(normal(3), [1, 2], [0], raises=(ValueError, "shifts")),
+    ],
+)
+
+# -- concatenate, split, stack ---------------------------------------------------------------------------------------
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Any:
+    """Tensors joined along an existing axis.
+
+    >>> import gradtape as gt
+    >>> gt.concat([[1.0], [2.0, 3.0]], 0).numpy()
+    array([1., 2., 3.], dtype=float32)
+    """
+    tensors = promote(*values) if isinstance(values, (list, tuple)) else (convert(values),)
+    if not tensors:
+        raise InvalidArgumentError("concat: needs at least one tensor")
+    if tensors[0].ndim == 0:
+        raise InvalidArgumentError("concat: cannot join scalars; use gt.stack")
+    return apply(CONCAT, *tensors, axis=normal_axis(axis, tensors[0].ndim, "concat"))
+
+
+def split_like(ct: Any, specs: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+    """The pieces of `ct` that a concatenation of `specs` put together."""
+    pieces, start = [], 0
+    for spec in specs:
+        size = int(spec.shape[axis])
+        pieces.append(apply(SLICE_AXIS, ct, axis=axis, start=start, size=size))
+        start += size
+    return tuple(pieces)
+
+
+def _concat_spec(*xs: TensorSpec, axis: int) -> TensorSpec:
+    dims = list(xs[0].shape)
+    dims[axis] = sum(x.shape[axis] for x in xs)
+    return TensorSpec(dims, inference.elementwise(*(TensorSpec((), x.dtype) for x in xs)).dtype)
+
+
+CONCAT = linear(
+    "concat",
+    "*xs",
+    lambda *xs, axis: np.concatenate(xs, axis),
+    lambda ct, xs_spec, axis: split_like(ct, xs_spec, axis),
+    infer=_concat_spec,
+    batch=batching.shifted("axis"),
+    call=concat,
+    samples=lambda: [
+        Sample([normal(2, 3), normal(2, 1)], 1),
+        Sample([normal(2), normal(0), normal(3)], 0),
+        Sample([normal(2, 2)], -1),
+        Sample([normal(2, 2), normal(3, 3)], 0, raises=(ValueError, "concat")),
+        Sample([normal()], 0, raises=(ValueError, "scalars")),
+    ],
+)
+
+
+def _slice_axis_impl(x: Any, *, axis: int, start: int, size: int) -> Any:
+    return x[(slice(None),) * axis + (slice(start, start + size),)]
+
+
+def _add_axis(buffer: Any, ct: Any, axis: int, start: int, size: int) -> None:
+    buffer[(slice(None),) * axis + (slice(start, start + size),)] += ct
+
+
+def _pad_axis(ct: Any, x_spec: Any, axis: int, start: int, size: int) -> Any:
+    total = int(x_spec.shape[axis])
+    paddings = tuple((start, total - start - size) if i == axis else (0, 0) for i in range(x_spec.ndim))
+    return apply(PAD, ct, paddings=paddings)
+
+
+SLICE_AXIS = linear(
+    "slice_axis",
+    "x",
+    _slice_axis_impl,
+    _pad_axis,
+    infer=lambda x, *, axis, start, size: TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype),
+    batch=batching.shifted("axis"),
+    call=lambda x, axis, start, size: apply(SLICE_AXIS, convert(x), axis=axis, start=start, size=size),
+    add_into=_add_axis,
+    samples=lambda: [Sample(normal(2, 5), 1, 1, 3), Sample(normal(3), 0, 0, 0)],
+)
+
+
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Any]:
+    """`value` cut along an axis into equal parts (an int) or parts of the given sizes (one may be -1).
+
+    >>> import gradtape as gt
+    >>> [p.numpy().tolist() for p in gt.split(gt.range(5), [2, -1])]
+    [[0, 1], [2, 3, 4]]
+    """
+    x = convert(value)
+    place = normal_axis(axis, x.ndim, "split")
+    total = int(x.shape[place])
+    if isinstance(num_or_size_splits, (int, np.integer)):
+        count = int(num_or_size_splits)
+        if count <= 0 or total % count:
+            raise InvalidArgumentError(f"split: {total} elements along axis {place} do not divide into {count} parts")
+        sizes = (total // count,) * count
+    else:
+        sizes = static_shape(num_or_size_splits)
+        if sizes.count(-1) == 1:
+            sizes = tuple(total - sum(sizes) - 1 if s == -1 else s for s in sizes)
+        if sum(sizes) != total or min(sizes, default=0) < 0:
+            raise InvalidArgumentError(f"split: sizes {sizes} do not add up to {total} along axis {place}")
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [apply(SLICE_AXIS, x, axis=place, start=s, size=n) for s, n in zip(starts, sizes, strict=True)]
+
+
+def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
+    """Tensors of one shape joined along a new axis.
+
+    >>> import gradtape as gt
+    >>> gt.stack([1.0, 2.0]).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    tensors = promote(*values)
+    if not tensors:
+        raise InvalidArgumentError("stack: needs at least one tensor")
+    shapes = {tuple(t.shape) for t in tensors}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(f"stack: all shapes must be the same, got {sorted(shapes)}")
+    return apply(STACK, *tensors, axis=normal_axis(axis, tensors[0].ndim + 1, "stack"))
+
+
+dispatch.PACK.append(stack)
+
+
+def unstack(value: Any, num: int | None = None, axis: Any = 0, name: str = "unstack") -> list[Any]:
+    """The slices of `value` along an axis, as a list."""
+    x = convert(value)
+    if x.ndim == 0:
+        raise InvalidArgumentError("unstack: cannot unstack a scalar")
+    place = normal_axis(axis, x.ndim, "unstack")
+    count = int(x.shape[place])
+    if num is not None and num != count:
+        raise InvalidArgumentError(f"unstack: num={num} but axis {place} has {count} elements")
+    return list(unstack_all(x, place, count))
+
+
+def unstack_all(x: Any, axis: int, count: int) -> tuple[Any, ...]:
+    """All slices along a (non-negative) axis."""
+    rest = tuple(d for i, d in enumerate(tuple(x.shape)) if i != axis)
+    return tuple(
+        apply(RESHAPE, apply(SLICE_AXIS, x, axis=axis, start=i, size=1), shape=rest) for i in range(count)
+    )  # fmt: skip
+
+
+STACK = linear(
+    "stack",
+    "*xs",
+    lambda *xs, axis: np.stack(xs, axis),
+    lambda ct, xs_spec, axis: unstack_all(ct, axis, len(xs_spec)),
+    infer=lambda *xs, axis: TensorSpec((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype),
+    batch=batching.shifted("axis"),
+    call=stack,
+    samples=lambda: [
+        Sample([normal(2, 3), normal(2, 3)], 1),
+        Sample([normal(), normal()]),
+        Sample([normal(0)], -1),
+        Sample([normal(2), normal(3)], raises=(ValueError, "same")),
+    ],
+)
+
+# -- pad, tile, repeat -----------------------------------------------------------------------------------------------
+
+
+def _pad_impl(x: Any, *, paddings: Any) -> Any:
+    if not paddings:
+        return x
+    out = np.zeros(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype)
+    out[tuple(slice(a, a + d) for d, (a, _) in zip(x.shape, paddings, strict=True))] = x
+    return out
+
+
+def crop(ct: Any, paddings: Any) -> Any:
+    """What is left when the padding is cut off."""
+    for axis, (before, after) in enumerate(paddings):
+        if before or after:
+            size = int(ct.shape[axis]) - before - after
+            ct = apply(SLICE_AXIS, ct, axis=axis, start=before, size=size)
+    return ct
+
+
+PAD = linear(
+    "pad_zeros",
+    "x",
+    _pad_impl,
+    lambda ct, paddings: crop(ct, paddings),
+    infer=lambda x, *, paddings: TensorSpec(
+        tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype
+    ),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
+    call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
+    samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],
+)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), [[1, 0], [2, 1]]),
+        Sample(normal(2, 3), [[0, 1], [1, 1]], constant_values=2.5),
+        Sample(normal(4), [[2, 3]], "REFLECT"),
+        Sample(normal(3, 4), [[1, 2], [3, 1]], "SYMMETRIC"),
+        Sample(normal(2), [[1, 1], [1, 1]], raises=(ValueError, "rank")),
+        Sample(normal(2), [[2, 0]], "REFLECT", raises=(ValueError, "REFLECT")),
+    ]
+)
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
+    """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
+
+    >>> import gradtape as gt
+    >>> gt.pad([1.0, 2.0], [[1, 0]]).numpy()
+    array([0., 1., 2.], dtype=float32)
+    """
+    x = convert(tensor)
+    pairs = tuple((int(a), int(b)) for a, b in (p if isinstance(p, (list, tuple)) else static_shape(p) for p in paddings))
+    if len(pairs) != x.ndim:
+        raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        out = apply(PAD, x, paddings=pairs)
+        if isinstance(constant_values, (int, float)) and constant_values == 0:
+            return out
+        inside = apply(PAD, ones_like(x), paddings=pairs)
+        return out + (1 - inside) * constant_values
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise InvalidArgumentError(f"pad: mode must be CONSTANT, REFLECT or SYMMETRIC, got {mode}")
+    for axis, (before, after) in enumerate(pairs):
+        limit = int(x.shape[axis]) - (mode == "REFLECT")
+        if max(before, after) > limit:
+            raise InvalidArgumentError(f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}")
+        if before or after:
+            order = np.pad(np.arange(int(x.shape[axis])), (before, after), mode.lower())
+            x = gather(x, order, axis=axis)
+    return x
+
+
+@composite(samples=lambda: [Sample(normal(2, 3), [2, 1]), Sample(normal(2), [0]), Sample(normal(2), [1, 2], raises=(ValueError, "rank"))])
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """`input` repeated `multiples[i]` times along axis i.
+
+    >>> import gradtape as gt
+    >>> gt.tile([1, 2], [2]).numpy()
+    array([1, 2, 1, 2], dtype=int32)
+    """
+    x = convert(input)
+    times = static_shape(multiples)
+    if len(times) != x.ndim:
+        raise InvalidArgumentError(f"tile: {len(times)} multiples for a tensor of rank {x.ndim}")
+    dims = tuple(x.shape)
+    split_dims = tuple(v for d in dims for v in (1, d))
+    wide = tuple(v for d, n in zip(dims, times, strict=True) for v in (n, d))
+    out = apply(BROADCAST_TO, apply(RESHAPE, x, shape=split_dims), shape=wide)
+    return apply(RESHAPE, out, shape=tuple(d * n for d, n in zip(dims, times, strict=True)))
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), 2, 1),
+        Sample(normal(3), [1, 0, 2], 0),
+        Sample(normal(2, 2), 2),
+        Sample(normal(3), [1, 2], 0, raises=(ValueError, "repeats")),
+    ]
+)
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Each element (or slice along `axis`) repeated.
+
+    >>> import gradtape as gt
+    >>> gt.repeat([1, 2], [1, 2]).numpy()
+    array([1, 2, 2], dtype=int32)
+    """
+    x = convert(input)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    place = normal_axis(axis, x.ndim, "repeat")
+    counts = static_shape(repeats)
+    length = int(x.shape[place])
+    if len(counts) not in (1, length):
+        raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
+    return gather(x, np.repeat(np.arange(length), counts), axis=place)
+
+
+OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
+COMPOSITES = (expand_dims, squeeze, pad, tile, repeat)
+
+from gradtape.ops.create import ones_like  # noqa: E402  (used by functions above; these modules build on this one)
+from gradtape.ops.elementwise import conj  # noqa: E402
+from gradtape.ops.index import gather  # noqa: E402
+from gradtape.ops.reduce import REDUCE_SUM  # noqa: E402

@@ -1,0 +1,54 @@
+"""Identity and its one-way variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.opdef import Sample, linear, nondiff
+from gradtape.ops.sampling import normal
+
+
+def identity(input: Any, name: str | None = None) -> Any:
+    """The same values as a new tensor."""
+    return apply(IDENTITY, convert(input))
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Any:
+    """The same values, seen as a constant by every derivative.
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(3.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.stop_gradient(x) * x
+    >>> tape.gradient(y, x).numpy()
+    np.float32(3.0)
+    """
+    return apply(STOP_GRADIENT, convert(input))
+
+
+IDENTITY = linear(
+    "identity", "x", lambda x: x, lambda ct: ct, infer=inference.same, batch=batching.elementwise, call=identity,
+    samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
+)  # fmt: skip
+STOP_GRADIENT = nondiff(
+    "stop_gradient", "x", lambda x: x, infer=inference.same, reason="the program stopped the gradient here",
+    batch=batching.elementwise, call=stop_gradient, samples=lambda: [Sample(normal(2, 3))],
+)  # fmt: skip
+
+# the write of a value into a variable: an identity that names the variable, so that a tape can cut or report it
+ASSIGN = linear(
+    "assign", "x", lambda x, *, variable: x, lambda ct: ct, infer=lambda x, *, variable: TensorSpec(x.shape, x.dtype),
+    batch=batching.elementwise, call=lambda x: apply(ASSIGN, convert(x), variable=None),
+    samples=lambda: [Sample(normal(2, 3))],
+)  # fmt: skip
+# the results of one `tape.gradient` call, expanded into the recorded backward pass only when differentiated again
+GRADIENT = linear(
+    "gradient", "*xs", lambda *xs: tuple(xs), lambda ct: ct, infer=lambda *xs: tuple(xs), batch=batching.leading,
+    call=lambda xs: apply(GRADIENT, *(convert(x) for x in xs)), outputs=0,
+    samples=lambda: [Sample([normal(2), normal(3)])],
+)  # fmt: skip
+
+OPS = (IDENTITY, STOP_GRADIENT, ASSIGN, GRADIENT)

@@ -1,0 +1,124 @@
+"""Nested structures of Python containers: flatten, map, rebuild (TensorFlow's `nest`).
+
+Lists, tuples, named tuples, dicts (in sorted key order), dataclasses and attrs-free objects as leaves. None is a leaf.
+Containers are copied, never kept: changing one later changes nothing that was recorded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+def is_nested(structure: Any) -> bool:
+    """Whether `structure` is a container that `flatten` opens."""
+    return isinstance(structure, (list, tuple, Mapping)) and not _is_leaf_tuple(structure)
+
+
+def _is_leaf_tuple(structure: Any) -> bool:
+    from gradtape.ir.types import TensorShape
+
+    return isinstance(structure, TensorShape)
+
+
+def _children(structure: Any) -> list[Any]:
+    if isinstance(structure, Mapping):
+        return [structure[key] for key in _sorted_keys(structure)]
+    return list(structure)
+
+
+def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
+    try:
+        return sorted(mapping)
+    except TypeError:
+        return list(mapping)
+
+
+def _walk(structure: Any) -> Iterator[Any]:
+    if is_nested(structure):
+        for child in _children(structure):
+            yield from _walk(child)
+    else:
+        yield structure
+
+
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """The leaves in a fixed order; a leaf alone gives a list of one.
+
+    >>> import gradtape as gt
+    >>> gt.nest.flatten({"b": 2, "a": [1, (3,)]})
+    [1, 3, 2]
+    """
+    return list(_walk(structure))
+
+
+def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
+    """`flat_sequence` arranged like `structure`.
+
+    >>> import gradtape as gt
+    >>> gt.nest.pack_sequence_as({"b": 0, "a": [0]}, [1, 2])
+    {'b': 2, 'a': [1]}
+    """
+    values = list(flat_sequence)
+    count = len(flatten(structure))
+    if count != len(values):
+        raise ValueError(f"the structure has {count} leaves but {len(values)} values were given")
+    feed = iter(values)
+    return _rebuild(structure, feed)
+
+
+def _rebuild(structure: Any, feed: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(feed)
+    if isinstance(structure, Mapping):
+        rebuilt = {key: _rebuild(structure[key], feed) for key in _sorted_keys(structure)}
+        ordered = {key: rebuilt[key] for key in structure}
+        return ordered if type(structure) is dict else type(structure)(ordered)  # type: ignore[call-arg]
+    children = [_rebuild(child, feed) for child in structure]
+    if isinstance(structure, tuple) and type(structure) is not tuple:
+        return type(structure)(*children)  # named tuples take their fields one by one
+    return type(structure)(children)
+
+
+def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True, **kwargs: Any) -> Any:
+    """`func` applied to corresponding leaves; the result is arranged like the first structure.
+
+    >>> import gradtape as gt
+    >>> gt.nest.map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
+    [11, (22,)]
+    """
+    if not structure:
+        raise ValueError("map_structure needs at least one structure")
+    for other in structure[1:]:
+        assert_same_structure(structure[0], other, check_types=check_types)
+    columns = zip(*(flatten(s) for s in structure), strict=True)
+    return pack_sequence_as(structure[0], [func(*column) for column in columns])
+
+
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+    """Raise ValueError (shape of the nest) or TypeError (container types) when two structures differ."""
+    if is_nested(nest1) != is_nested(nest2):
+        raise ValueError(f"the structures differ: {_outline(nest1)} against {_outline(nest2)}")
+    if not is_nested(nest1):
+        return
+    if check_types and type(nest1) is not type(nest2):
+        raise TypeError(f"the structures differ in type: {type(nest1).__name__} against {type(nest2).__name__}")
+    if isinstance(nest1, Mapping) and set(nest1) != set(nest2):
+        raise ValueError(f"the keys differ: {sorted(map(str, nest1))} against {sorted(map(str, nest2))}")
+    first, second = _children(nest1), _children(nest2)
+    if len(first) != len(second):
+        raise ValueError(f"the structures differ in length: {_outline(nest1)} against {_outline(nest2)}")
+    for a, b in zip(first, second, strict=True):
+        assert_same_structure(a, b, check_types)
+
+
+def _outline(structure: Any) -> str:
+    """The structure with dots for leaves."""
+    return repr(pack_sequence_as(structure, [_Dot()] * len(flatten(structure))))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dot:
+    def __repr__(self) -> str:
+        return "."
