@@ -3,6 +3,7 @@
 This file only re-exports: every name here is defined in the layer it belongs to (see ARCHITECTURE.md).
 """
 
+from gradtape import autodiff as autodiff
 from gradtape import config as config
 from gradtape import errors as errors
 from gradtape import tree as nest
@@ -14,6 +15,7 @@ from gradtape.dtypes import (
 )  # fmt: skip
 from gradtape.errors import GradientWarning as GradientWarning
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
+from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.tape import GradientTape as GradientTape, UnconnectedGradients as UnconnectedGradients
 from gradtape.frontend.variable import Variable as Variable
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec

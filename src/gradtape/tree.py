@@ -22,7 +22,8 @@ def _is_leaf_tuple(structure: Any) -> bool:
     return isinstance(structure, TensorShape)
 
 
-def _children(structure: Any) -> list[Any]:
+def children(structure: Any) -> list[Any]:
+    """What is directly inside a container; dicts in sorted key order."""
     if isinstance(structure, Mapping):
         return [structure[key] for key in _sorted_keys(structure)]
     return list(structure)
@@ -37,7 +38,7 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 def _walk(structure: Any) -> Iterator[Any]:
     if is_nested(structure):
-        for child in _children(structure):
+        for child in children(structure):
             yield from _walk(child)
     else:
         yield structure
@@ -106,7 +107,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
         raise TypeError(f"the structures differ in type: {type(nest1).__name__} against {type(nest2).__name__}")
     if isinstance(nest1, Mapping) and set(nest1) != set(nest2):
         raise ValueError(f"the keys differ: {sorted(map(str, nest1))} against {sorted(map(str, nest2))}")
-    first, second = _children(nest1), _children(nest2)
+    first, second = children(nest1), children(nest2)
     if len(first) != len(second):
         raise ValueError(f"the structures differ in length: {_outline(nest1)} against {_outline(nest2)}")
     for a, b in zip(first, second, strict=True):

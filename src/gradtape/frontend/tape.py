@@ -7,6 +7,7 @@ The tape owns the list of records and forgets everything when closed, spent or d
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -18,14 +19,17 @@ from gradtape import tree
 from gradtape.ad.backward import SparseRows, gradients
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError, UnconnectedGradientError
+from gradtape.frontend import jacobian
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.tape_messages import (
     check_source, check_target, warn_assignment, warn_not_differentiable, warn_unconnected,
 )  # fmt: skip
 from gradtape.frontend.variable import Variable
-from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.dispatch import PART, convert
-from gradtape.ops.record import SCOPE, Record, RecordList, Scope, TapeKey, leaf, user_frame
+from gradtape.ops.record import (
+    NOBODY, SCOPE, Record, RecordList, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of, user_frame,
+)  # fmt: skip
 from gradtape.ops.stop import GRADIENT
 from gradtape.ops.tensor import Tensor, box
 
@@ -60,8 +64,8 @@ class GradientTape:
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_assignments", "_closed", "_debug", "_lazy", "_level", "_memory", "_persistent",
-        "_profile", "_spent_at", "_through", "_tensors", "_variables", "_watch_accessed", "key", "records", "slow",
+        "__weakref__", "_active", "_assignments", "_closed", "_debug", "_lazy", "_memory", "_persistent",
+        "_profile", "_spent_at", "_through", "_tensors", "_variables", "_watch_accessed", "key", "level", "records", "slow",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +84,7 @@ class GradientTape:
         self._debug = debug
         self._closed = False
         self._active = 0
-        self._level = 0
+        self.level = 0  # batching evaluators around the block
         self._memory: Any = None
         if memory_limit is not None:
             from gradtape.frontend.memory import MemoryManager
@@ -104,48 +108,41 @@ class GradientTape:
         self._usable("enter")
         if self._spent_at is not None:
             self._fresh()
-        scope = SCOPE.get()
-        if scope is not None and any(r is self for r in scope.recorders):
+        if self._recording():
             raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
-        self._level = 0 if scope is None else scope.level
-        SCOPE.set(Scope((self,)) if scope is None else scope.with_recorder(self))
+        self.level = current_scope().level
+        enter_scope(current_scope().with_recorder(self))
         self._active += 1
         return self
 
     def __exit__(self, *exc: object) -> None:
-        scope = SCOPE.get()
-        if scope is not None and any(r is self for r in scope.recorders):
-            SCOPE.set(scope.without(self))
+        enter_scope(current_scope().without(self))
         self._active -= 1
+
+    def _recording(self) -> bool:
+        """Whether this tape records in this thread."""
+        return any(r is self for r in current_scope().recorders)
 
     @contextlib.contextmanager
     def stop_recording(self) -> Iterator[None]:
         """Pause this tape: what runs inside is not recorded on it."""
-        scope = SCOPE.get()
-        recording = scope is not None and any(r is self for r in scope.recorders)
-        if not recording:
-            if not self._active:
-                raise RuntimeError("stop_recording: this tape is not recording; use it inside the tape's `with` block")
+        if self._recording():
+            with scope_of(current_scope().without(self)):
+                yield
+        elif self._active:
             yield  # recording in another thread: nothing to pause here
-            return
-        SCOPE.set(scope.without(self))  # type: ignore[union-attr]
-        try:
-            yield
-        finally:
-            SCOPE.set(scope)
+        else:
+            raise RuntimeError("stop_recording: this tape is not recording; use it inside the tape's `with` block")
 
     def reset(self) -> None:
         """Forget what was recorded and watched; recording goes on if it was on."""
         self._usable("reset")
-        scope = SCOPE.get()
-        recording = scope is not None and any(r is self for r in scope.recorders)
-        if recording:
-            SCOPE.set(scope.without(self))  # type: ignore[union-attr]
+        recording = self._recording()
+        enter_scope(current_scope().without(self))
         self._release()
         self._fresh()
         if recording:
-            rest = SCOPE.get()
-            SCOPE.set(Scope((self,)) if rest is None else rest.with_recorder(self))
+            enter_scope(current_scope().with_recorder(self))
 
     def close(self) -> None:
         """Free everything the tape holds. Safe to call twice; also happens when the tape is deleted."""
@@ -176,6 +173,15 @@ class GradientTape:
     def _usable(self, what: str) -> None:
         if self._closed:
             raise RuntimeError(f"{what}: this tape was closed; make a new GradientTape")
+
+    def _unspent(self, what: str) -> None:
+        self._usable(what)
+        if self._spent_at is not None:
+            raise RuntimeError(
+                f"this tape was already used by the gradient call at {self._spent_at} and freed its records; make it "
+                "with GradientTape(persistent=True) to ask again, or take all gradients in one call: "
+                "tape.gradient(target, [a, b])"
+            )
 
     # -- watching ------------------------------------------------------------------------------------------------
 
@@ -273,13 +279,7 @@ class GradientTape:
             RuntimeError: when a one-shot tape was asked before, or the tape is closed.
         """
         mode = UnconnectedGradients(unconnected_gradients)
-        self._usable("gradient")
-        if self._spent_at is not None:
-            raise RuntimeError(
-                f"this tape was already used by the gradient call at {self._spent_at} and freed its records; make it "
-                "with GradientTape(persistent=True) to ask again, or take all gradients in one call: "
-                "tape.gradient(target, [a, b])"
-            )
+        self._unspent("gradient")
         targets = [check_target(t) for t in tree.flatten(target)]
         flat = [check_source(s) for s in tree.flatten(sources)]
         seeds = self._seeds(targets, target, output_gradients)
@@ -305,13 +305,15 @@ class GradientTape:
             seeds.append(weight)
         return seeds
 
-    def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any]) -> list[Any]:
-        """One answer per source: a tensor, an IndexedSlices, or None."""
+    def _differentiate(
+        self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
+    ) -> list[Any]:
+        """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
         nodes = [self._node_of(t) for t in targets]
         wanted_lists = [self._versions(s) for s in flat]
         wanted = {node for versions in wanted_lists for node in versions}
-        others = self._others()
-        boxed = others is not None or self._level > 0 or any(s.wraps or t.wraps for s, t in zip(seeds, targets, strict=True))
+        others = current_scope() if recorded else self._others()
+        boxed = others is not None or self.level > 0 or any(s.wraps or t.wraps for s, t in zip(seeds, targets, strict=True))
         cotangents: dict[Record, Any] = {}
         for node, tensor, seed in zip(nodes, targets, seeds, strict=True):
             if node is None or not tensor.dtype.is_differentiable:
@@ -323,33 +325,24 @@ class GradientTape:
         reached: set[Record] | None = set() if self._assignments and self._through is None else None
         if self._memory is not None:
             self._memory.restore(self.records)
-        before = SCOPE.get()
-        if boxed:
-            SCOPE.set(others if others is not None else before)
-        try:
+        with scope_of(others or NOBODY):
             found = gradients(
                 tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
                 cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
             )  # fmt: skip
             answers = [_total(found, versions, boxed) for versions in wanted_lists]
-        finally:
-            if boxed:
-                SCOPE.set(before)
         if reached:
             self._report_assignments(flat, reached)
-        if self._persistent and not boxed:
+        if self._persistent and not boxed and not recorded:
             self._leave_lazy(nodes, seeds, wanted_lists, answers)
         return answers
 
     def _others(self) -> Scope | None:
         """The scope in which a recorded backward pass runs: everybody else who records now, and a persistent tape
         itself; None when nobody else does."""
-        scope = SCOPE.get()
-        if scope is None:
-            return None
-        rest = scope.without(self)
-        if rest is None or not rest.recorders:
-            return None if rest is None or rest.level == 0 else rest
+        rest = current_scope().without(self)
+        if not rest.recorders:
+            return rest if rest.level else None
         return rest.with_recorder(self) if self._persistent else rest
 
     def _node_of(self, tensor: Tensor) -> Record | None:
@@ -392,15 +385,111 @@ class GradientTape:
             )
         return None
 
+    # -- Jacobians -------------------------------------------------------------------------------------------------
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """All derivatives of `target`: shape target.shape + source.shape for each source.
+
+        >>> import gradtape as gt
+        >>> x = gt.Variable([1.0, 2.0])
+        >>> with gt.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("jacobian")
+        target = _one_tensor(target, "jacobian")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        answers = self._rows(target, flat, target.size, jacobian.identity_rows(target))
+        shaped = [None if a is None else jacobian.jacobian_shape(a, target, s) for a, s in zip(answers, flat, strict=True)]
+        return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("batch_jacobian")
+        target = _one_tensor(target, "batch_jacobian")
+        source = check_source(source)
+        if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
+            raise InvalidArgumentError(
+                f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
+            )
+        count = target.size // max(int(target.shape[0]), 1) if target.size else 0
+        answers = self._rows(target, [source], count, jacobian.per_example_rows(target))
+        shaped = [None if a is None else jacobian.batch_first(a, target, source) for a in answers]
+
+        def empty(s: Any) -> Any:
+            return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
+
+        return self._finished(shaped, [source], source, target, mode, empty)
+
+    def hessian(self, target: Any, sources: Any) -> Any:
+        """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
+        self._unspent("hessian")
+        target = _one_tensor(target, "hessian")
+        if target.ndim:
+            raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        with scope_of(current_scope().without(self).with_recorder(self)):
+            firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
+        blocks = []
+        for first, row in zip(firsts, flat, strict=True):
+            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, jacobian.identity_rows(first))
+            blocks.append([
+                zeros((*tuple(row.shape), *tuple(s.shape)), s.dtype) if a is None else jacobian.jacobian_shape(a, row, s)
+                for a, s in zip(answers, flat, strict=True)
+            ])  # fmt: skip
+        if not self._persistent:
+            self._spend()
+        return jacobian.block_hessian(blocks, sources)
+
+    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any) -> list[Any]:
+        """The reverse walk for `count` cotangents, batched in chunks."""
+        if not count:
+            return [None] * len(flat)
+        bytes_per_row = sum(_size(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
+        return jacobian.rows_through(
+            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat), seed_rows
+        )
+
+    def _finished(
+        self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
+    ) -> Any:
+        settled = []
+        for answer, source in zip(answers, flat, strict=True):
+            if answer is None and not target.size and self._versions(source):
+                answer = empty(source)
+            if answer is None:
+                answer = self._settled(None, source, [target], mode)
+                answer = empty(source) if answer is not None else None
+            settled.append(answer)
+        if not self._persistent:
+            self._spend()
+        return tree.pack_sequence_as(sources, settled)
+
     # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
 
     def _spend(self) -> None:
         """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
         frame = user_frame(1)
         self._spent_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        scope = SCOPE.get()
-        if scope is not None and any(r is self for r in scope.recorders):
-            SCOPE.set(scope.without(self))
+        enter_scope(current_scope().without(self))
         self.key.open = False
         for record in self.records:
             if not any(key.open for key in record.keys):
@@ -447,22 +536,30 @@ class GradientTape:
         cotangents: dict[Record, Any] = {}
         for node, seed in pending:
             cotangents[node] = cotangents[node] + seed if node in cotangents else seed
-        scope = SCOPE.get()
-        rest = None if scope is None else scope.without(self)
-        SCOPE.set(Scope((self,)) if rest is None else rest.with_recorder(self))
-        try:
+        with scope_of(current_scope().without(self).with_recorder(self)):
             found = gradients(
                 tuple(self.records), cotangents, {n for versions in wanted_lists for n in versions}, boxed=True,
                 cut=self._through is False,
             )  # fmt: skip
             results = [_total(found, versions, True) for versions in wanted_lists]
-        finally:
-            SCOPE.set(scope)
         owner.nodes = tuple(None if r is None else self._node_of(r) for r in results)
         owner.saved = ()
         added = len(self.records) - position
         self.records.extend(tail)
         return added
+
+
+def _one_tensor(target: Any, method: str) -> Any:
+    if tree.is_nested(target):
+        raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {type(target).__name__}; stack or concat it")
+    return check_target(target)
+
+
+def _size(shape: Any) -> int:
+    """Elements of a record's output (several outputs: of all)."""
+    if shape and isinstance(shape[0], tuple):
+        return sum(math.prod(s) for s, _ in shape)
+    return math.prod(shape)
 
 
 def _align(output_gradients: Any, target: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import DType
+from gradtape.frontend.misc import scoped_name
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
@@ -73,7 +74,7 @@ class Variable(TensorLike):
             TensorShape(shape).assert_is_compatible_with(start.shape)
         self._tensor = box(start._data, start._node)
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
-        self._key = VariableKey(f"{name if name is not None else f'Variable_{next(_counter)}'}:0")
+        self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
 
     # -- what it is ----------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class Variable(TensorLike):
         return self._read_watched(scope)
 
     def _read_watched(self, scope: Scope) -> Tensor:
-        recorders = [r for s in _outward(scope) for r in s.recorders]
+        recorders = list(scope.recorders)
         node = self._tensor._node
         known = set() if node is None else set(node.keys)
         new = [r for r in recorders if r.key not in known and r.watches(self)]
@@ -149,8 +150,6 @@ class Variable(TensorLike):
             holders = [r for r in recorders if r.key in known or r in new]
             keys = tuple(r.key for r in holders)
             fresh = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), self._tensor._data.shape)
-            if node is not None and (tangents := getattr(node, "tangents", None)):
-                fresh.tangents = tangents
             self._tensor = box(self._tensor._data, fresh)
             for recorder in holders:
                 recorder.add_version(self, fresh)
@@ -343,13 +342,13 @@ class Variable(TensorLike):
     __hash__ = object.__hash__
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        twin = Variable(np.array(self._tensor._data), trainable=self.trainable, name=self._key.name.removesuffix(":0"))
+        twin = _restore(np.array(self._tensor._data), self.trainable, self.name)
         twin._constraint = self._constraint
         memo[id(self)] = twin
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._tensor._data, self.trainable, self._key.name.removesuffix(":0"))
+        return _restore, (self._tensor._data, self.trainable, self.name)
 
     def __repr__(self) -> str:
         return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={self.numpy()!r}>"
@@ -358,15 +357,10 @@ class Variable(TensorLike):
         return format(self._tensor, spec) if spec else str(self)
 
 
-def _outward(scope: Scope | None) -> Iterator[Scope]:
-    """This scope and those outside the batching evaluators around it."""
-    while scope is not None:
-        yield scope
-        scope = scope.parent
-
-
 def _restore(data: Any, trainable: bool, name: str) -> Variable:
-    return Variable(data, trainable=trainable, name=name)
+    variable = Variable(data, trainable=trainable)
+    variable._key = VariableKey(name)  # whole, with the scopes it was made in
+    return variable
 
 
 class VariableSlice(Tensor):

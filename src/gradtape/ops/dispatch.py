@@ -19,7 +19,7 @@ from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import save_plan
-from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope
+from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope, scope_of
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
 FLOATS = frozenset((np.float32, np.float64, np.float16))
@@ -66,41 +66,41 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
         if array.dtype.kind in "US":
             array = array.astype(object)
         as_dtype(array.dtype)  # refuses dtypes gradtape does not have
+        default = array.dtype
     else:
-        array = _array_of(value)
+        array, default = _array_of(value)
     if dtype is not None:
         array = _cast_exact(array, numpy_dtype(dtype), value)
-    elif hint is not None:
-        wanted = numpy_dtype(hint)
-        if _fits(array.dtype, wanted):
-            array = array.astype(wanted)
+    elif hint is not None and _fits(default, wanted := numpy_dtype(hint)):
+        array = array.astype(wanted)
+    else:
+        array = array.astype(default, copy=False)
     if array.ndim == 0 and array.dtype != object:
         return box(array[()])
     return box(array)
 
 
-def _array_of(value: Any) -> ndarray[Any, Any]:
-    """Python numbers and nested lists with TensorFlow's default dtypes: float32, int32 (int64 if needed), bool."""
+def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
+    """Python numbers and nested lists at full precision, with the dtype TensorFlow gives them by default: float32,
+    int32 (int64 if needed), bool, complex128."""
     try:
-        array = np.asarray(value)
+        array = np.array(value)
     except ValueError as error:
         raise ValueError(f"cannot convert a ragged sequence to a tensor: {error}") from None
     kind = array.dtype.kind
     if kind == "f" and not _has_numpy(value):
-        return array.astype(np.float32)
+        return array, np.dtype(np.float32)
     if kind in "iu" and not _has_numpy(value):
         small = array.astype(np.int32)
-        return small if (small == array).all() else array.astype(np.int64)
+        return array, np.dtype(np.int32 if (small == array).all() else np.int64)
     if kind in "US":
-        return array.astype(object)
-    if kind == "O":
-        if all(isinstance(item, (str, bytes)) for item in array.ravel()):
-            return array
+        return array.astype(object), np.dtype(object)
+    if kind == "O" and not all(isinstance(item, (str, bytes)) for item in array.ravel()):
         raise TypeError(
             f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
             "give a number, a (nested) list of numbers, a NumPy array or a tensor"
         )
-    return array.copy() if isinstance(array, ndarray) else array
+    return array, array.dtype
 
 
 def _has_numpy(value: Any) -> bool:
@@ -293,15 +293,20 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
 
 
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Some input is a wrapper (batched or traced): its evaluator runs the op outside its own scope, then tapes
-    opened inside that evaluator keep a record of the wrapped call."""
+    """Some input is a wrapper (batched or traced): its evaluator runs the op in the scope outside itself; recorders
+    entered inside the evaluator keep a record of the wrapped call."""
     values = tuple(plain(v) for v in inputs)
-    wrapper = max((v for v in values if isinstance(v, Tensor) and v.__class__ is not Tensor), key=lambda w: w.level)  # type: ignore[attr-defined]
-    out = wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
+    wrapper = max((v for v in values if isinstance(v, Tensor) and v.wraps), key=lambda w: w.level)  # type: ignore[attr-defined]
+    level = wrapper.level  # type: ignore[attr-defined]
     scope = SCOPE.get()
+    if scope is None:
+        return wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
+    with scope_of(scope.below(level)):
+        out = wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
     nodes = tuple(v._node if isinstance(v, Tensor) else None for v in values)
-    if scope is not None and any(n is not None for n in nodes):
-        return record_general(scope, op, tuple(stored(v) if isinstance(v, Tensor) else v for v in values), nodes, attrs, out)
+    if any(n is not None for n in nodes):
+        kept = tuple(stored(v) if isinstance(v, Tensor) else v for v in values)
+        return record_general(scope.inside(level), op, kept, nodes, attrs, out)
     return out
 
 

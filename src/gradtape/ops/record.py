@@ -9,6 +9,8 @@ This file knows nothing about derivatives.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import _getframe, getrefcount
 from types import CodeType
@@ -32,7 +34,7 @@ class TapeKey:
 class Record:
     """One operation that ran while a tape was watching, or (op None) one watched leaf."""
 
-    __slots__ = ("attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape", "tangents")
+    __slots__ = ("attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape")
     op: Any  # Op, or None for a leaf
     nodes: tuple[Record | None, ...]  # the version each input was, None for a constant
     saved: tuple[Any, ...]  # in the order of the op's save plan; None where no rule needs the value
@@ -41,7 +43,6 @@ class Record:
     shape: Any  # of the output; for several outputs a tuple of (shape, dtype)
     code: CodeType | None  # the user's code object ...
     lasti: int  # ... and instruction offset: `location` makes file and line of them
-    tangents: dict[TapeKey, Any]  # set by forward accumulators only
 
     @property
     def location(self) -> tuple[str, int] | None:
@@ -104,15 +105,15 @@ class RecordList(list[Record]):
 class Scope:
     """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
 
-    `recorders` are entered outermost first. `level` counts batching evaluators below, `parent` is the scope outside the
-    innermost one. `fast` is `keys` when a single tape records and nothing else listens: the hot path of dispatch.
+    `recorders` are entered outermost first. `level` counts the batching evaluators that are active; a recorder's own
+    `level` says inside how many of them it was entered. `fast` is `keys` when a single plain tape records: the hot
+    path of dispatch.
     """
 
-    __slots__ = ("fast", "keys", "level", "parent", "recorders", "records", "subsets")
+    __slots__ = ("fast", "keys", "level", "recorders", "records", "subsets")
 
-    def __init__(self, recorders: tuple[Any, ...], parent: Scope | None = None, level: int = 0) -> None:
+    def __init__(self, recorders: tuple[Any, ...], level: int = 0) -> None:
         self.recorders = recorders
-        self.parent = parent
         self.level = level
         self.keys = tuple(r.key for r in recorders)
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
@@ -121,13 +122,18 @@ class Scope:
         self.records: RecordList | None = recorders[0].records if single else None
 
     def with_recorder(self, recorder: Any) -> Scope:
-        return Scope((*self.recorders, recorder), self.parent, self.level)
+        return Scope((*self.recorders, recorder), self.level)
 
-    def without(self, recorder: Any) -> Scope | None:
-        rest = tuple(r for r in self.recorders if r is not recorder)
-        if not rest and self.level == 0:
-            return None
-        return Scope(rest, self.parent, self.level)
+    def without(self, recorder: Any) -> Scope:
+        return Scope(tuple(r for r in self.recorders if r is not recorder), self.level)
+
+    def below(self, level: int) -> Scope:
+        """What is outside the batching evaluator of this level: its inner operations run there."""
+        return Scope(tuple(r for r in self.recorders if r.level < level), min(self.level, level - 1))
+
+    def inside(self, level: int) -> Scope:
+        """The recorders entered inside the batching evaluator of this level: they see its wrapped operations."""
+        return Scope(tuple(r for r in self.recorders if r.level >= level), self.level)
 
     def subset(self, nodes: tuple[Record | None, ...]) -> tuple[TapeKey, ...]:
         """The keys of this scope that watch any of `nodes`, as one shared tuple per subset."""
@@ -136,7 +142,29 @@ class Scope:
         return self.subsets.setdefault(wanted, wanted)
 
 
+NOBODY = Scope(())
 SCOPE: ContextVar[Scope | None] = ContextVar("gradtape_scope", default=None)
+
+
+def enter_scope(scope: Scope) -> None:
+    """Make `scope` the current one; an empty one is None, which dispatch tests first."""
+    SCOPE.set(scope if scope.recorders or scope.level else None)
+
+
+@contextmanager
+def scope_of(scope: Scope) -> Iterator[None]:
+    """Run a block in another scope."""
+    before = SCOPE.get()
+    enter_scope(scope)
+    try:
+        yield
+    finally:
+        SCOPE.set(before)
+
+
+def current_scope() -> Scope:
+    """The scope of this thread, empty if nobody records."""
+    return SCOPE.get() or NOBODY
 
 
 class _InternalFiles(dict[str, bool]):

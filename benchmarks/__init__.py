@@ -1,0 +1,1 @@
+"""Benchmarks of gradtape against its peers; `python -m benchmarks` runs them, `benchmarks/README.md` explains them."""

@@ -1,0 +1,7 @@
+"""One module per library measured. Each has:
+
+* `version()`: the library's version, importing it (ImportError: the peer is absent);
+* `set_threads(n)`: the number of threads of its kernels;
+* `STEPS`: workload name → function of the workload's inputs that gives a step, as an expert of the library writes it, eager;
+* `to_numpy(value)`.
+"""

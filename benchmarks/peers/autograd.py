@@ -1,0 +1,160 @@
+"""HIPS autograd: NumPy wrapped, gradients of functions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from benchmarks.workload import Step
+from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+
+
+def version() -> str:
+    import importlib.metadata
+
+    import autograd  # noqa: F401  (absent: ImportError)
+
+    return importlib.metadata.version("autograd")
+
+
+def set_threads(count: int) -> None:
+    """Its arrays are NumPy's: set by the environment."""
+
+
+def to_numpy(value: Any) -> Any:
+    return value
+
+
+def _op(op: str, x: Any, y: Any, m: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import make_vjp
+
+    def calls(arguments: Any) -> Any:
+        x, y, m = arguments
+        call = {
+            "multiply": lambda: x * y,
+            "add": lambda: x + y,
+            "sin": lambda: np.sin(x),
+            "tanh": lambda: np.tanh(x),
+            "matmul": lambda: m @ m,
+            "reduce_sum": lambda: np.sum(m, axis=1),
+            "getitem": lambda: m[2],
+        }[op]
+        for _ in range(single_op.CALLS):
+            z = call()
+        return np.sum(z)
+
+    trace = make_vjp(calls)  # runs the forward pass with its graph; the vjp is not called
+    return lambda: (trace((x, y, m))[1], [])
+
+
+def _stepped(function: Any, arguments: tuple[Any, ...]) -> Step:
+    from autograd import value_and_grad
+
+    both = value_and_grad(function)
+
+    def step() -> tuple[Any, list[Any]]:
+        value, gradients = both(arguments)
+        return value, list(gradients)
+
+    return step
+
+
+def _scalar_loop(x: Any, y: Any) -> Step:
+    import autograd.numpy as np
+
+    def loop(arguments: Any) -> Any:
+        x, y = arguments
+        for _ in range(scalar_loop.STEPS):
+            y = np.sin(y) * x + y * 0.5
+        return y
+
+    return _stepped(loop, (x, y))
+
+
+def _vectors(x: Any, w: Any, b: Any) -> Step:
+    import autograd.numpy as np
+
+    def chain(arguments: Any) -> Any:
+        x, w, b = arguments
+        for _ in range(small_vectors.STEPS):
+            x = np.tanh(x * w + b) - x * 0.1
+        return np.sum(x)
+
+    return _stepped(chain, (x, w, b))
+
+
+def _mlp(update: bool, x: Any, labels: Any, **p: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import value_and_grad
+    from autograd.scipy.special import logsumexp
+
+    rows = np.arange(mlp.BATCH)
+
+    def loss(parameters: Any) -> Any:
+        w0, b0, w1, b1, w2, b2 = parameters
+        h = np.maximum(np.dot(x, w0) + b0, 0.0)
+        h = np.maximum(np.dot(h, w1) + b1, 0.0)
+        logits = np.dot(h, w2) + b2
+        return np.mean(logsumexp(logits, axis=1) - logits[rows, labels])
+
+    both = value_and_grad(loss)
+    parameters = [p[name].copy() for name in mlp.PARAMETERS]
+
+    def step() -> tuple[Any, list[Any]]:
+        value, gradients = both(parameters)
+        if update:
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter -= mlp.RATE * gradient
+        return value, gradients
+
+    return step
+
+
+def _rnn(x: Any, w: Any, u: Any, b: Any) -> Step:
+    import autograd.numpy as np
+
+    def loss(arguments: Any) -> Any:
+        w, u, b = arguments
+        h = np.zeros((rnn.BATCH, rnn.HIDDEN), np.float32)
+        inputs = np.reshape(np.dot(np.reshape(x, (-1, rnn.FEATURES)), w) + b, (rnn.STEPS, rnn.BATCH, rnn.HIDDEN))
+        for t in range(rnn.STEPS):
+            h = np.tanh(inputs[t] + np.dot(h, u))
+        return np.mean(h * h)
+
+    return _stepped(loss, (w, u, b))
+
+
+def _objective(x: Any) -> Any:
+    import autograd.numpy as np
+
+    squares = x * x
+    total = np.sum(squares)
+    return np.sum(np.tanh(x) * np.exp(squares * -0.25)) + total * total * (1.0 / second_order.LENGTH)
+
+
+def _penalty(x: Any, v: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import grad
+
+    inner = grad(_objective)
+
+    def penalty(arguments: Any) -> Any:
+        g = inner(arguments[0])
+        return np.sum(g * g)
+
+    return _stepped(penalty, (x,))
+
+
+def _hvp(x: Any, v: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import grad
+
+    inner = grad(_objective)
+    return _stepped(lambda arguments: np.sum(inner(arguments[0]) * v), (x,))
+
+
+STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
+    "scalar_loop": _scalar_loop, "vectors_8": _vectors, "vectors_64": _vectors, "mlp": partial(_mlp, False),
+    "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+}  # fmt: skip

@@ -1,0 +1,23 @@
+"""gradtape itself: its steps stand next to the workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.workloads import WORKLOADS
+
+STEPS = {workload.name: workload.gradtape for workload in WORKLOADS}
+
+
+def version() -> str:
+    import gradtape
+
+    return gradtape.__version__
+
+
+def set_threads(count: int) -> None:
+    """The BLAS threads are set by the environment; gradtape's eager ops have none of their own."""
+
+
+def to_numpy(value: Any) -> Any:
+    return value.numpy()

@@ -1,0 +1,36 @@
+"""What a workload is: seeded inputs, the objective in plain NumPy, and gradtape's version of it.
+
+A *step* is a function without arguments that computes (value, gradients) once; what it needs is prepared outside the
+timed region by the function that makes it. Peers supply steps for the same workload in `benchmarks/peers/`.
+This file knows no peer and times nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Inputs = dict[str, Any]
+Step = Callable[[], tuple[Any, list[Any]]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the report. `value(**inputs)` is the reference; gradients are of the inputs named in `wrt`."""
+
+    name: str
+    title: str
+    inputs: Callable[[], Inputs]
+    value: Callable[..., Any]
+    gradtape: Callable[..., Step]
+    wrt: tuple[str, ...] = ()  # empty: only the forward pass is timed, and only the value compared
+    ops: int = 1  # operations in one step; the report divides by it when it is not 1
+    goals: tuple[tuple[str, float], ...] = ()  # (peer, largest ratio gradtape/peer we want); "fastest": any of them
+
+
+def generator(name: str) -> np.random.Generator:
+    """The random numbers of a workload: the same on every machine, in every process."""
+    return np.random.default_rng(list(name.encode()))

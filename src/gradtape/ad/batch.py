@@ -1,0 +1,103 @@
+"""The batching evaluator: a tensor with a hidden leading axis, and how operations run on it.
+
+`BatchedTensor` looks like one example; underneath it holds a tensor with all of them. Each op is called once through its
+batch rule. Batched operations are ordinary operations one level further out, so they can be recorded, batched again, or
+run inside a backward pass: Jacobians are a reverse walk whose cotangents are batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gradtape.dtypes import DType
+from gradtape.ir.types import TensorShape
+from gradtape.ops import batching
+from gradtape.ops.record import current_scope
+from gradtape.ops.shape import broadcast_to
+from gradtape.ops.tensor import Tensor
+
+
+class BatchedTensor(Tensor):
+    """One tensor per example: `_data` is the tensor of all examples, axis 0 the batch."""
+
+    __slots__ = ("level",)
+    wraps = True
+    level: int
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._data.shape[1:]  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> DType:
+        return self._data.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim - 1  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        return self.shape.num_elements() or 0
+
+    def evaluate(self, op: Any, values: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Run an op of which some inputs are batched at this level."""
+        level = self.level
+        flags = tuple(v.__class__ is BatchedTensor and v.level == level for v in values)
+        inner = tuple(v._data if flag else v for v, flag in zip(values, flags, strict=True))
+        rule = op.batch if op.batch is not None else batching.looped
+        out = rule(op, flags, inner, attrs)
+        return tuple(batched(o, level) for o in out) if isinstance(out, tuple) else batched(out, level)
+
+    def _no_value(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"a tensor inside vectorized_map stands for all examples at once (each {self.shape}), so it has no single "
+            "value here: keep to tensor operations (gt.where for branches), or use map_fn, which runs example by example"
+        )
+
+    numpy = item = tolist = __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
+    __dlpack__ = _no_value
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a scalar tensor has no len()")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for i in range(len(self)):
+            yield self[i]
+
+    def __copy__(self) -> BatchedTensor:
+        twin = batched(self._data, self.level)
+        twin._node = self._node
+        return twin
+
+    def __deepcopy__(self, memo: Any) -> BatchedTensor:
+        return batched(self._data, self.level)
+
+    def __repr__(self) -> str:
+        return f"<gt.Tensor of a batch: shape={self.shape}, dtype={self.dtype.name}>"
+
+    __str__ = __repr__
+
+
+def batched(value: Any, level: int) -> BatchedTensor:
+    """Hide the leading axis of a tensor."""
+    tensor = BatchedTensor()
+    tensor._data = value
+    tensor._node = None
+    tensor.level = level
+    return tensor
+
+
+def next_level() -> int:
+    """The level of a new batching evaluator: inside everything that is active now."""
+    return current_scope().level + 1
+
+
+def unbatched(value: Any, level: int, size: int) -> Any:
+    """The tensor with all examples; a value that did not depend on the example is repeated."""
+    if value.__class__ is BatchedTensor and value.level == level:
+        return value._data
+    return broadcast_to(value, (size, *tuple(value.shape)))

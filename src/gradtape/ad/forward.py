@@ -1,0 +1,137 @@
+"""Tangents of one operation: the JVP of every op, from whatever its author gave.
+
+Elementwise ops multiply tangents by their partials, (multi)linear ones are applied to the tangent, general ones use their
+jvp, and where there is none the vjp is transposed: v ↦ vjp(v)·t is linear in v, its gradient in v is the JVP.
+Written in ops, so tangents can be recorded, batched and pushed forward again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad.backward import all_finite
+from gradtape.ad.recording import Recording
+from gradtape.ops.create import zeros_like
+from gradtape.ops.dispatch import apply, stored
+from gradtape.ops.elementwise import conj, real
+from gradtape.ops.masking import cleaned
+from gradtape.ops.opdef import Op, Rule
+from gradtape.ops.plan import Like, parameters
+from gradtape.ops.record import Record, current_scope
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.shape import broadcast_to
+
+
+def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any, attrs: dict[str, Any]) -> Any:
+    """The tangent of `out` (a tuple for several outputs, entries may be None); None if there is none.
+
+    `inputs` and `out` are tensors, `tangents` has None where an input does not move.
+    """
+    if not op.differentiable or all(t is None for t in tangents):
+        return None
+    with np.errstate(all="ignore"):
+        if op.kind == "elementwise":
+            return _elementwise(op, inputs, tangents, out, attrs)
+        if op.kind == "linear":
+            filled = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
+            return apply(op, *filled, **attrs)
+        if op.kind == "multilinear":
+            return _multilinear(op, inputs, tangents, attrs)
+        if op.jvp is not None:
+            return op.jvp(*_arguments(op.jvp, op, inputs, out, attrs, tangents=tangents))
+        if op.jvps:
+            parts = [
+                rule(*_arguments(rule, op, inputs, out, attrs, t=t))
+                for rule, t in zip(op.jvps, tangents, strict=True)
+                if rule is not None and t is not None
+            ]
+            return _sum(parts)
+        return transposed(op, inputs, tangents, out, attrs)
+
+
+def _sum(parts: list[Any]) -> Any:
+    total = None
+    for part in parts:
+        total = part if total is None else total + part
+    return total
+
+
+def _arguments(rule: Rule, op: Op, inputs: tuple[Any, ...], out: Any, attrs: dict[str, Any], **seeds: Any) -> list[Any]:
+    """The values a rule names, in its order."""
+    values: dict[str, Any] = {**attrs, **seeds, "out": out}
+    for i, name in enumerate(op.args):
+        values[name.lstrip("*")] = inputs[i:] if name.startswith("*") else inputs[i]
+    arguments = []
+    for name in parameters(rule):
+        if name.endswith("_spec"):
+            value = values[name[:-5]]
+            arguments.append(tuple(Like(v) for v in value) if isinstance(value, tuple) else Like(value))
+        else:
+            arguments.append(values[name])
+    return arguments
+
+
+def _elementwise(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any, attrs: dict[str, Any]) -> Any:
+    parts = []
+    for partial, t in zip(op.partials, tangents, strict=True):
+        if partial is None or t is None:
+            continue
+        if not callable(partial):
+            parts.append(t * partial if partial != 1 else t)
+            continue
+        p = partial(*_arguments(partial, op, inputs, out, attrs))
+        product = t * p
+        # a zero tangent on a lane with a non-finite partial contributes nothing
+        parts.append(product if all_finite([product]) else t * cleaned(t, p))
+    total = _sum(parts)
+    return None if total is None else broadcast_to(total, out.shape)
+
+
+def _multilinear(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    parts = []
+    for i, (name, t) in enumerate(zip(op.args, tangents, strict=True)):
+        if t is not None and name in op.linear_inputs:
+            parts.append(apply(op, *inputs[:i], t, *inputs[i + 1 :], **attrs))
+    return _sum(parts)
+
+
+def transposed(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any, attrs: dict[str, Any]) -> Any:
+    """J·t as the gradient of Re⟨vjp(v), t⟩ in v."""
+    from gradtape.ops.binding import BOXED
+    from gradtape.ops.plan import save_plan
+
+    several = isinstance(out, tuple)
+    outs = out if several else (out,)
+    recording = Recording()
+    with recording.recording():
+        seeds = [recording.watched(zeros_like(o)) for o in outs]
+        record = Record()
+        record.op, record.attrs, record.code, record.lasti = op, attrs, None, 0
+        record.nodes = tuple(x._node for x in inputs)
+        record.keys = ()
+        needed = tuple(t is not None for t in tangents)
+        values = tuple(stored(o) for o in outs)
+        everything = tuple(Record() for _ in inputs)  # stands for "all inputs are watched" in the save plan
+        record.saved = save_plan(op).collect(tuple(stored(x) for x in inputs), everything, values if several else values[0])
+        ct = tuple(seeds) if several else seeds[0]
+        rules = BOXED[op]
+        if rules.joint is not None:
+            answers = rules.joint(ct, record, needed)
+        else:
+            answers = [rule(ct, record) if rule is not None and n else None for rule, n in zip(rules.inputs, needed, strict=True)]
+        total = _sum([inner(g, t) for g, t in zip(answers, tangents, strict=True) if g is not None and t is not None])
+    if total is None:
+        return None
+    boxed = bool(current_scope().recorders) or current_scope().level > 0 or total.wraps
+    ones = zeros_like(total) + 1.0
+    tangent = recording.cotangents([total], [ones], [s._node for s in seeds], boxed)
+    recording.key.open = False
+    return tuple(tangent) if several else tangent[0]
+
+
+def inner(a: Any, b: Any) -> Any:
+    """Re⟨a, b⟩."""
+    product = reduce_sum(conj(a) * b) if a.dtype.is_complex or b.dtype.is_complex else reduce_sum(a * b)
+    return real(product) if product.dtype.is_complex else product

@@ -1,0 +1,80 @@
+"""A bare recorder for transforms inside the library: watches what it is told, keeps records, walks back.
+
+`GradientTape` is the user's recorder with its modes and messages; this one has none. It is used to transpose rules, to
+differentiate captured variables of custom gradients, and to rerun what was not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gradtape.ad.backward import gradients
+from gradtape.ops.record import Record, RecordList, TapeKey, current_scope, leaf, scope_of
+from gradtape.ops.tensor import Tensor, box
+
+
+class Recording:
+    """Records operations on the tensors given to `watched` and, if asked, on every variable that is read."""
+
+    __slots__ = ("catch_variables", "key", "level", "records", "slow", "variables")
+
+    def __init__(self, catch_variables: bool = False) -> None:
+        self.key = TapeKey(holds=True)
+        self.records = RecordList()
+        self.slow = False
+        self.level = 0
+        self.catch_variables = catch_variables
+        self.variables: dict[int, tuple[Any, list[Record]]] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record inside the block, together with whoever records already."""
+        self.level = current_scope().level
+        with scope_of(current_scope().with_recorder(self)):
+            yield
+
+    def watched(self, tensor: Tensor) -> Tensor:
+        """A twin of `tensor` that this recording watches; other recorders know it as the original."""
+        twin = tensor.__copy__()
+        node = tensor._node
+        if node is None or not any(key.open for key in node.keys):
+            twin._node = leaf((self.key,), tensor.shape)
+        elif self.key not in node.keys:
+            node.keys = (*(key for key in node.keys if key.open), self.key)
+        if tensor.dtype.is_complex:
+            self.records.complex = True
+        return twin
+
+    def cotangents(self, outputs: Sequence[Any], cts: Sequence[Any], wanted: Sequence[Record], boxed: bool) -> list[Any]:
+        """The cotangents of `wanted` given those of `outputs`, as tensors; None where not connected."""
+        seeds: dict[Record, Any] = {}
+        for output, ct in zip(outputs, cts, strict=True):
+            node = output._node
+            if node is None or self.key not in node.keys or ct is None:
+                continue
+            value = ct if boxed else ct._data
+            seeds[node] = seeds[node] + value if node in seeds else value
+        found = gradients(
+            tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex
+        )  # fmt: skip
+        return [None if node not in found else found[node] if boxed else box(found[node]) for node in wanted]
+
+    # -- the protocol of recorders ---------------------------------------------------------------------------------
+
+    def watches(self, variable: Any) -> bool:
+        """Called by variables when read."""
+        return self.catch_variables and bool(variable.trainable)
+
+    def add_version(self, variable: Any, node: Record) -> None:
+        """Called by variables: a version this recording watches."""
+        self.variables.setdefault(id(variable), (variable, []))[1].append(node)
+        if variable.dtype.is_complex:
+            self.records.complex = True
+
+    def add_assignment(self, variable: Any, node: Record) -> None:
+        """Called by variables: assignments are ordinary records here."""
+
+    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
+        """Called by dispatch: the record itself is all this recording needs."""

@@ -1,0 +1,230 @@
+"""Small parts of TensorFlow's surface that eager code mentions: name scopes, devices, `print`, `Assert`, `group`.
+
+Scopes change the names of variables and nothing else: there is one device, operations run in program order, and there is
+no graph to leave. The stack of name scopes belongs to the thread and is restored when a block ends, also by an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops.dispatch import convert
+from gradtape.ops.stop import identity
+from gradtape.ops.tensor import Tensor, TensorLike
+
+_NAMES: ContextVar[str] = ContextVar("gradtape_names", default="")
+
+
+class name_scope:  # noqa: N801  (TensorFlow's name)
+    """A prefix for the names of variables made inside the block.
+
+    >>> import gradtape as gt
+    >>> with gt.name_scope("outer") as prefix:
+    ...     v = gt.Variable(1.0, name="v")
+    >>> prefix, v.name
+    ('outer/', 'outer/v:0')
+
+    A name that ends with "/" is taken as it is, whatever scope is in force; so a scope can be entered again.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"name_scope: the name must be a string, got {name!r}")
+        self._name = name
+        self._tokens: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __enter__(self) -> str:
+        if not self._name:
+            prefix = ""
+        elif self._name.endswith("/"):
+            prefix = self._name
+        else:
+            prefix = f"{_NAMES.get()}{self._name}/"
+        self._tokens.append(_NAMES.set(prefix))
+        return prefix
+
+    def __exit__(self, *exc: object) -> None:
+        _NAMES.reset(self._tokens.pop())
+
+
+def scoped_name(name: str) -> str:
+    """`name` behind the prefix of the scopes in force."""
+    return _NAMES.get() + name
+
+
+@contextlib.contextmanager
+def device(device_name: Any) -> Iterator[None]:
+    """Accepted for programs written for several devices; gradtape computes on the CPU."""
+    yield
+
+
+@contextlib.contextmanager
+def control_dependencies(control_inputs: Any) -> Iterator[None]:
+    """Accepted: eager operations run in program order already."""
+    yield
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Accepted: eager code has no graph to be lifted out of."""
+    yield
+
+
+def executing_eagerly() -> bool:
+    """Whether operations run at once (True) or are being traced into a function."""
+    return True
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor, a variable or an `IndexedSlices`.
+
+    >>> import gradtape as gt
+    >>> gt.is_tensor(gt.constant(1.0)), gt.is_tensor(gt.Variable(1.0)), gt.is_tensor(1.0)
+    (True, True, False)
+    """
+    return isinstance(x, (Tensor, TensorLike))
+
+
+def no_op(name: str | None = None) -> None:
+    """Does nothing, as an operation."""
+
+
+def group(*inputs: Any, name: str | None = None) -> None:
+    """Accepted: the inputs have run already."""
+
+
+def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
+    """The tensors again, as a list; None entries stay None.
+
+    >>> import gradtape as gt
+    >>> [t.numpy().item() for t in gt.tuple([gt.constant(1.0), gt.constant(2.0)])]
+    [1.0, 2.0]
+    """
+    found = [None if t is None else identity(t) for t in tensors]
+    if all(t is None for t in found):
+        raise ValueError("tuple: at least one of the tensors must not be None")
+    return found
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def print(  # TensorFlow's name
+    *inputs: Any,
+    output_stream: Any = None,
+    summarize: int = 3,
+    sep: str = " ",
+    end: str = os.linesep,
+    name: str | None = None,
+) -> None:
+    """Write values to standard error: tensors with the first and last `summarize` entries of each axis.
+
+    Args:
+        inputs: tensors, variables, Python values, and structures of them.
+        output_stream: a file object (default `sys.stderr`), a function that takes a string, or "file://path".
+        summarize: how many entries to show at each end of an axis; -1 shows all.
+        sep, end: as in Python's `print`.
+
+    >>> import gradtape as gt, sys
+    >>> gt.print("t =", gt.range(10), {"half": gt.constant(0.5)}, output_stream=sys.stdout)
+    t = [0 1 2 ... 7 8 9] {'half': 0.5}
+    """
+    text = sep.join(item if isinstance(item, str) else described(item, summarize) for item in inputs) + end
+    if isinstance(output_stream, str):
+        if not output_stream.startswith("file://"):
+            raise ValueError(
+                f"print: output_stream {output_stream!r} is not understood; give sys.stdout, a file object, a function "
+                'that takes a string, or "file://" and a path'
+            )
+        with open(output_stream.removeprefix("file://"), "a", encoding="utf-8") as stream:
+            stream.write(text)
+    elif output_stream is None:
+        sys.stderr.write(text)
+    elif callable(output_stream):
+        output_stream(text)
+    else:
+        output_stream.write(text)
+
+
+def described(value: Any, summarize: int | None = 3) -> str:
+    """A value as `gt.print` shows it."""
+    if isinstance(value, (Tensor, TensorLike)):
+        return _shown(np.asarray(convert(value).numpy()), -1 if summarize is None else summarize, 0)
+    if isinstance(value, np.ndarray):
+        return _shown(value, -1 if summarize is None else summarize, 0)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {described(item, summarize)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(described(item, summarize) for item in value) + "]"
+    if value.__class__ is ().__class__:
+        inner = ", ".join(described(item, summarize) for item in value)
+        return f"({inner}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def _shown(array: Any, summarize: int, depth: int) -> str:
+    if array.ndim == 0:
+        return _number(array[()])
+    count = len(array)
+    whole = summarize < 0 or count <= 2 * summarize
+    head = range(count) if whole else range(summarize)
+    tail = range(0) if whole else range(count - summarize, count)
+    parts = [_shown(array[i], summarize, depth + 1) for i in head]
+    if not whole:
+        parts += ["...", *(_shown(array[i], summarize, depth + 1) for i in tail)]
+    between = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
+    return f"[{between.join(parts)}]"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (str, bytes)):
+        return f'"{value.decode() if isinstance(value, bytes) else value}"'
+    kind = value.dtype.kind
+    if kind == "b":
+        return str(int(value))
+    if kind == "c":
+        return f"({_number(value.real)},{_number(value.imag)})"
+    if kind == "f":
+        # the shortest of two widths that reads back as the same number
+        digits, longest = {2: (4, 5), 4: (6, 9), 8: (15, 17)}[value.dtype.itemsize]
+        short = f"{value:.{digits}g}"
+        return short if value.dtype.type(short) == value or value != value else f"{value:.{longest}g}"  # noqa: PLR0124
+    return str(value)
+
+
+def truth(condition: Any, op: str) -> bool:
+    """A Python bool, or a tensor or variable with one element and no axes, as a bool."""
+    if isinstance(condition, (Tensor, TensorLike, np.ndarray)):
+        tensor = convert(condition)
+        if tensor.ndim:
+            raise InvalidArgumentError(
+                f"{op}: the predicate must be a scalar, got shape {list(tensor.shape)}; "
+                "use gt.reduce_all(p) or gt.reduce_any(p)"
+            )
+        return bool(tensor)
+    if callable(condition):
+        raise TypeError(f"{op}: the predicate must be a value, not a function; call it: {op}(pred(), ...)")
+    return bool(condition)
+
+
+def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802
+    """Raise InvalidArgumentError with `data` in the message when the condition is False.
+
+    >>> import gradtape as gt
+    >>> gt.Assert(gt.constant(3) > 2, [gt.constant(3)])
+    """
+    if not truth(condition, "Assert"):
+        shown = "\n".join(described(item, 3 if summarize is None else summarize) for item in data)
+        raise InvalidArgumentError(f"Assert: the condition is False. Data:\n{shown}")
