@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,13 @@ from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op,
 def version() -> str:
     import jax
 
+    jax.config.update("jax_platforms", "cpu")
     return jax.__version__
 
 
 def set_threads(count: int) -> None:
-    """XLA's CPU client reads XLA_FLAGS before it starts; with one thread the run sets the process's affinity."""
+    """XLA's CPU client makes one thread per processor the process may use: restrict those."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
 def to_numpy(value: Any) -> Any:

@@ -37,8 +37,10 @@ def gradtape(x: Any, w: Any, u: Any, b: Any) -> Step:
     def step() -> tuple[Any, list[Any]]:
         with gt.GradientTape() as tape:
             h = gt.zeros((BATCH, HIDDEN))
+            # the input products of all steps at once, as every expert does
+            inputs = gt.reshape(gt.reshape(x, (-1, FEATURES)) @ w + b, (STEPS, BATCH, HIDDEN))
             for t in range(STEPS):
-                h = gt.tanh(x[t] @ w + h @ u + b)
+                h = gt.tanh(inputs[t] + h @ u)
             loss = gt.reduce_mean(h * h)
         return loss, tape.gradient(loss, variables)
 

@@ -1,6 +1,6 @@
 """Second order on f(x) = Σ tanh(x)·exp(-x²/4) + (Σx²)²/n: a gradient penalty, and a Hessian-vector product.
 
-Both are a scalar made of ∇f and its gradient, so they are checked like any other workload: |∇f|² for the penalty, ∇f·v for
+Both are a scalar made of ∇f and its gradient, so they are checked like any other workload: ‖∇f‖² for the penalty, ∇f·v for
 the product, whose gradient is Hv. The reference uses ∇f written by hand.
 """
 
@@ -72,6 +72,6 @@ def gradtape_product(x: Any, v: Any) -> Step:
 
 
 WORKLOADS = (
-    Workload("penalty", "gradient of |∇f|², 32 elements", inputs, penalty, gradtape_penalty, wrt=("x",)),
+    Workload("penalty", "gradient of ‖∇f‖², 32 elements", inputs, penalty, gradtape_penalty, wrt=("x",)),
     Workload("hvp", "Hessian-vector product, 32 elements", inputs, product, gradtape_product, wrt=("x",)),
 )

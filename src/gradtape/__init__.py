@@ -5,7 +5,9 @@ This file only re-exports: every name here is defined in the layer it belongs to
 
 from gradtape import autodiff as autodiff
 from gradtape import config as config
+from gradtape import debugging as debugging
 from gradtape import errors as errors
+from gradtape import test as test
 from gradtape import tree as nest
 from gradtape.dtypes import (
     DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool, complex64 as complex64,
@@ -14,9 +16,28 @@ from gradtape.dtypes import (
     uint32 as uint32, uint64 as uint64,
 )  # fmt: skip
 from gradtape.errors import GradientWarning as GradientWarning
+from gradtape.frontend.control_flow import (
+    case as case, cond as cond, foldl as foldl, foldr as foldr, map_fn as map_fn, scan as scan,
+    switch_case as switch_case, while_loop as while_loop,
+)  # fmt: skip
+from gradtape.frontend.custom import (
+    custom_gradient as custom_gradient, grad_pass_through as grad_pass_through, numpy_function as numpy_function,
+    py_function as py_function, recompute_grad as recompute_grad,
+)  # fmt: skip
+from gradtape.frontend.functional import (
+    grad as grad, hessian as hessian, hvp as hvp, jacobian as jacobian, jvp as jvp, value_and_grad as value_and_grad,
+    vjp as vjp,
+)  # fmt: skip
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
+from gradtape.frontend.misc import (
+    Assert as Assert, control_dependencies as control_dependencies, device as device,
+    executing_eagerly as executing_eagerly, group as group, init_scope as init_scope, is_tensor as is_tensor,
+    name_scope as name_scope, no_op as no_op, print as print, tuple as tuple,
+)  # fmt: skip
+from gradtape.frontend.module import Module as Module
 from gradtape.frontend.tape import GradientTape as GradientTape, UnconnectedGradients as UnconnectedGradients
+from gradtape.frontend.tensor_array import TensorArray as TensorArray
 from gradtape.frontend.variable import Variable as Variable
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
 from gradtape.ops.compare import (
@@ -52,6 +73,7 @@ from gradtape.ops.shape import (
 )  # fmt: skip
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
 from gradtape.ops.tensor import Tensor as Tensor
+from gradtape.tools.gradcheck import gradcheck as gradcheck
 
 newaxis = None
 __version__ = "0.1.0"

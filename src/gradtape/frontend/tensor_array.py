@@ -157,10 +157,10 @@ class TensorArray:
             raise InvalidArgumentError(
                 f"TensorArray.split: {len(sizes)} parts do not fit into an array of fixed size {len(self._items)}"
             )
-        parts = [self._checked(part, "split", len(set(sizes)) == 1) for part in arrays.split(tensor, sizes)]
+        parts = [self._checked(part, "split") for part in arrays.split(tensor, sizes)]
         self._items = [None] * max(len(self._items), len(parts))
         for place, part in enumerate(parts):
-            self._put(place, part)
+            self._put(place, part, one_shape=len(set(sizes)) == 1)
         return self
 
     def _rows(self, value: Any, method: str) -> list[Any]:
@@ -181,15 +181,13 @@ class TensorArray:
             )
         return tensor
 
-    def _checked(self, value: Any, method: str, same_shape: bool = True) -> Any:
+    def _checked(self, value: Any, method: str) -> Any:
         tensor = self._typed(value, method)
         if not self._element_shape.is_compatible_with(tensor.shape):
             raise ValueError(
                 f"TensorArray.{method}: the value has shape {tuple(tensor.shape)} but the array's elements have shape "
                 f"{self._element_shape}; use infer_shape=False for elements of different shapes"
             )
-        if self._infer_shape and same_shape and not self._element_shape.is_fully_defined():
-            self._element_shape = TensorShape(tensor.shape)
         return tensor
 
     def _room(self, wanted: int | None, place: int, method: str) -> None:
@@ -202,8 +200,10 @@ class TensorArray:
         if wanted is not None:
             self._items.extend([None] * (wanted - len(self._items)))
 
-    def _put(self, place: int, tensor: Any) -> None:
+    def _put(self, place: int, tensor: Any, one_shape: bool = True) -> None:
         """Keep a version of the tensor: a later `t[i] = v` by the user does not reach it."""
+        if self._infer_shape and one_shape and not self._element_shape.is_fully_defined():
+            self._element_shape = TensorShape(tensor.shape)
         self._items[place] = _version(tensor)
         node = tensor._node
         if node is None:

@@ -11,7 +11,7 @@ from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dispatch import apply, convert, promote
 from gradtape.ops.opdef import Sample, composite, nondiff
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike, box
@@ -181,7 +181,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     >>> gt.linspace(0.0, 1.0, 3).numpy()
     array([0. , 0.5, 1. ], dtype=float32)
     """
-    start, stop = convert(start), convert(stop)
+    start, stop = promote(start, stop)
+    if not start.dtype.is_differentiable:
+        start, stop = _cast(start, float32), _cast(stop, float32)
     count = int(num)
     if count <= 0:
         raise InvalidArgumentError(f"linspace: num must be positive, got {count}")

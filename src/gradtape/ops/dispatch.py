@@ -336,12 +336,15 @@ def unary(op: Op) -> Callable[..., Any]:
     impl = op.impl
     plan = save_plan(op)
     keep_x, keep_out = plan.keeps((True,), 0), plan.keeps((True,), -1)
+    fixed = op.kind == "elementwise"  # only their save plan is (x, out)
     floating = op.floating
 
     def call(x: Any, name: str | None = None) -> Any:
         if x.__class__ is not Tensor:
             x = convert(x)
             if x.__class__ is not Tensor:
+                if floating and not x.dtype.is_differentiable:
+                    x = apply(CAST[0], x, dtype=as_dtype(np.float32))
                 return apply_wrapped(op, (x,), {})
         data = x._data
         if floating and data.dtype.kind in "iub":
@@ -356,7 +359,7 @@ def unary(op: Op) -> Callable[..., Any]:
         if node is None or (scope := SCOPE.get()) is None:
             out._node = None
             return out
-        if node.keys is scope.fast:
+        if fixed and node.keys is scope.fast:
             saved = (data if keep_x else None, result if keep_out else None)
             return record(scope, op, (node,), saved, None, out, result)
         out._node = None
@@ -375,6 +378,7 @@ def binary(op: Op) -> Callable[..., Any]:
     table = tuple(
         tuple(plan.keeps((bool(m & 1), bool(m & 2)), i) for i in (0, 1, -1)) for m in range(4)
     )  # fmt: skip
+    fixed = op.kind == "elementwise"  # only their save plan is (x, y, out)
     weak, floating = op.weak, op.floating
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
@@ -417,7 +421,7 @@ def binary(op: Op) -> Callable[..., Any]:
             out._node = None
             return out
         fast = scope.fast
-        if (node_a is None or node_a.keys is fast) and (node_b is None or node_b.keys is fast):
+        if fixed and (node_a is None or node_a.keys is fast) and (node_b is None or node_b.keys is fast):
             keep_x, keep_y, keep_out = table[mask]
             saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
             return record(scope, op, (node_a, node_b), saved, None, out, result)

@@ -145,7 +145,7 @@ POWER = elementwise(
     "x",
     _power_impl,
     _power_partial,
-    call=lambda x, exponent: power(convert(x), exponent),
+    call=lambda x, exponent: pow(x, exponent),
     samples=lambda: [
         Sample(normal(3, 2), 2),
         Sample(normal(3), 3),
@@ -362,7 +362,10 @@ COMPLEX = general(
     ),
     batch=batching.elementwise,
     call=lambda real, imag: complex(real, imag),
-    samples=lambda: [Sample(normal(3), normal(3)), Sample(normal(), normal()), Sample(normal(0), normal(0))],
+    samples=lambda: [
+        Sample(normal(3), normal(3)), Sample(normal(), normal()), Sample(normal(0), normal(0)),
+        Sample(np.arange(2), np.arange(2), raises=(TypeError, "floating")),
+    ],
 )  # fmt: skip
 
 abs, sign, real, imag, conj = unary(ABS), unary(SIGN), unary(REAL), unary(IMAG), unary(CONJ)
@@ -372,7 +375,10 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
     """The complex tensor real + i·imag."""
     from gradtape.ops.dispatch import promote
 
-    return apply(COMPLEX, *promote(real, imag))
+    real, imag = promote(real, imag)
+    if not real.dtype.is_floating:
+        raise TypeError(f"complex: both parts must be floating, got dtype {real.dtype.name}; use gt.cast first")
+    return apply(COMPLEX, real, imag)
 
 
 OPS = (

@@ -269,6 +269,8 @@ def _composite_samples() -> list[Sample]:
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Mean squared distance from the mean; of complex numbers, of their modulus."""
     x = convert(input_tensor)
+    if not x.dtype.is_differentiable:
+        raise TypeError(f"reduce_variance: needs a floating or complex tensor, got dtype {x.dtype.name}; use gt.cast first")
     centred = x - reduce_mean(x, axis, True)
     return reduce_mean(square(abs(centred)) if is_complex(x) else square(centred), axis, keepdims)
 

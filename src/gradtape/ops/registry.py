@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gradtape.ops import compare, create, cumulative, elementwise, index, matmul, reduce, select, shape, stop
+from gradtape.ops import checks, compare, create, cumulative, elementwise, index, matmul, reduce, select, shape, stop
 from gradtape.ops.opdef import Composite, Op
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, compare, select, create, shape, index, reduce, cumulative, matmul, stop)
+FAMILIES: tuple[ModuleType, ...] = (elementwise, compare, select, create, shape, index, reduce, cumulative, matmul, stop, checks)
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
 COMPOSITES: tuple[Composite, ...] = tuple(

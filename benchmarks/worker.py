@@ -1,0 +1,91 @@
+"""One peer in one process: answers requests, one JSON object per line, until its input ends.
+
+`{"check": name}`           → {"value", "along", "first"}: the answer of the first call, and how long that took
+`{"time": name, "seconds"}` → {"times": [...]}: seconds of single calls for about that long, never fewer than one call
+
+Started by `benchmarks/run.py` as `python -m benchmarks.worker PEER THREADS`, possibly in another virtual environment: this
+file and what it imports need only NumPy and the peer.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+from time import perf_counter
+from typing import Any
+
+from benchmarks.check import answer
+from benchmarks.workload import Step
+from benchmarks.workloads import BY_NAME
+
+MOST_CALLS = 2000
+
+
+class Worker:
+    """The steps of one peer, built on first request."""
+
+    def __init__(self, peer: str, threads: int) -> None:
+        self.peer: Any = importlib.import_module(f"benchmarks.peers.{peer}")
+        self.version = self.peer.version()
+        self.peer.set_threads(threads)
+        self.steps: dict[str, Step] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "check" in request:
+            return self.check(request["check"])
+        return {"times": self.time(request["time"], request["seconds"])}
+
+    def check(self, name: str) -> dict[str, Any]:
+        workload = BY_NAME[name]
+        if name not in self.peer.STEPS:
+            return {"absent": True}
+        step = self.steps[name] = self.peer.STEPS[name](**workload.inputs())
+        start = perf_counter()
+        value, gradients = step()
+        first = perf_counter() - start
+        convert = self.peer.to_numpy
+        return {"first": first} | answer(workload, convert(value), [convert(g) for g in gradients])
+
+    def time(self, name: str, seconds: float) -> list[float]:
+        step = self.steps[name]
+        times: list[float] = []
+        gc.collect()
+        step()  # caches went cold while the other peers ran
+        end = perf_counter() + seconds
+        while len(times) < MOST_CALLS:
+            start = perf_counter()
+            step()
+            now = perf_counter()
+            times.append(now - start)
+            if now > end:
+                break
+        return times
+
+
+def main(peer: str, threads: str) -> None:
+    # the libraries print to standard output when they like: keep a private copy for the answers
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def send(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    try:
+        worker = Worker(peer, int(threads))
+    except ImportError as error:
+        send({"missing": str(error)})
+        return
+    send({"version": worker.version, "python": sys.version.split()[0]})
+    for line in sys.stdin:
+        try:
+            send(worker.answer(json.loads(line)))
+        except Exception as error:  # a peer that fails on one workload is a row of the report, not the end of the run
+            send({"error": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,71 @@
+"""Operations whose derivative is a Python function: custom gradients and rerun-instead-of-save.
+
+One op, `custom`, stands for all of them. Its record keeps a `CallRule`: called on the backward pass with cotangents, on
+bare arrays or on tensors, it answers one cotangent per input of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.ops.binding import reboxed
+from gradtape.ops.dispatch import record_general
+from gradtape.ops.opdef import Op
+from gradtape.ops.record import NOBODY, current_scope, scope_of
+from gradtape.ops.tensor import Tensor
+
+
+class CallRule:
+    """A user's or transform's backward function, made to fit both bindings of the reverse walk."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]) -> None:
+        self.function = function
+
+    def __call__(self, cts: Any, needed: tuple[bool, ...]) -> list[Any]:
+        cotangents = cts if isinstance(cts, tuple) else (cts,)
+        if all(isinstance(ct, Tensor) for ct in cotangents):
+            return list(self.function(cotangents, needed))
+        tensors = tuple(reboxed(ct, None) for ct in cotangents)
+        with scope_of(NOBODY):
+            answers = self.function(tensors, needed)
+        return [a._data if isinstance(a, Tensor) and not a.wraps else a for a in answers]
+
+    def __deepcopy__(self, memo: Any) -> CallRule:
+        return self
+
+
+def _called(*inputs: Any, rule: Any) -> Any:
+    raise TypeError("`custom` is recorded by transforms, not called")
+
+
+def _call_rule(ct: Any, needed: tuple[bool, ...], rule: Any) -> Any:
+    return rule(ct, needed)
+
+
+CUSTOM = Op("custom", "general", ("*xs",), _called, _called, vjp=_call_rule, outputs=0)
+
+
+def record_custom(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]
+) -> tuple[Tensor, ...]:
+    """Twins of `outputs` whose derivative with respect to `inputs` is `function(cts, needed)`.
+
+    Whatever made the outputs, the tapes that record now see a single operation from inputs to outputs.
+    """
+    twins = []
+    for output in outputs:
+        twin = output.__copy__()
+        twin._node = None
+        twins.append(twin)
+    scope = current_scope()
+    nodes = tuple(x._node for x in inputs)
+    if not scope.recorders or not twins or all(n is None for n in nodes):
+        return tuple(twins)
+    values = tuple(np.empty(0) if isinstance(x, Tensor) else x for x in inputs)  # nothing of the inputs is kept
+    record_general(scope, CUSTOM, values, nodes, {"rule": CallRule(function)}, tuple(twins))
+    return tuple(twins)

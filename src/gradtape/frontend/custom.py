@@ -1,0 +1,318 @@
+"""Derivatives written by the user: `custom_gradient`, `recompute_grad`, `grad_pass_through`, `py_function`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape import tree
+from gradtape.ad.custom import record_custom
+from gradtape.ad.recording import Recording
+from gradtape.dtypes import numpy_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.opdef import Op
+from gradtape.ops.record import Record, Scope, current_scope, scope_of
+from gradtape.ops.tensor import Tensor, TensorLike
+
+
+def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
+    """All leaves of the arguments, and which of them are tensors."""
+    leaves = tree.flatten((args, kwargs))
+    return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: `f` returns (result, grad_fn) and grad_fn is its derivative.
+
+    `grad_fn(*upstream)` answers one gradient per tensor argument of `f`, positional first, then keywords. Variables
+    that `f` reads are differentiated automatically, unless `grad_fn` takes `variables` and answers
+    (argument_gradients, variable_gradients). Written in gradtape operations, grad_fn can be differentiated again.
+
+    >>> import gradtape as gt
+    >>> @gt.custom_gradient
+    ... def clipped(x):
+    ...     return x * x, lambda upstream: gt.clip_by_value(upstream * 2.0 * x, -1.0, 1.0)
+    >>> x = gt.Variable(5.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = clipped(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(1.0)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, places = _tensors_in(args, kwargs)
+        inputs = [convert(leaves[i]) for i in places]
+        captured = Recording(catch_variables=True)
+        own = {id(leaves[i]) for i in places}
+        with captured.recording():
+            answer = f(*args, **kwargs)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not callable(answer[1]):
+            raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
+        result, grad_fn = answer
+        outputs = [convert(r) for r in tree.flatten(result)]
+        variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
+        takes_variables = _takes(grad_fn, "variables")
+        versions = [v.read() for v, _ in variables]
+
+        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            if takes_variables and variables:
+                grads, variable_grads = grad_fn(*cts, variables=[v for v, _ in variables])
+                variable_grads = list(variable_grads)
+            else:
+                grads = grad_fn(*cts)
+                variable_grads = _captured_gradients(captured, outputs, cts, variables)
+            return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
+
+        twins = record_custom([*inputs, *versions], outputs, backward)
+        if not variables or takes_variables:
+            captured.records.clear()
+        return tree.pack_sequence_as(result, list(twins))
+
+    return wrapped
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__qualname__", None) or type(f).__name__
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _one_per_input(grads: Any, leaves: list[Any], places: list[int], f: Any) -> list[Any]:
+    """The user's gradients lined up with the tensor inputs: one per tensor, or one per argument."""
+    flat = tree.flatten(grads)
+    if len(flat) == len(places):
+        chosen = flat
+    elif len(flat) == len(leaves):
+        chosen = [flat[i] for i in places]
+    else:
+        raise InvalidArgumentError(
+            f"custom_gradient: the gradient function of '{_name(f)}' returned {len(flat)} gradients for "
+            f"{len(places)} tensor arguments; return one per tensor (None where there is none)"
+        )
+    answers = []
+    for grad, place in zip(chosen, places, strict=True):
+        if grad is None:
+            answers.append(None)
+            continue
+        grad = convert(grad, hint=leaves[place].dtype)
+        if tuple(grad.shape) != tuple(leaves[place].shape):
+            raise InvalidArgumentError(
+                f"custom_gradient: the gradient function of '{_name(f)}' returned shape {tuple(grad.shape)} for an "
+                f"argument of shape {tuple(leaves[place].shape)}"
+            )
+        answers.append(grad)
+    return answers
+
+
+def _captured_gradients(
+    captured: Recording, outputs: Sequence[Tensor], cts: tuple[Any, ...], variables: list[tuple[Any, list[Record]]]
+) -> list[Any]:
+    """Gradients of the variables the function read, by differentiating what it did."""
+    if not variables:
+        return []
+    wanted = [node for _, nodes in variables for node in nodes]
+    boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
+    found = iter(captured.cotangents(outputs, cts, wanted, boxed))
+    totals = []
+    for _, nodes in variables:
+        parts = [g for g in (next(found) for _ in nodes) if g is not None]
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        totals.append(total)
+    return totals
+
+
+def _checked_variables(grads: list[Any], variables: list[Any], f: Any) -> list[Any]:
+    if len(grads) != len(variables):
+        raise InvalidArgumentError(
+            f"custom_gradient: '{_name(f)}' read {len(variables)} variables but its gradient function returned "
+            f"{len(grads)} variable gradients"
+        )
+    return [None if g is None else convert(g, hint=v.dtype) for g, (v, _) in zip(grads, variables, strict=True)]
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` without saved intermediate values: the backward pass runs it again. Trades time for memory.
+
+    Works at any order, in forward mode, with variables read inside and with keyword arguments. `f` must be
+    deterministic.
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(2.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.recompute_grad(lambda t: gt.exp(t * t))(x)
+    >>> float(tape.gradient(y, x)) == float(4.0 * gt.exp(4.0))
+    True
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, places = _tensors_in(args, kwargs)
+        inputs = [convert(leaves[i]) for i in places]
+        own = {id(leaves[i]) for i in places}
+        scope = current_scope()
+        catcher = _Catcher()
+        # tapes pause and accumulators go on: they carry their tangents through the forward pass itself
+        listening = tuple(r for r in scope.recorders if not r.key.holds)
+        with scope_of(Scope((*listening, catcher), scope.level)):
+            result = f(*args, **kwargs)
+        outputs = [convert(r) for r in tree.flatten(result)]
+        variables = [v for v in catcher.variables.values() if id(v) not in own]
+
+        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            return _rerun(f, (args, kwargs), leaves, places, inputs, variables, cts)
+
+        versions = [v.read() for v in variables]
+        taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.level)
+        with scope_of(taping):
+            twins = record_custom([*inputs, *versions], outputs, backward)
+        for recorder in listening:
+            for old, new in zip(outputs, twins, strict=True):
+                if new._node is None:
+                    new._node = old._node
+                else:
+                    new._node.keys = (*new._node.keys, recorder.key)
+                    recorder.carry(old._node, new._node)
+        return tree.pack_sequence_as(result, list(twins))
+
+    return wrapped
+
+
+def _rerun(
+    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], variables: list[Any], cts: tuple[Any, ...]
+) -> list[Any]:
+    """Run `f` again, recorded, and carry the cotangents back through that run."""
+    again = Recording(catch_variables=True)
+    boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
+    with again.recording():
+        twins = [again.watched(x) for x in inputs]
+        fresh = list(leaves)
+        for place, twin in zip(places, twins, strict=True):
+            fresh[place] = twin
+        args, kwargs = tree.pack_sequence_as(structure, fresh)
+        outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
+    versions = [again.variables.get(id(v), (v, []))[1] for v in variables]
+    wanted = [t._node for t in twins] + [node for nodes in versions for node in nodes]
+    found = again.cotangents(outputs, cts, wanted, boxed)
+    answers = found[: len(twins)]
+    rest = iter(found[len(twins) :])
+    for nodes in versions:
+        parts = [g for g in (next(rest) for _ in nodes) if g is not None]
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        answers.append(total)
+    again.key.open = False
+    again.records.clear()
+    return answers
+
+
+class _Catcher(Recording):
+    """Notes which trainable variables are read, without recording anything."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[int, Any] = {}
+        self.slow = True
+        self.variables = self.seen
+
+    def watches(self, variable: Any) -> bool:
+        if variable.trainable:
+            self.seen[id(variable)] = variable
+        return False
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` forward, identity backward (a straight-through estimator).
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(2.6)
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.grad_pass_through(gt.round)(x) ** 2
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs), lambda *upstream, variables=None: (
+            (upstream, [None] * len(variables)) if variables is not None else upstream
+        )
+
+    return passing
+
+
+def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None) -> Any:
+    """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
+
+    >>> import gradtape as gt
+    >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
+    6.0
+    """
+    result = func(*[convert(x) for x in inp])
+    return _typed(result, Tout)
+
+
+def _typed(result: Any, Tout: Any) -> Any:
+    if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
+        return []
+    if isinstance(Tout, (list, tuple)):
+        values = result if isinstance(result, (list, tuple)) else [result]
+        if len(values) != len(Tout):
+            raise InvalidArgumentError(f"the function returned {len(values)} values, Tout names {len(Tout)}")
+        return [_as_type(v, t) for v, t in zip(values, Tout, strict=True)]
+    return _as_type(result, Tout)
+
+
+def _as_type(value: Any, dtype: Any) -> Any:
+    wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
+    return cast(convert(value, hint=wanted), wanted)
+
+
+def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
+    import numpy as np
+
+    result = func(*[np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in xs])
+    values = result if isinstance(result, (list, tuple)) else [result]
+    if len(values) != len(dtypes):
+        raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
+    return tuple(np.asarray(v).astype(numpy_dtype(d))[()] for v, d in zip(values, dtypes, strict=True))
+
+
+def _numpy_spec(*xs: TensorSpec, func: Any, dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(None, d) for d in dtypes)
+
+
+NUMPY_FUNCTION = Op(
+    "numpy_function", "nondiff", ("*xs",), _numpy_impl, _numpy_spec, batch=batching.looped, outputs=0,
+    reason="the function leaves the tape: it works on NumPy arrays",
+)  # fmt: skip
+
+
+def numpy_function(
+    func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
+) -> Any:
+    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one)."""
+    several = isinstance(Tout, (list, tuple))
+    dtypes = tuple(Tout) if several else (Tout,)
+    outputs = apply(NUMPY_FUNCTION, *[convert(x) for x in inp], func=func, dtypes=dtypes)
+    return list(outputs) if several else outputs[0]
+
+

@@ -1,0 +1,233 @@
+"""Derivatives of functions: grad, value_and_grad, jacobian, hessian, jvp, vjp, hvp.
+
+Each takes a Python function of tensors and returns a function or its values. Given NumPy arrays they answer NumPy
+arrays, so `value_and_grad` plugs into `scipy.optimize.minimize(..., jac=True)`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.ad.batch import batched, next_level, unbatched
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend import jacobian as rows
+from gradtape.frontend.forward import ForwardAccumulator
+from gradtape.frontend.tape import GradientTape
+from gradtape.frontend.variable import Variable
+from gradtape.ops.create import zeros_like
+from gradtape.ops.dispatch import convert
+from gradtape.ops.record import Scope, current_scope, scope_of
+from gradtape.ops.shape import reshape, transpose
+from gradtape.ops.tensor import Tensor, TensorLike
+
+
+
+def _answer_numpy(args: Any) -> bool:
+    """NumPy in, NumPy out: when some argument is NumPy and none is a tensor."""
+    leaves = tree.flatten(args)
+    return any(isinstance(x, (np.ndarray, np.generic)) for x in leaves) and not any(
+        isinstance(x, (Tensor, TensorLike)) for x in leaves
+    )
+
+
+def _to_numpy(structure: Any) -> Any:
+    return tree.map_structure(lambda x: np.array(x.numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure)
+
+
+def _source(value: Any) -> Any:
+    """A fresh tensor to differentiate with respect to; variables stay themselves."""
+    if isinstance(value, Variable):
+        return value
+    return tree.map_structure(
+        lambda leaf: leaf if isinstance(leaf, Variable) else convert(leaf).__copy__(), value
+    )
+
+
+def _places(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for place in wanted:
+        if not -count <= place < count:
+            raise ValueError(f"argnums names argument {place} but the function was called with {count} positional arguments")
+    return tuple(p % count for p in wanted)
+
+
+def _with_sources(args: tuple[Any, ...], argnums: int | tuple[int, ...]) -> tuple[list[Any], Any]:
+    """The arguments with fresh tensors at `argnums`, and those tensors arranged as the answer will be."""
+    places = _places(argnums, len(args))
+    fresh = list(args)
+    for place in places:
+        fresh[place] = _source(args[place])
+    sources = fresh[places[0]] if isinstance(argnums, int) else tuple(fresh[p] for p in places)
+    return fresh, sources
+
+
+def _scalar(value: Any, function: str) -> Any:
+    value = convert(value)
+    if value.ndim:
+        raise InvalidArgumentError(
+            f"{function}: the function must return a scalar, got shape {tuple(value.shape)}; sum it, or use gt.jacobian"
+        )
+    return value
+
+
+def value_and_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns (f(...), gradient) with respect to the arguments `argnums`.
+
+    >>> import gradtape as gt, numpy as np
+    >>> value, g = gt.value_and_grad(lambda x: gt.reduce_sum(x**2))(np.array([1.0, 2.0]))
+    >>> float(value), g
+    (5.0, array([2., 4.]))
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        fresh, sources = _with_sources(args, argnums)
+        with GradientTape(through_assignments=True) as tape:
+            tape.watch(sources)
+            result = f(*fresh, **kwargs)
+            value, aux = result if has_aux else (result, None)
+            value = _scalar(value, "value_and_grad")
+        gradient = tape.gradient(value, sources, unconnected_gradients="zero")
+        answer = ((value, aux) if has_aux else value), gradient
+        return _to_numpy(answer) if _answer_numpy(args) else answer
+
+    return wrapped
+
+
+def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a scalar function, as a function; nest it for higher orders.
+
+    >>> import gradtape as gt
+    >>> float(gt.grad(gt.grad(lambda x: x**3))(gt.constant(2.0)))
+    12.0
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """(f(*primals), pull) where pull(cotangent) gives the cotangents of the primals, as a tuple.
+
+    >>> import gradtape as gt
+    >>> y, pull = gt.vjp(lambda x: x * x, gt.constant([1.0, 3.0]))
+    >>> pull([1.0, 1.0])[0].numpy()
+    array([2., 6.], dtype=float32)
+    """
+    fresh = tuple(_source(p) for p in primals)
+    tape = GradientTape(persistent=True, through_assignments=True)
+    with tape:
+        tape.watch(fresh)
+        out = tree.map_structure(convert, f(*fresh))
+    numpy_answer = _answer_numpy(primals)
+
+    def pull(cotangent: Any) -> Any:
+        answer = tape.gradient(out, fresh, output_gradients=cotangent, unconnected_gradients="zero")
+        return _to_numpy(answer) if numpy_answer else answer
+
+    return (_to_numpy(out) if numpy_answer else out), pull
+
+
+def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """(f(*primals), its derivative along the tangents), by forward mode.
+
+    >>> import gradtape as gt
+    >>> y, d = gt.jvp(lambda x: x * x, [gt.constant(3.0)], [gt.constant(1.0)])
+    >>> float(y), float(d)
+    (9.0, 6.0)
+    """
+    fresh = [_source(p) for p in primals]
+    directions = [
+        tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)
+    ]
+    with ForwardAccumulator(fresh, directions) as accumulator:
+        out = tree.map_structure(convert, f(*fresh))
+    moved = accumulator.jvp(out, unconnected_gradients="zero")
+    return (_to_numpy((out, moved))) if _answer_numpy(primals) else (out, moved)
+
+
+def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """Hessian times vector of a scalar function, forward over reverse: (gradient, H·v), each like `primals`.
+
+    >>> import gradtape as gt
+    >>> g, h = gt.hvp(lambda x: gt.reduce_sum(x**3), [gt.constant([1.0, 2.0])], [gt.constant([1.0, 0.0])])
+    >>> h[0].numpy()
+    array([6., 0.], dtype=float32)
+    """
+    gradient = grad(f, tuple(range(len(primals))))
+    return jvp(gradient, primals, tangents)
+
+
+def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+    """The Jacobian of a function of one tensor (argument `argnums`): forward mode where outputs outnumber inputs.
+
+    >>> import gradtape as gt
+    >>> gt.jacobian(lambda x: x * x)(gt.constant([1.0, 2.0])).numpy()
+    array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        fresh, source = _with_sources(args, argnums)
+        with GradientTape(through_assignments=True) as tape:
+            tape.watch(source)
+            out = convert(f(*fresh, **kwargs))
+        if tree.is_nested(source) or out.size <= source.size:
+            answer = tape.jacobian(out, source, unconnected_gradients="zero")
+        else:
+            tape.close()
+            answer = _forward_jacobian(f, fresh, _places(argnums, len(args))[0], kwargs, out)
+        return _to_numpy(answer) if _answer_numpy(args) else answer
+
+    return wrapped
+
+
+def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs: dict[str, Any], out: Any) -> Any:
+    """Column by column, all columns in one batched run of the function."""
+    source = convert(args[place])
+    size = source.size
+    level = next_level()
+    scope = current_scope()
+    unit = rows.identity_rows(source)(0, size)
+    with scope_of(Scope(scope.recorders, level)):
+        primal = source.__copy__()
+        primal._node = source._node
+        with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:
+            accumulator._tangents[primal._node] = batched(unit, level)  # type: ignore[index]
+            result = convert(f(*[*args[:place], primal, *args[place + 1 :]], **kwargs))
+        moved = accumulator.jvp(result, unconnected_gradients="zero")
+    columns = unbatched(moved, level, size)
+    order = (*range(1, columns.ndim), 0)
+    return reshape(transpose(columns, order), (*tuple(out.shape), *tuple(source.shape)))
+
+
+def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """Second derivatives of a scalar function.
+
+    >>> import gradtape as gt
+    >>> gt.hessian(lambda x: x[0] * x[1] ** 2)(gt.constant([1.0, 3.0])).numpy()
+    array([[0., 6.],
+           [6., 2.]], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        fresh, sources = _with_sources(args, argnums)
+        with GradientTape(through_assignments=True) as tape:
+            tape.watch(sources)
+            value = _scalar(f(*fresh, **kwargs), "hessian")
+        answer = tape.hessian(value, sources)
+        return _to_numpy(answer) if _answer_numpy(args) else answer
+
+    return wrapped

@@ -1,0 +1,1 @@
+"""Optimizers: one file per family, `base.py` for what they share, `schedules.py` for learning rates."""

@@ -1,0 +1,387 @@
+"""Activation functions: relu and its relatives, sigmoid, softplus, gelu, softmax.
+
+Primitives are those whose forward needs care with overflow or whose derivative is cheap from the output; the rest are
+composites. At a kink the derivative is TensorFlow's: relu, relu6 take 0, leaky_relu takes alpha. No losses here.
+Integer inputs become float32, except where the function keeps integers (relu, relu6).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import float32
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert, unary
+from gradtape.ops.opdef import Sample, composite, elementwise, general
+from gradtape.ops.sampling import away, normal, spread
+from gradtape.ops.shape import normal_axis
+
+
+def floating(x: Any) -> Any:
+    """`x` as a tensor with a floating (or complex) dtype: integers and booleans become float32."""
+    x = convert(x)
+    return x if x.dtype.is_differentiable else cast(x, float32)
+
+
+def real_floating(x: Any, op: str) -> Any:
+    """As `floating`, refusing complex numbers, which have no order."""
+    x = floating(x)
+    if x.dtype.is_complex:
+        raise InvalidArgumentError(f"{op}: complex numbers have no order, got dtype {x.dtype.name}; take gt.abs or gt.math.real first")
+    return x
+
+
+def _lanes() -> list[Sample]:
+    return [Sample(away(3, 2)), Sample(away()), Sample(away(0, 2)), Sample(away(2, 3)[:, ::-2])]
+
+
+def _smooth() -> list[Sample]:
+    return [*_lanes(), Sample(normal(2) + 1j * normal(2)), Sample(np.array([-40.0, 30.0]))]
+
+
+# -- sigmoid and softplus --------------------------------------------------------------------------------------------
+
+
+def _sigmoid_impl(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return np.tanh(x * 0.5) * 0.5 + 0.5
+    with np.errstate(over="ignore"):  # exp(-x) may be inf; 1/inf is the right 0
+        return 1.0 / (1.0 + np.exp(-x))
+
+
+def _softplus_impl(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return np.log1p(np.exp(x))
+    # log(1 + eˣ) = max(x, 0) + log(1 + e^-|x|): nothing overflows
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+SIGMOID = elementwise(
+    "sigmoid", "x", _sigmoid_impl, lambda out: out * (1.0 - out), floating=True, infer=inference.elementwise_float,
+    samples=_smooth,
+)  # fmt: skip
+SOFTPLUS = elementwise(
+    "softplus", "x", _softplus_impl, lambda x: sigmoid(x), floating=True, infer=inference.elementwise_float,
+    samples=_smooth,
+)  # fmt: skip
+sigmoid = unary(SIGMOID)
+_softplus = unary(SOFTPLUS)
+
+
+def softplus(features: Any, name: str | None = None) -> Any:
+    """log(1 + exp(x)), without overflow.
+
+    >>> import gradtape as gt
+    >>> gt.nn.softplus([0.0, 1000.0]).numpy()
+    array([6.931472e-01, 1.000000e+03], dtype=float32)
+    """
+    return _softplus(features)
+
+
+@composite(samples=_lanes)
+def log_sigmoid(x: Any, name: str | None = None) -> Any:
+    """log(sigmoid(x)), exact where the sigmoid underflows.
+
+    >>> import gradtape as gt
+    >>> gt.nn.log_sigmoid(-1000.0).numpy()
+    np.float32(-1000.0)
+    """
+    return -_softplus(-floating(x))
+
+
+# -- the relu family -------------------------------------------------------------------------------------------------
+
+
+def _relu_impl(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+def _relu6_impl(x: Any) -> Any:
+    return np.minimum(np.maximum(x, 0), 6)
+
+
+def _leaky_impl(x: Any, *, alpha: float) -> Any:
+    return np.where(x > 0, x, x * alpha)[()]
+
+
+def _elu_impl(x: Any) -> Any:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))[()]
+
+
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.7580993408473766  # scale times the alpha of Klambauer et al. 2017, "Self-normalizing neural networks"
+
+
+def _selu_impl(x: Any) -> Any:
+    return np.where(x > 0, x * SELU_SCALE, np.expm1(np.minimum(x, 0)) * SELU_ALPHA)[()]
+
+
+RELU = elementwise("relu", "x", _relu_impl, lambda out: cast(out > 0, out.dtype), samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))])
+RELU6 = elementwise(
+    "relu6", "x", _relu6_impl, lambda out: cast(logical_and(out > 0, out < 6), out.dtype),
+    samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
+)  # fmt: skip
+LEAKY_RELU = elementwise(
+    "leaky_relu", "x", _leaky_impl, lambda x, alpha: cast(x > 0, x.dtype) * (1.0 - alpha) + alpha,
+    call=lambda x, alpha: leaky_relu(x, alpha), samples=lambda: [Sample(away(3, 2), 0.2), Sample(away(), 1.5), Sample(away(0), 0.0)],
+)  # fmt: skip
+# eˣ = out + 1 where x < 0
+ELU = elementwise(
+    "elu", "x", _elu_impl, lambda out: where(out < 0, out + 1.0, ones_like(out)), floating=True,
+    infer=inference.elementwise_float, samples=_lanes,
+)  # fmt: skip
+SELU = elementwise(
+    "selu", "x", _selu_impl, lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE), floating=True,
+    infer=inference.elementwise_float, samples=_lanes,
+)  # fmt: skip
+_relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
+
+
+def relu(features: Any, name: str | None = None) -> Any:
+    """max(x, 0); the derivative at 0 is 0.
+
+    >>> import gradtape as gt
+    >>> gt.nn.relu([-1.0, 2.0]).numpy()
+    array([0., 2.], dtype=float32)
+    """
+    return _relu(features)
+
+
+def relu6(features: Any, name: str | None = None) -> Any:
+    """min(max(x, 0), 6).
+
+    >>> import gradtape as gt
+    >>> gt.nn.relu6([-1.0, 2.0, 9.0]).numpy()
+    array([0., 2., 6.], dtype=float32)
+    """
+    return _relu6(features)
+
+
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+    """x where positive, alpha·x elsewhere. For a learned alpha write `gt.where(x > 0, x, alpha * x)`.
+
+    >>> import gradtape as gt
+    >>> gt.nn.leaky_relu([-1.0, 2.0]).numpy()
+    array([-0.2,  2. ], dtype=float32)
+    """
+    return apply(LEAKY_RELU, real_floating(features, "leaky_relu"), alpha=float(alpha))
+
+
+def elu(features: Any, name: str | None = None) -> Any:
+    """x where positive, exp(x) - 1 elsewhere.
+
+    >>> import gradtape as gt
+    >>> gt.nn.elu([0.0, 2.0]).numpy()
+    array([0., 2.], dtype=float32)
+    """
+    return _elu(features)
+
+
+def selu(features: Any, name: str | None = None) -> Any:
+    """The elu scaled so that activations keep zero mean and unit variance.
+
+    >>> import gradtape as gt
+    >>> gt.nn.selu([0.0, 2.0]).numpy()
+    array([0.       , 2.1014018], dtype=float32)
+    """
+    return _selu(features)
+
+
+# -- gelu ------------------------------------------------------------------------------------------------------------
+
+
+def _normal_cdf_impl(x: Any) -> Any:
+    from scipy.special import ndtr
+
+    # SciPy's ufuncs know single and double precision: shorter types pass through single
+    return ndtr(x) if x.dtype.itemsize >= 4 else ndtr(x.astype(np.float32)).astype(x.dtype)
+
+
+NORMAL_CDF = elementwise(
+    "normal_cdf", "x", _normal_cdf_impl, lambda x: normal_density(x), floating=True, infer=inference.elementwise_float,
+    samples=_lanes,
+)  # fmt: skip
+normal_cdf = unary(NORMAL_CDF)
+_ROOT_2PI_INVERSE = 1.0 / math.sqrt(2.0 * math.pi)
+_ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+_CUBIC = 0.044715
+
+
+def normal_density(x: Any) -> Any:
+    """The density of the standard normal distribution."""
+    return exp(x * x * -0.5) * _ROOT_2PI_INVERSE
+
+
+def gelu_angle(x: Any) -> Any:
+    """tanh √(2/π)(x + 0.044715 x³): the approximation of 2Φ(x) - 1."""
+    return tanh((x + x * x * x * _CUBIC) * _ROOT_2_OVER_PI)
+
+
+def gelu_partial(x: Any, approximate: bool) -> Any:
+    # exact: (xΦ)' = Φ + xφ;  approximate: ½(1 + t) + ½x(1 - t²)·√(2/π)(1 + 3·0.044715 x²)
+    if not approximate:
+        return normal_cdf(x) + x * normal_density(x)
+    t = gelu_angle(x)
+    return (t + 1.0) * 0.5 + x * (1.0 - t * t) * (x * x * (3.0 * _CUBIC) + 1.0) * (0.5 * _ROOT_2_OVER_PI)
+
+
+def _gelu_impl(x: Any, *, approximate: bool) -> Any:
+    if not approximate:
+        return x * _normal_cdf_impl(x)
+    return (np.tanh((x + x * x * x * _CUBIC) * _ROOT_2_OVER_PI) + 1.0) * x * 0.5
+
+
+GELU = elementwise(
+    "gelu", "x", _gelu_impl, gelu_partial, call=lambda x, approximate: gelu(x, approximate),
+    samples=lambda: [Sample(normal(3, 2), False), Sample(normal(3), True), Sample(normal(), False), Sample(normal(0), True)],
+)  # fmt: skip
+
+
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+    """x·Φ(x) with the normal distribution function Φ, or its tanh approximation.
+
+    >>> import gradtape as gt
+    >>> gt.nn.gelu([-1.0, 1.0]).numpy()
+    array([-0.15865526,  0.8413447 ], dtype=float32)
+    """
+    return apply(GELU, real_floating(features, "gelu"), approximate=bool(approximate))
+
+
+# -- softmax ---------------------------------------------------------------------------------------------------------
+
+
+def _softmax_impl(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
+    out = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
+    out /= np.add.reduce(out, axis=axis, keepdims=True)
+    return out
+
+
+def _log_softmax_impl(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
+    out = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+    out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))
+    return out
+
+
+def softmax_tangent(t: Any, out: Any, axis: int) -> Any:
+    """(diag(y) - y yᵀ) t, a symmetric map: it serves both modes."""
+    return (t - reduce_sum(t * out, axis, True)) * out
+
+
+def _rows() -> list[Sample]:
+    return [
+        Sample(normal(3, 4), -1),
+        Sample(normal(2, 3, 2), 1),
+        Sample(normal(3), 0),
+        Sample(normal(0, 3), -1),
+        Sample(np.array([[1000.0, 1001.0], [-1000.0, 3.0]]), -1),
+        Sample(normal(3), 1, raises=(ValueError, "out of range")),
+    ]
+
+
+SOFTMAX = general(
+    "softmax",
+    "x",
+    _softmax_impl,
+    vjps=(lambda ct, out, axis: softmax_tangent(ct, out, axis),),
+    jvps=(lambda t, out, axis: softmax_tangent(t, out, axis),),
+    infer=inference.same,
+    batch=batching.shifted("axis"),
+    call=lambda x, axis: softmax(x, axis),
+    samples=_rows,
+)
+LOG_SOFTMAX = general(
+    "log_softmax",
+    "x",
+    _log_softmax_impl,
+    # ∂out_i/∂x_j = δ_ij - softmax_j
+    vjps=(lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, axis, True),),
+    jvps=(lambda t, out, axis: t - reduce_sum(t * exp(out), axis, True),),
+    infer=inference.same,
+    batch=batching.shifted("axis"),
+    call=lambda x, axis: log_softmax(x, axis),
+    samples=_rows,
+)
+
+
+def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
+    """exp(x) / sum(exp(x)) along an axis (the last by default), without overflow.
+
+    >>> import gradtape as gt
+    >>> gt.nn.softmax([0.0, 0.0]).numpy()
+    array([0.5, 0.5], dtype=float32)
+    """
+    x = real_floating(logits, "softmax")
+    return apply(SOFTMAX, x, axis=normal_axis(-1 if axis is None else axis, x.ndim, "softmax"))
+
+
+def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
+    """log(softmax(x)) along an axis (the last by default), exact where the softmax underflows.
+
+    >>> import gradtape as gt
+    >>> gt.nn.log_softmax([0.0, -1000.0]).numpy()
+    array([    0., -1000.], dtype=float32)
+    """
+    x = real_floating(logits, "log_softmax")
+    return apply(LOG_SOFTMAX, x, axis=normal_axis(-1 if axis is None else axis, x.ndim, "log_softmax"))
+
+
+# -- composites ------------------------------------------------------------------------------------------------------
+
+
+@composite(samples=lambda: [*_lanes(), Sample(normal(3), normal()), Sample(normal(3) + 1j * normal(3))])
+def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
+    """x·sigmoid(beta·x); also called swish.
+
+    >>> import gradtape as gt
+    >>> gt.nn.silu([0.0, 1.0]).numpy()
+    array([0.       , 0.7310586], dtype=float32)
+    """
+    x = floating(features)
+    plain = beta.__class__ is float and beta == 1.0
+    return x * sigmoid(x if plain else x * beta)
+
+
+swish = silu
+
+
+@composite(samples=_lanes)
+def softsign(features: Any, name: str | None = None) -> Any:
+    """x / (1 + |x|).
+
+    >>> import gradtape as gt
+    >>> gt.nn.softsign([-1.0, 3.0]).numpy()
+    array([-0.5 ,  0.75], dtype=float32)
+    """
+    x = real_floating(features, "softsign")
+    return x / (abs(x) + 1.0)
+
+
+@composite(samples=lambda: [Sample(away(3, 2)), Sample(away(2, 3), 0)])
+def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Any:
+    """relu(x) and relu(-x), concatenated along an axis.
+
+    >>> import gradtape as gt
+    >>> gt.nn.crelu([-1.0, 2.0]).numpy()
+    array([0., 2., 1., 0.], dtype=float32)
+    """
+    x = convert(features)
+    return concat([_relu(x), _relu(-x)], axis)
+
+
+OPS = (SIGMOID, SOFTPLUS, RELU, RELU6, LEAKY_RELU, ELU, SELU, NORMAL_CDF, GELU, SOFTMAX, LOG_SOFTMAX)
+COMPOSITES = (log_sigmoid, silu, softsign, crelu)
+
+from gradtape.ops.compare import logical_and  # noqa: E402  (rules and functions above name these ops)
+from gradtape.ops.create import ones_like  # noqa: E402
+from gradtape.ops.elementwise import abs, cast, exp, tanh  # noqa: E402
+from gradtape.ops.reduce import reduce_sum  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import concat  # noqa: E402

@@ -1,0 +1,218 @@
+"""Losses on logits: cross entropies whose forward cannot overflow and whose derivative needs no division.
+
+Each cross entropy is one fused primitive. The derivative with respect to the logits is softmax·Σlabels - labels, which is
+TensorFlow's softmax - labels when the labels sum to one, and stays the true derivative (at every order) when they do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, inference
+from gradtape.ops.activations import floating, real_floating
+from gradtape.ops.dispatch import apply, binary, convert, promote
+from gradtape.ops.opdef import Sample, composite, elementwise, general
+from gradtape.ops.sampling import away, integers, normal, unit
+from gradtape.ops.shape import normal_axis
+from gradtape.ops.tensor import Tensor
+
+# -- softmax cross entropy ---------------------------------------------------------------------------------------------
+
+
+def _log_normalised(logits: Any) -> Any:
+    """Minus log softmax along the last axis."""
+    shifted = np.maximum.reduce(logits, axis=-1, keepdims=True, initial=-np.inf) - logits
+    shifted += np.log(np.add.reduce(np.exp(-shifted), axis=-1, keepdims=True))
+    return shifted
+
+
+def _cross_entropy_impl(labels: Any, logits: Any) -> Any:
+    terms = _log_normalised(logits)
+    with np.errstate(invalid="ignore"):
+        terms *= labels
+    out = np.add.reduce(terms, axis=-1)
+    if not np.isfinite(out).all():  # a label of 0 cancels a logit of -inf
+        out = np.add.reduce(np.where(labels == 0, np.zeros_like(terms), terms), axis=-1)
+    return out
+
+
+def logits_slope(labels: Any, logits: Any) -> Any:
+    """∂loss/∂logits = softmax·Σlabels - labels."""
+    return softmax(logits) * reduce_sum(labels, -1, True) - labels
+
+
+SOFTMAX_CROSS_ENTROPY = general(
+    "softmax_cross_entropy",
+    "labels logits",
+    _cross_entropy_impl,
+    vjps=(
+        lambda ct, logits: -expand_dims(ct, -1) * log_softmax(logits),
+        lambda ct, labels, logits: expand_dims(ct, -1) * logits_slope(labels, logits),
+    ),
+    jvps=(
+        lambda t, logits: -reduce_sum(t * log_softmax(logits), -1),
+        lambda t, labels, logits: reduce_sum(t * logits_slope(labels, logits), -1),
+    ),
+    infer=lambda labels, logits: TensorSpec(logits.shape[:-1], logits.dtype),
+    batch=batching.leading,
+    call=lambda labels, logits, axis=-1: softmax_cross_entropy_with_logits(labels, logits, axis),
+    samples=lambda: [
+        Sample(np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]]), normal(2, 3)),
+        Sample(normal(2, 3, 2), normal(2, 3, 2), 1),
+        Sample(normal(3), normal(3)),
+        Sample(normal(0, 3), normal(0, 3)),
+        Sample(normal(2, 3), normal(3)),
+        Sample(np.array([0.5, 0.5]), np.array([1000.0, -1000.0])),
+        Sample(normal(2, 3), normal(2, 4), raises=(ValueError, "broadcast")),
+    ],
+)
+
+
+def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, name: str | None = None) -> Any:
+    """Cross entropy between label distributions and softmax(logits) along an axis; gradients flow to both.
+
+    >>> import gradtape as gt
+    >>> gt.nn.softmax_cross_entropy_with_logits(labels=[[1.0, 0.0]], logits=[[0.0, 0.0]]).numpy()
+    array([0.6931472], dtype=float32)
+    """
+    op = "softmax_cross_entropy_with_logits"
+    labels, logits = promote(labels, real_floating(logits, op))
+    if labels.shape != logits.shape:
+        shape = inference.broadcast_shapes(labels.shape, logits.shape)
+        labels, logits = broadcast_to(labels, shape), broadcast_to(logits, shape)
+    place = normal_axis(axis, logits.ndim, op)
+    if place != logits.ndim - 1:
+        order = (*(i for i in range(logits.ndim) if i != place), place)
+        labels, logits = transpose(labels, order), transpose(logits, order)
+    return apply(SOFTMAX_CROSS_ENTROPY, labels, logits)
+
+
+# -- the same with class numbers as labels -----------------------------------------------------------------------------
+
+
+def _sparse_impl(labels: Any, logits: Any) -> Any:
+    return np.take_along_axis(_log_normalised(logits), np.asarray(labels)[..., None], axis=-1)[..., 0]
+
+
+def sparse_slope(labels: Any, logits: Any) -> Any:
+    """∂loss/∂logits = softmax - one_hot(label)."""
+    return softmax(logits) - cast(apply(ONE_HOT, labels, depth=int(logits.shape[-1]), axis=-1), logits.dtype)
+
+
+SPARSE_CROSS_ENTROPY = general(
+    "sparse_softmax_cross_entropy",
+    "labels logits",
+    _sparse_impl,
+    vjps=(None, lambda ct, labels, logits: expand_dims(ct, -1) * sparse_slope(labels, logits)),
+    jvps=(None, lambda t, labels, logits: reduce_sum(t * sparse_slope(labels, logits), -1)),
+    infer=lambda labels, logits: TensorSpec(logits.shape[:-1], logits.dtype),
+    batch=batching.leading,
+    call=lambda labels, logits: sparse_softmax_cross_entropy_with_logits(labels, logits),
+    samples=lambda: [
+        Sample(np.array([0, 2]), normal(2, 3)),
+        Sample(integers(3, 2, 2), normal(2, 2, 3)),
+        Sample(np.array(1), normal(3)),
+        Sample(integers(3, 0), normal(0, 3)),
+        Sample(np.array([0, 3]), normal(2, 3), raises=(ValueError, "label 3")),
+        Sample(np.array([0]), normal(2, 3), raises=(ValueError, "shape")),
+        Sample(np.array([0.0]), normal(1, 3), raises=(ValueError, "integers")),
+    ],
+)
+
+
+def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Any:
+    """Cross entropy of softmax(logits) over the last axis with class numbers as labels.
+
+    >>> import gradtape as gt
+    >>> gt.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0.0, 0.0]]).numpy()
+    array([0.6931472], dtype=float32)
+    """
+    op = "sparse_softmax_cross_entropy_with_logits"
+    labels, logits = convert(labels), real_floating(logits, op)
+    if not labels.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"{op}: labels must be integers, got dtype {labels.dtype.name}; for label distributions use "
+            "softmax_cross_entropy_with_logits"
+        )
+    if not logits.ndim or tuple(labels.shape) != tuple(logits.shape)[:-1]:
+        raise InvalidArgumentError(
+            f"{op}: labels must have the shape of the logits without the last axis, got labels {tuple(labels.shape)} "
+            f"and logits {tuple(logits.shape)}"
+        )
+    _check_labels(labels, int(logits.shape[-1]), op)
+    return apply(SPARSE_CROSS_ENTROPY, labels, logits)
+
+
+def _check_labels(labels: Any, classes: int, op: str) -> None:
+    data = labels._data if labels.__class__ is Tensor else None
+    if data is not None and data.size:
+        low, high = data.min(), data.max()
+        if low < 0 or high >= classes:
+            raise InvalidArgumentError(f"{op}: label {low if low < 0 else high} is not in [0, {classes})")
+
+
+# -- sigmoid cross entropy ---------------------------------------------------------------------------------------------
+
+
+def _sigmoid_impl(labels: Any, logits: Any) -> Any:
+    # -z·log σ(x) - (1 - z)·log(1 - σ(x)) = max(x, 0) - x·z + log(1 + e^-|x|)
+    return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
+
+
+SIGMOID_CROSS_ENTROPY = elementwise(
+    "sigmoid_cross_entropy",
+    "labels logits",
+    _sigmoid_impl,
+    lambda logits: -logits,
+    lambda labels, logits: sigmoid(logits) - labels,
+    call=lambda labels, logits: sigmoid_cross_entropy_with_logits(labels, logits),
+    samples=lambda: [
+        Sample(unit(3, 2), away(3, 2)),
+        Sample(unit(), away()),
+        Sample(unit(0), away(0)),
+        Sample(np.array([1.0, 0.0]), np.array([300.0, -300.0])),
+        Sample(unit(3), away(2), raises=(ValueError, "same shape")),
+    ],
+)
+_sigmoid_cross_entropy = binary(SIGMOID_CROSS_ENTROPY)
+
+
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
+    """Cross entropy of independent binary labels with sigmoid(logits), element by element.
+
+    >>> import gradtape as gt
+    >>> gt.nn.sigmoid_cross_entropy_with_logits(labels=[1.0, 0.0], logits=[0.0, 1000.0]).numpy()
+    array([6.931472e-01, 1.000000e+03], dtype=float32)
+    """
+    labels, logits = promote(labels, real_floating(logits, "sigmoid_cross_entropy_with_logits"))
+    if labels.shape != logits.shape:
+        raise InvalidArgumentError(
+            "sigmoid_cross_entropy_with_logits: labels and logits must have the same shape, got "
+            f"{tuple(labels.shape)} and {tuple(logits.shape)}"
+        )
+    return _sigmoid_cross_entropy(labels, logits)
+
+
+@composite(samples=lambda: [Sample(normal(2, 3)), Sample(normal()), Sample(normal(0))])
+def l2_loss(t: Any, name: str | None = None) -> Any:
+    """Half the sum of squares.
+
+    >>> import gradtape as gt
+    >>> gt.nn.l2_loss([3.0, 4.0]).numpy()
+    np.float32(12.5)
+    """
+    return reduce_sum(square(floating(t))) * 0.5
+
+
+OPS = (SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY, SIGMOID_CROSS_ENTROPY)
+COMPOSITES = (l2_loss,)
+
+from gradtape.ops.activations import log_softmax, sigmoid, softmax  # noqa: E402  (rules above name these ops)
+from gradtape.ops.create import ONE_HOT  # noqa: E402
+from gradtape.ops.elementwise import cast, square  # noqa: E402
+from gradtape.ops.reduce import reduce_sum  # noqa: E402
+from gradtape.ops.shape import broadcast_to, expand_dims, transpose  # noqa: E402

@@ -1,0 +1,303 @@
+"""Special functions of one variable, on `scipy.special`: error functions, gamma family, Bessel functions, integrals.
+
+SciPy is imported at the first call of one of them, never with this module. Derivatives of any order are closed forms in
+these same ops; the Bessel recurrences are written without divisions, so they hold at 0 too. Incomplete gamma and beta
+functions and the Hurwitz zeta function are in `incomplete.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype
+from gradtape.errors import UnimplementedError
+from gradtape.ops import inference
+from gradtape.ops.dispatch import CAST, apply, convert, promote, unary
+from gradtape.ops.opdef import Op, Sample, composite, elementwise
+from gradtape.ops.sampling import away, normal, positive, unit
+
+
+@cache
+def scipy_function(name: str) -> Any:
+    """A function of scipy.special, imported on first use."""
+    import scipy.special
+
+    return getattr(scipy.special, name)
+
+
+def on_scipy(name: str) -> Any:
+    """An impl that calls scipy.special and keeps the dtype of its input (SciPy widens half precision)."""
+
+    def impl(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            out = scipy_function(name)(x)
+        return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+    return impl
+
+
+def as_floats(*values: Any) -> tuple[Any, ...]:
+    """The values as tensors of one floating dtype."""
+    tensors = promote(*values)
+    if as_dtype(tensors[0].dtype).is_differentiable:
+        return tensors
+    return tuple(apply(CAST[0], t, dtype=inference.float32) for t in tensors)
+
+
+def no_derivative(op: str, argument: str, why: str) -> Any:
+    """Refuse a derivative that does not exist, instead of answering a silent None."""
+    raise UnimplementedError(
+        f"{op} has no derivative with respect to `{argument}`: {why}; wrap that argument in gt.stop_gradient, "
+        "or do not ask for its gradient"
+    )
+
+
+def _unary(name: str, function: str, partial: Any, samples: Any) -> Op:
+    return elementwise(
+        name, "x", on_scipy(function), partial, floating=True, infer=inference.elementwise_float, samples=samples
+    )
+
+
+def _any_real() -> list[Sample]:
+    return [Sample(normal(3, 2)), Sample(normal()), Sample(normal(0, 2)), Sample(np.array([0.0, 1.5]))]
+
+
+def _any() -> list[Sample]:
+    return [*_any_real(), Sample(normal(2) + 1j * unit(2))]
+
+
+def _inside() -> list[Sample]:
+    return [Sample(unit(3, 2)), Sample(unit()), Sample(unit(0))]
+
+
+def _probability() -> list[Sample]:
+    return [Sample(unit(3, 2) * 0.5 + 0.5), Sample(unit() * 0.5 + 0.5), Sample(unit(0))]
+
+
+def _positive() -> list[Sample]:
+    return [Sample(positive(3, 2)), Sample(positive()), Sample(positive(0)), Sample(np.array([-0.4, -2.6]))]
+
+
+# -- error functions and the normal distribution ---------------------------------------------------------------------
+
+_TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
+_HALF_ROOT_PI = math.sqrt(math.pi) / 2.0
+_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
+
+ERF = _unary("erf", "erf", lambda x: exp(-x * x) * _TWO_OVER_ROOT_PI, _any)
+ERFC = _unary("erfc", "erfc", lambda x: exp(-x * x) * -_TWO_OVER_ROOT_PI, _any)
+ERFINV = _unary("erfinv", "erfinv", lambda out: exp(out * out) * _HALF_ROOT_PI, _inside)
+ERFCINV = _unary(
+    "erfcinv", "erfcinv", lambda out: exp(out * out) * -_HALF_ROOT_PI,
+    lambda: [Sample(unit(3, 2) + 1.0), Sample(unit() + 1.0), Sample(unit(0))],
+)  # fmt: skip
+NDTR = _unary("ndtr", "ndtr", lambda x: exp(x * x * -0.5) / _ROOT_TWO_PI, _any_real)
+NDTRI = _unary("ndtri", "ndtri", lambda out: exp(out * out * 0.5) * _ROOT_TWO_PI, _probability)
+
+# -- gamma family ----------------------------------------------------------------------------------------------------
+
+LGAMMA = _unary("lgamma", "gammaln", lambda x: digamma(x), _positive)
+DIGAMMA = _unary("digamma", "psi", lambda x: trigamma(x), _positive)
+
+
+def _polygamma_impl(a: Any, x: Any) -> Any:
+    dtype = np.result_type(a, x)
+    a, x = np.asarray(a, np.float64), np.asarray(x, np.float64)
+    with np.errstate(all="ignore"):
+        # ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x), and ψ itself for n = 0
+        sign = np.where(a % 2 == 0, -1.0, 1.0)
+        out = sign * scipy_function("gamma")(a + 1.0) * scipy_function("zeta")(a + 1.0, x)
+        out = np.where(a == 0, scipy_function("psi")(x), out)
+        out = np.where((a < 0) | (a != np.floor(a)), np.nan, out)
+    return out.astype(dtype)[()]
+
+
+POLYGAMMA = elementwise(
+    "polygamma",
+    "a x",
+    _polygamma_impl,
+    lambda a: no_derivative("polygamma", "a", "the order is a whole number"),
+    lambda a, x: polygamma(a + 1.0, x),
+    floating=True,
+    infer=inference.elementwise_float,
+    call=lambda a, x: polygamma(a, x),
+    samples=lambda: [
+        Sample(np.array([0.0, 1.0, 2.0, 3.0]), positive(4), fixed=(0,)),
+        Sample(np.array([[1.0], [2.0]]), positive(3), fixed=(0,)),
+        Sample(np.array(1.0), positive(), fixed=(0,)),
+        Sample(np.zeros(0), positive(0), fixed=(0,)),
+        Sample(np.ones(2), positive(3), fixed=(0,), raises=(ValueError, "broadcast")),
+    ],
+)
+
+
+def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
+    """The a-th derivative of digamma at x; `a` is a whole number (as a float), NaN otherwise, and has no derivative.
+
+    >>> import gradtape as gt
+    >>> gt.math.polygamma(1.0, 1.0).numpy()
+    np.float32(1.644934)
+    """
+    a, x = as_floats(a, x)
+    return apply(POLYGAMMA, a, x)
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of digamma."""
+    return apply(POLYGAMMA, ones_like(x), x)
+
+
+# -- Bessel functions of whole order ---------------------------------------------------------------------------------
+
+_FAST = {("iv", 0): "i0", ("iv", 1): "i1", ("ive", 0): "i0e", ("ive", 1): "i1e", ("jv", 0): "j0", ("jv", 1): "j1",
+         ("kv", 0): "k0", ("kv", 1): "k1", ("kve", 0): "k0e", ("kve", 1): "k1e", ("yv", 0): "y0", ("yv", 1): "y1"}  # fmt: skip
+
+
+def _bessel_impl(x: Any, *, kind: str, order: int) -> Any:
+    with np.errstate(all="ignore"):
+        if kind == "spherical_jn":
+            out = np.sinc(x / np.pi) if order == 0 else scipy_function(kind)(order, np.asarray(x))
+        elif (kind, order) in _FAST:
+            out = scipy_function(_FAST[kind, order])(x)
+        else:
+            out = scipy_function(kind)(order, x)
+    return out if out.dtype == x.dtype else out.astype(x.dtype)[()]
+
+
+def bessel_partial(x: Any, kind: str, order: int) -> Any:
+    """The derivative by the recurrences between neighbouring orders, which divide by nothing."""
+    above = apply(BESSEL, x, kind=kind, order=order + 1)
+    if order == 0 and kind != "spherical_jn":
+        # f₋₁ = f₁ for I and K, -f₁ for J and Y: f₀' = I₁, -J₁, -K₁, -Y₁
+        slope = above if kind in ("iv", "ive") else -above
+    elif kind == "spherical_jn":
+        # j_n' = (n j_{n-1} - (n+1) j_{n+1}) / (2n+1)
+        slope = above * (-(order + 1.0) / (2 * order + 1))
+        if order:
+            slope = slope + apply(BESSEL, x, kind=kind, order=order - 1) * (float(order) / (2 * order + 1))
+    else:
+        below = apply(BESSEL, x, kind=kind, order=order - 1)
+        # I' = (I₋ + I₊)/2, K' = -(K₋ + K₊)/2, J' = (J₋ - J₊)/2, Y' = (Y₋ - Y₊)/2
+        slope = (below - above if kind in ("jv", "yv") else below + above) * (-0.5 if kind in ("kv", "kve") else 0.5)
+    if kind == "ive":  # e^{-|x|} I
+        return slope - sign(x) * apply(BESSEL, x, kind=kind, order=order)
+    if kind == "kve":  # e^{x} K
+        return slope + apply(BESSEL, x, kind=kind, order=order)
+    return slope
+
+
+BESSEL = elementwise(
+    "bessel",
+    "x",
+    _bessel_impl,
+    lambda x, kind, order: bessel_partial(x, kind, order),
+    call=lambda x, kind, order: apply(BESSEL, convert(x), kind=kind, order=order),
+    samples=lambda: [
+        *(Sample(away(3), kind, order) for kind in ("iv", "ive", "jv", "spherical_jn") for order in (0, 1, 2)),
+        *(Sample(positive(3), kind, order) for kind in ("kv", "kve", "yv") for order in (0, 1, 2)),
+        Sample(np.zeros(2), "iv", 1),
+        Sample(np.zeros(2), "jv", 1),
+        Sample(np.zeros(2), "spherical_jn", 0),
+        Sample(away(), "jv", 0),
+        Sample(away(2, 0), "iv", 0),
+    ],
+)
+
+
+def _bessel(name: str, kind: str, order: int, domain: Any) -> Any:
+    def function(x: Any, name: str | None = None) -> Any:
+        (x,) = as_floats(x)
+        return apply(BESSEL, x, kind=kind, order=order)
+
+    function.__name__ = function.__qualname__ = name
+    return composite(samples=lambda: [Sample(domain(3)), Sample(domain())])(function)
+
+
+bessel_i0 = _bessel("bessel_i0", "iv", 0, normal)
+bessel_i1 = _bessel("bessel_i1", "iv", 1, normal)
+bessel_i0e = _bessel("bessel_i0e", "ive", 0, away)
+bessel_i1e = _bessel("bessel_i1e", "ive", 1, away)
+bessel_j0 = _bessel("bessel_j0", "jv", 0, normal)
+bessel_j1 = _bessel("bessel_j1", "jv", 1, normal)
+bessel_k0 = _bessel("bessel_k0", "kv", 0, positive)
+bessel_k1 = _bessel("bessel_k1", "kv", 1, positive)
+bessel_k0e = _bessel("bessel_k0e", "kve", 0, positive)
+bessel_k1e = _bessel("bessel_k1e", "kve", 1, positive)
+bessel_y0 = _bessel("bessel_y0", "yv", 0, positive)
+bessel_y1 = _bessel("bessel_y1", "yv", 1, positive)
+_BESSELS = (
+    bessel_i0, bessel_i1, bessel_i0e, bessel_i1e, bessel_j0, bessel_j1, bessel_k0, bessel_k1, bessel_k0e, bessel_k1e,
+    bessel_y0, bessel_y1,
+)  # fmt: skip
+_KINDS = {"i": "Modified Bessel function of the first kind", "j": "Bessel function of the first kind",
+          "k": "Modified Bessel function of the second kind", "y": "Bessel function of the second kind"}  # fmt: skip
+_SCALE = {"i": ", times exp(-|x|)", "k": ", times exp(x)"}
+for _function in _BESSELS:
+    _kind, _order = _function.__name__[7], _function.__name__[8]
+    _function.__doc__ = f"{_KINDS[_kind]} and order {_order}{_SCALE[_kind] if _function.__name__[9:] else ''}."
+
+
+@composite(samples=lambda: [Sample(normal(3, 2)), Sample(np.zeros(2)), Sample(normal())])
+def sinc(x: Any, name: str | None = None) -> Any:
+    """sin(πx)/(πx), and 1 at 0; smooth to every order.
+
+    >>> import gradtape as gt
+    >>> gt.math.sinc([0.0, 0.5]).numpy()
+    array([1.        , 0.63661975], dtype=float32)
+    """
+    (x,) = as_floats(x)
+    return apply(BESSEL, x * math.pi, kind="spherical_jn", order=0)
+
+
+# -- integrals -------------------------------------------------------------------------------------------------------
+
+
+def _fresnel(index: int) -> Any:
+    def impl(x: Any) -> Any:
+        out = scipy_function("fresnel")(x)[index]
+        return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+    return impl
+
+
+DAWSN = _unary("dawsn", "dawsn", lambda x, out: 1.0 - 2.0 * x * out, _any_real)
+EXPINT = _unary("expint", "expi", lambda x: exp(x) / x, lambda: [Sample(away(3, 2)), Sample(away()), Sample(away(0))])
+FRESNEL_SIN = elementwise(
+    "fresnel_sin", "x", _fresnel(0), lambda x: sin(x * x * (math.pi / 2)), floating=True,
+    infer=inference.elementwise_float, samples=_any_real,
+)  # fmt: skip
+FRESNEL_COS = elementwise(
+    "fresnel_cos", "x", _fresnel(1), lambda x: cos(x * x * (math.pi / 2)), floating=True,
+    infer=inference.elementwise_float, samples=_any_real,
+)  # fmt: skip
+
+erf, erfc, erfinv, erfcinv = unary(ERF), unary(ERFC), unary(ERFINV), unary(ERFCINV)
+ndtr, ndtri = unary(NDTR), unary(NDTRI)
+lgamma, digamma = unary(LGAMMA), unary(DIGAMMA)
+dawsn, expint, fresnel_sin, fresnel_cos = unary(DAWSN), unary(EXPINT), unary(FRESNEL_SIN), unary(FRESNEL_COS)
+
+
+@composite(samples=lambda: [Sample(positive(3)), Sample(positive(2, 4)), Sample(positive(3, 0))])
+def lbeta(x: Any, name: str | None = None) -> Any:
+    """log |Beta(x)| over the last axis: Σ lgamma(xᵢ) - lgamma(Σ xᵢ); -inf for an empty axis.
+
+    >>> import gradtape as gt
+    >>> gt.math.lbeta([1.0, 1.0]).numpy()
+    np.float32(0.0)
+    """
+    (x,) = as_floats(x)
+    return reduce_sum(lgamma(x), -1) - lgamma(reduce_sum(x, -1))
+
+
+OPS = (
+    ERF, ERFC, ERFINV, ERFCINV, NDTR, NDTRI, LGAMMA, DIGAMMA, POLYGAMMA, BESSEL, DAWSN, EXPINT, FRESNEL_SIN, FRESNEL_COS,
+)  # fmt: skip
+COMPOSITES = (*_BESSELS, sinc, lbeta)
+
+from gradtape.ops.create import ones_like  # noqa: E402  (rules above name these ops)
+from gradtape.ops.elementwise import cos, exp, sign, sin  # noqa: E402
+from gradtape.ops.reduce import reduce_sum  # noqa: E402

@@ -1,0 +1,3 @@
+"""`gt.test`: checks of derivatives, under TensorFlow's name."""
+
+from gradtape.tools.gradcheck import compute_gradient as compute_gradient

@@ -1,0 +1,57 @@
+"""The table of checks: each names its column, and the cases it applies to. Tests and the coverage page are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gradtape.ops.opdef import Op
+from tests.harness import batches, slopes, values
+from tests.harness.cases import Case, all_cases
+
+
+class Check(NamedTuple):
+    name: str
+    column: str
+    run: Callable[[Case], None]
+    applies: Callable[[Case], bool]
+
+
+def _valid(case: Case) -> bool:
+    return not case.fails
+
+
+def _slopes(case: Case) -> bool:
+    return case.differentiable
+
+
+def _real(case: Case) -> bool:
+    return not case.fails and bool(case.leaves) and all(x.dtype.kind == "f" and np.isfinite(x).all() for x in case.leaves)
+
+
+CHECKS = (
+    Check("forward", "forward", values.check_forward, _valid),
+    Check("infer", "infer", values.check_infer, _valid),
+    Check("first", "first", slopes.check_first, _slopes),
+    Check("second", "second", slopes.check_second, _slopes),
+    Check("jvp", "jvp", slopes.check_jvp, _slopes),
+    Check("batch_rule", "batch", batches.check_batch_rule, lambda c: not c.fails and isinstance(c.owner, Op)),
+    Check("vectorized_map", "batch", batches.check_vectorized_map, lambda c: not c.fails and bool(c.leaves)),
+    Check("single", "float32", values.check_single, lambda c: not c.fails and bool(c.leaves)),
+    Check("integers", "edge cases", values.check_integers, _real),
+    Check("layouts", "edge cases", values.check_layouts, lambda c: not c.fails and bool(c.leaves)),
+    Check("repeated", "edge cases", slopes.check_repeated, lambda c: c.differentiable and slopes.alike(c) is not None),
+    Check(
+        "no_gradient", "edge cases", values.check_no_gradient,
+        lambda c: not c.fails and bool(c.leaves) and not c.owner.differentiable,
+    ),
+    Check("error", "errors", values.check_error, lambda c: c.fails),
+)  # fmt: skip
+BY_NAME = {check.name: check for check in CHECKS}
+
+
+def cases_of(name: str) -> list[Case]:
+    """The cases a check applies to."""
+    return [case for case in all_cases() if BY_NAME[name].applies(case)]

@@ -1,0 +1,16 @@
+"""Generated from the samples of every op and composite: batch rules against loops."""
+
+import pytest
+
+from tests.harness.cases import Case
+from tests.harness.checks import BY_NAME, cases_of
+
+
+@pytest.mark.parametrize("case", cases_of("batch_rule"), ids=repr)
+def test_batch_rule(case: Case) -> None:
+    BY_NAME["batch_rule"].run(case)
+
+
+@pytest.mark.parametrize("case", cases_of("vectorized_map"), ids=repr)
+def test_vectorized_map(case: Case) -> None:
+    BY_NAME["vectorized_map"].run(case)
