@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
+class LeafTuple(tuple[Any, ...]):
+    """A tuple that is one value, not a container: `flatten` leaves it whole (shapes are such tuples)."""
+
+    __slots__ = ()
+
+
 def is_nested(structure: Any) -> bool:
     """Whether `structure` is a container that `flatten` opens."""
-    return isinstance(structure, (list, tuple, Mapping)) and not _is_leaf_tuple(structure)
-
-
-def _is_leaf_tuple(structure: Any) -> bool:
-    from gradtape.ir.types import TensorShape
-
-    return isinstance(structure, TensorShape)
+    return isinstance(structure, (list, tuple, Mapping)) and not isinstance(structure, LeafTuple)
 
 
 def children(structure: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from gradtape.ops.opdef import Composite, Op, Sample
 from gradtape.ops.tensor import Tensor, box
 
 Path = tuple[int, ...]
+_PRIMITIVES = {op.name for op in registry.OPS}
 
 
 class Case:
@@ -27,7 +28,8 @@ class Case:
 
     def __init__(self, owner: Op | Composite, index: int, sample: Sample) -> None:
         self.owner = owner
-        self.name = owner.name
+        # a public function may have the name of the primitive behind it
+        self.name = f"gt.{owner.name}" if isinstance(owner, Composite) and owner.name in _PRIMITIVES else owner.name
         self.index = index
         self.sample = sample
         self.function = owner.function if isinstance(owner, Composite) else public_function(owner)

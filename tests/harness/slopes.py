@@ -31,7 +31,7 @@ def check_first(case: Case) -> None:
     for g, x in zip(found, leaves, strict=True):
         assert g.shape == np.shape(x), f"{case.id}: gradient of shape {g.shape} for an input of shape {np.shape(x)}"
         assert g.dtype == x.dtype, f"{case.id}: gradient of dtype {g.dtype} for an input of dtype {x.dtype}"
-    if not case.sample.kinks:
+    if _smooth(case, leaves):
         rounding = _rounding(case, leaves, weights)
         for i, direction in _directions(case, leaves):
             slope = derivative(lambda s, i=i, d=direction: loss(case, _moved(leaves, i, s * d), weights))
@@ -63,10 +63,18 @@ def _moved(leaves: list[Any], i: int, step: Any) -> list[Any]:
     return [x + step if j == i else x for j, x in enumerate(leaves)]
 
 
+def _smooth(case: Case, leaves: list[Any]) -> bool:
+    """Whether finite differences mean anything here: no kink, no infinity, and not the mean of nothing."""
+    return not case.sample.kinks and all(np.isfinite(v).all() for v in (*leaves, *outputs_of(case, leaves)))
+
+
 def _rounding(case: Case, leaves: list[Any], weights: list[Any]) -> float:
     """How much a finite difference loses by rounding, in units of its tolerance."""
-    outputs = [t._data for t in differentiable(case.outputs([tensor(x) for x in leaves]))]
-    return size_all(weights, outputs) * ROUNDING / FINITE_DIFFERENCE
+    return (1.0 + size_all(weights, outputs_of(case, leaves))) * ROUNDING / FINITE_DIFFERENCE
+
+
+def outputs_of(case: Case, leaves: list[Any]) -> list[Any]:
+    return [t._data for t in differentiable(case.outputs([tensor(x) for x in leaves]))]
 
 
 def check_second(case: Case) -> None:
@@ -81,9 +89,9 @@ def check_second(case: Case) -> None:
     def slope_at(s: float) -> float:
         return inner_all(u, gradient(case, [x + s * v for x, v in zip(leaves, d, strict=True)], weights))
 
-    if not case.sample.kinks:
+    if _smooth(case, leaves):
         slope = derivative(slope_at)
-        scale = size_all(second, d) + size_all(u, first) * ROUNDING / FINITE_DIFFERENCE
+        scale = size_all(second, d) + size_all(u, first) * ROUNDING / FINITE_DIFFERENCE + _rounding(case, leaves, weights)
         same_number(inner_all(second, d), slope, FINITE_DIFFERENCE, scale, f"{case.id}: second derivative")
     # Re⟨u, g⟩ is linear in the weights, so its gradient in them gives it back
     same_number(
@@ -101,7 +109,8 @@ def check_jvp(case: Case) -> None:
     weights = weights_of(case, leaves)
     d = [random_like(generator, x) for x in leaves]
     first = gradient(case, leaves, weights)
-    tangents = pushed(case, leaves, d)
+    outputs = outputs_of(case, leaves)  # where one is NaN (the mean of nothing), so is its tangent
+    tangents = [np.where(np.isfinite(y), t, 0.0) for y, t in zip(outputs, pushed(case, leaves, d), strict=True)]
     scale = size_all(weights, tangents) + size_all(first, d)
     same_number(inner_all(weights, tangents), inner_all(first, d), IDENTITY, scale, f"{case.id}: jvp against vjp")
     if len(leaves) > 1:

@@ -7,7 +7,7 @@ arrays (nobody records the pass) or tensors (somebody does). In-place additions 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,12 @@ def reverse_walk(
     cut: bool = False,
     sparse: bool = False,
     reached: set[Record] | None = None,
+    prepare: Callable[[Record], None] | None = None,
 ) -> dict[Record, Any]:
     """Carry `cotangents` (of the targets) back; the answer holds those of the `wanted` records that were reached.
 
     `cut` stops at assignments; `sparse` lets a gathered leaf keep a `SparseRows`; `reached` collects the visited
-    records for whoever wants to know.
+    records for whoever wants to know; `prepare` is called before a record's rules run (values kept elsewhere).
     """
     binding: Binding = (BOXED_CAREFUL if careful else BOXED) if boxed else (RAW_CAREFUL if careful else RAW)
     reduce_to = unbroadcast if boxed else _raw_unbroadcast
@@ -94,6 +95,8 @@ def reverse_walk(
             del cotangents[record]
         if reached is not None:
             reached.add(record)
+        if prepare is not None:
+            prepare(record)
         op = record.op
         nodes = record.nodes
         if op is PART:
@@ -247,15 +250,18 @@ def gradients(
     cut: bool = False,
     sparse: bool = False,
     reached: set[Record] | None = None,
+    prepare: Callable[[Record], None] | None = None,
 ) -> dict[Record, Any]:
     """The reverse walk, run again with masked lanes when the plain one gave something non-finite."""
     with np.errstate(all="ignore"):
         if boxed or not complex_values:
             found = reverse_walk(
-                records, dict(seeds), wanted, boxed=boxed, careful=False, cut=cut, sparse=sparse, reached=reached
-            )
+                records, dict(seeds), wanted, boxed=boxed, careful=False, cut=cut, sparse=sparse, reached=reached,
+                prepare=prepare,
+            )  # fmt: skip
             if all_finite(found.values()):
                 return found
         return reverse_walk(
-            records, dict(seeds), wanted, boxed=boxed, careful=True, cut=cut, sparse=sparse, reached=reached
-        )
+            records, dict(seeds), wanted, boxed=boxed, careful=True, cut=cut, sparse=sparse, reached=reached,
+            prepare=prepare,
+        )  # fmt: skip

@@ -14,12 +14,12 @@ import numpy as np
 from gradtape.ad.backward import all_finite
 from gradtape.ad.recording import Recording
 from gradtape.ops.create import zeros_like
-from gradtape.ops.dispatch import apply, stored
+from gradtape.ops.dispatch import apply
 from gradtape.ops.elementwise import conj, real
 from gradtape.ops.masking import cleaned
 from gradtape.ops.opdef import Op, Rule
 from gradtape.ops.plan import Like, parameters
-from gradtape.ops.record import Record, current_scope
+from gradtape.ops.record import current_scope
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import broadcast_to
 
@@ -99,35 +99,27 @@ def _multilinear(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], att
 
 def transposed(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any, attrs: dict[str, Any]) -> Any:
     """J·t as the gradient of Re⟨vjp(v), t⟩ in v."""
-    from gradtape.ops.binding import BOXED
-    from gradtape.ops.plan import save_plan
-
     several = isinstance(out, tuple)
     outs = out if several else (out,)
     recording = Recording()
     with recording.recording():
         seeds = [recording.watched(zeros_like(o)) for o in outs]
-        record = Record()
-        record.op, record.attrs, record.code, record.lasti = op, attrs, None, 0
-        record.nodes = tuple(x._node for x in inputs)
-        record.keys = ()
         needed = tuple(t is not None for t in tangents)
-        values = tuple(stored(o) for o in outs)
-        everything = tuple(Record() for _ in inputs)  # stands for "all inputs are watched" in the save plan
-        record.saved = save_plan(op).collect(tuple(stored(x) for x in inputs), everything, values if several else values[0])
         ct = tuple(seeds) if several else seeds[0]
-        rules = BOXED[op]
-        if rules.joint is not None:
-            answers = rules.joint(ct, record, needed)
+        if op.vjp is not None:
+            answers = op.vjp(*_arguments(op.vjp, op, inputs, out, attrs, ct=ct, needed=needed))
         else:
-            answers = [rule(ct, record) if rule is not None and n else None for rule, n in zip(rules.inputs, needed, strict=True)]
+            answers = [
+                rule(*_arguments(rule, op, inputs, out, attrs, ct=ct)) if rule is not None and n else None
+                for rule, n in zip(op.vjps, needed, strict=True)
+            ]
         total = _sum([inner(g, t) for g, t in zip(answers, tangents, strict=True) if g is not None and t is not None])
     if total is None:
         return None
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or total.wraps
     ones = zeros_like(total) + 1.0
     tangent = recording.cotangents([total], [ones], [s._node for s in seeds], boxed)
-    recording.key.open = False
+    recording.close()
     return tuple(tangent) if several else tangent[0]
 
 

@@ -18,7 +18,7 @@ from gradtape.ops.tensor import Tensor, box
 class Recording:
     """Records operations on the tensors given to `watched` and, if asked, on every variable that is read."""
 
-    __slots__ = ("catch_variables", "key", "level", "records", "slow", "variables")
+    __slots__ = ("catch_variables", "kept", "key", "level", "records", "slow", "variables")
 
     def __init__(self, catch_variables: bool = False) -> None:
         self.key = TapeKey(holds=True)
@@ -27,6 +27,16 @@ class Recording:
         self.level = 0
         self.catch_variables = catch_variables
         self.variables: dict[int, tuple[Any, list[Record]]] = {}
+        self.kept: list[Record] = []  # versions it watches but did not record
+
+    def close(self) -> None:
+        """Forget everything; records shared with others no longer count on this recording."""
+        self.key.open = False
+        self.records.clear()
+        self.kept.clear()
+
+    def __del__(self) -> None:
+        self.key.open = False
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -43,6 +53,7 @@ class Recording:
             twin._node = leaf((self.key,), tensor.shape)
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
+            self.kept.append(node)
         if tensor.dtype.is_complex:
             self.records.complex = True
         return twin

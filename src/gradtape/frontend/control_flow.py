@@ -281,7 +281,7 @@ def map_fn(
     rows = _rows(elems, "map_fn")
     if not rows:
         return _empty_result(signature)
-    results = []
+    results: list[Any] = []
     for place, row in enumerate(rows):
         result = tree.map_structure(convert, fn(row))
         if results:

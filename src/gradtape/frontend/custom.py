@@ -72,7 +72,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
         twins = record_custom([*inputs, *versions], outputs, backward)
         if not variables or takes_variables:
-            captured.records.clear()
+            captured.close()
         return tree.pack_sequence_as(result, list(twins))
 
     return wrapped
@@ -216,8 +216,7 @@ def _rerun(
         for part in parts:
             total = part if total is None else total + part
         answers.append(total)
-    again.key.open = False
-    again.records.clear()
+    again.close()
     return answers
 
 

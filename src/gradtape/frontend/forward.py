@@ -15,8 +15,8 @@ from gradtape.frontend.tape import UnconnectedGradients
 from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
 from gradtape.ops.create import zeros_like
-from gradtape.ops.dispatch import convert
-from gradtape.ops.record import Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
+from gradtape.ops.dispatch import PART, convert
+from gradtape.ops.record import UNSHARED, Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
 from gradtape.ops.tensor import Tensor
 
 
@@ -97,7 +97,7 @@ class ForwardAccumulator:
             node = primal._node
         else:
             raise ValueError(f"jvp: expected a tensor or variable, got {type(primal).__name__}")
-        tangent = None if node is None else self._tangents.get(node)
+        tangent = self._known(node)
         if tangent is not None:
             return tangent
         if mode is UnconnectedGradients.RAISE:
@@ -120,12 +120,13 @@ class ForwardAccumulator:
 
     def carry(self, old: Record | None, new: Record) -> None:
         """A version under a new identity keeps its tangent."""
-        if old is not None and old in self._tangents:
-            self._tangents[new] = self._tangents[old]
+        tangent = self._known(old)
+        if tangent is not None:
+            self._tangents[new] = tangent
 
     def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
         """Called by dispatch after each operation on a version this accumulator knows."""
-        tangents = tuple(None if n is None else self._tangents.get(n) for n in nodes)
+        tangents = tuple(self._known(n) for n in nodes)
         if all(t is None for t in tangents):
             return
         tensors = tuple(reboxed(x, n) for x, n in zip(inputs, nodes, strict=True))
@@ -133,12 +134,16 @@ class ForwardAccumulator:
             tangent = jvp_of(record.op, tensors, tangents, out, record.attrs or {})
         if tangent is None:
             return
-        outs, moved = (out, tangent) if isinstance(out, tuple) else ((out,), (tangent,))
-        for tensor, t in zip(outs, moved, strict=True):
-            if t is not None and tensor._node is not None:
-                self._tangents[tensor._node] = t
+        self._tangents[record] = tangent  # a tuple for several outputs, whose versions are parts of the record
         if len(self._tangents) > self._limit:
             self._sweep()
+
+    def _known(self, node: Record | None) -> Any:
+        """The tangent of a version; of one output of several, its part of the owner's."""
+        if node is None or node.op is not PART or not node.nodes:
+            return None if node is None else self._tangents.get(node)
+        whole = self._tangents.get(node.nodes[0])  # type: ignore[arg-type]  # a part always has its owner
+        return None if whole is None else whole[node.attrs["index"]]  # type: ignore[index]
 
     def _outside(self) -> Scope:
         """Tapes, and the accumulators entered before this one."""
@@ -150,7 +155,7 @@ class ForwardAccumulator:
     def _sweep(self) -> None:
         """Forget tangents of versions nobody can reach any more."""
         for node in list(self._tangents):
-            # references: the dict, the list being iterated, the loop variable, the argument
-            if getrefcount(node) <= 4:
+            # references: the loop variable, the dict, the list being iterated
+            if getrefcount(node) <= UNSHARED + 2:
                 del self._tangents[node]
         self._limit = max(1000, 2 * len(self._tangents))

@@ -8,7 +8,6 @@ from gradtape.dtypes import DType
 from gradtape.ir.types import TensorShape
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.index import TAKE_ADD
-from gradtape.ops.operators import attach
 from gradtape.ops.tensor import Tensor, TensorLike
 
 
@@ -82,25 +81,22 @@ class IndexedSlices(TensorLike):
     def __neg__(self) -> IndexedSlices:
         return IndexedSlices(-self._values, self._indices, self._dense_shape)
 
+    def __mul__(self, factor: Any) -> Any:
+        """Scaling keeps it sparse when the factor is one number; anything else works on the dense tensor."""
+        if _is_number(factor):
+            return IndexedSlices(self._values * factor, self._indices, self._dense_shape)
+        return self.to_dense() * factor
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, factor: Any) -> Any:
+        if _is_number(factor):
+            return IndexedSlices(self._values / factor, self._indices, self._dense_shape)
+        return self.to_dense() / factor
+
     def __repr__(self) -> str:
         return f"IndexedSlices(values={self._values}, indices={self._indices}, dense_shape={self._dense_shape})"
 
 
-def _scaled(self: IndexedSlices, factor: Any) -> Any:
-    """Scaling keeps it sparse when the factor is one number; anything else works on the dense tensor."""
-    if isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0):
-        return IndexedSlices(self.values * factor, self.indices, self.dense_shape)
-    return self.to_dense() * factor
-
-
-def _divided(self: IndexedSlices, factor: Any) -> Any:
-    if isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0):
-        return IndexedSlices(self.values / factor, self.indices, self.dense_shape)
-    return self.to_dense() / factor
-
-
-attach(IndexedSlices, read=True)
-IndexedSlices.__mul__ = IndexedSlices.__rmul__ = _scaled  # type: ignore[method-assign, assignment]
-IndexedSlices.__truediv__ = _divided  # type: ignore[method-assign, assignment]
-IndexedSlices.__neg__ = lambda self: IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[method-assign]
-IndexedSlices.__hash__ = object.__hash__  # type: ignore[method-assign]
+def _is_number(factor: Any) -> bool:
+    return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0)

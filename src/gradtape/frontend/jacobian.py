@@ -29,6 +29,13 @@ def chunk_length(rows: int, row_bytes: int) -> int:
     return max(1, min(rows, CHUNK_BYTES // max(row_bytes, 1)))
 
 
+def elements(shape: Any) -> int:
+    """Elements of a record's output (several outputs: of all)."""
+    if shape and isinstance(shape[0], tuple):
+        return sum(math.prod(s) for s, _ in shape)
+    return math.prod(shape)
+
+
 def rows_through(
     target: Any, rows: int, row_bytes: int, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
 ) -> list[Any]:

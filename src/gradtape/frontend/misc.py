@@ -6,6 +6,7 @@ no graph to leave. The stack of name scopes belongs to the thread and is restore
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
 import sys
@@ -168,7 +169,7 @@ def described(value: Any, summarize: int | None = 3) -> str:
         return "{" + ", ".join(f"{key!r}: {described(item, summarize)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(described(item, summarize) for item in value) + "]"
-    if value.__class__ is ().__class__:
+    if isinstance(value, builtins.tuple):
         inner = ", ".join(described(item, summarize) for item in value)
         return f"({inner}{',' if len(value) == 1 else ''})"
     return repr(value)
@@ -200,7 +201,7 @@ def _number(value: Any) -> str:
         # the shortest of two widths that reads back as the same number
         digits, longest = {2: (4, 5), 4: (6, 9), 8: (15, 17)}[value.dtype.itemsize]
         short = f"{value:.{digits}g}"
-        return short if value.dtype.type(short) == value or value != value else f"{value:.{longest}g}"  # noqa: PLR0124
+        return short if value.dtype.type(short) == value or value != value else f"{value:.{longest}g}"
     return str(value)
 
 

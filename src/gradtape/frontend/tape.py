@@ -7,7 +7,6 @@ The tape owns the list of records and forgets everything when closed, spent or d
 from __future__ import annotations
 
 import contextlib
-import math
 import weakref
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -22,7 +21,7 @@ from gradtape.errors import InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend import jacobian
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.tape_messages import (
-    check_source, check_target, warn_assignment, warn_not_differentiable, warn_unconnected,
+    aligned, check_source, check_target, one_target, warn_assignment, warn_not_differentiable, warn_unconnected,
 )  # fmt: skip
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros, zeros_like
@@ -30,7 +29,7 @@ from gradtape.ops.dispatch import PART, convert
 from gradtape.ops.record import (
     NOBODY, SCOPE, Record, RecordList, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of, user_frame,
 )  # fmt: skip
-from gradtape.ops.stop import GRADIENT
+from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.ops.tensor import Tensor, box
 
 
@@ -64,7 +63,7 @@ class GradientTape:
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_assignments", "_closed", "_debug", "_lazy", "_memory", "_persistent",
+        "__weakref__", "_active", "_closed", "_crossed", "_debug", "_kept", "_lazy", "_memory", "_persistent",
         "_profile", "_spent_at", "_through", "_tensors", "_variables", "_watch_accessed", "key", "level", "records", "slow",
     )  # fmt: skip
 
@@ -97,7 +96,8 @@ class GradientTape:
         self.key = TapeKey(holds=True)
         self.records = RecordList()
         self._variables: dict[int, tuple[Variable, list[Record]]] = {}
-        self._assignments: dict[int, tuple[Variable, list[Record]]] = {}
+        self._crossed = False  # some watched value was assigned to a variable
+        self._kept: list[Record] = []  # computed versions it watches without having recorded them
         self._tensors: dict[int, tuple[Any, Record]] = {}
         self._lazy = False
         self._spent_at: str | None = None
@@ -127,8 +127,16 @@ class GradientTape:
     def stop_recording(self) -> Iterator[None]:
         """Pause this tape: what runs inside is not recorded on it."""
         if self._recording():
-            with scope_of(current_scope().without(self)):
+            before = current_scope()
+            enter_scope(before.without(self))
+            try:
                 yield
+            finally:
+                # the same scope object goes on, unless the tape was spent, closed or reset meanwhile
+                if self.key.open and self.key in before.keys:
+                    enter_scope(before)
+                elif self.key.open and self._spent_at is None:
+                    enter_scope(current_scope().with_recorder(self))
         elif self._active:
             yield  # recording in another thread: nothing to pause here
         else:
@@ -149,6 +157,8 @@ class GradientTape:
         if self._closed:
             return
         self._closed = True
+        if self._recording():
+            enter_scope(current_scope().without(self))
         self._release()
 
     def __del__(self) -> None:
@@ -166,7 +176,7 @@ class GradientTape:
                 record.nodes = ()
                 record.attrs = None
         self._variables.clear()
-        self._assignments.clear()
+        self._kept.clear()
         self._tensors.clear()
         self._memory = None
 
@@ -199,11 +209,12 @@ class GradientTape:
                     f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
                     "convert it with gt.constant(...) and compute with the result"
                 )
-        if self._spent_at is not None:
-            self._fresh()
         for item in leaves:
             if not item.dtype.is_differentiable:
                 warn_not_differentiable("watch", item)
+        if self._spent_at is not None:
+            self._fresh()
+        for item in leaves:
             if isinstance(item, Variable):
                 self._watch_variable(item)
             else:
@@ -226,6 +237,7 @@ class GradientTape:
             node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape)
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
+            self._kept.append(node)  # every open key of a record accounts for one reference: see RecordList.sweep
         scope = SCOPE.get()
         if scope is not None and set(node.keys) == set(scope.keys):
             node.keys = scope.keys  # the same tuple, so that dispatch recognises it at a glance
@@ -251,12 +263,12 @@ class GradientTape:
 
     def add_assignment(self, variable: Variable, node: Record) -> None:
         """Called by variables: a watched value was assigned."""
-        self._assignments.setdefault(id(variable), (variable, []))[1].append(node)
+        self._crossed = True
 
     def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> None:
         """Called by dispatch after each record of a tape that wants to know more than the record itself."""
         if self._memory is not None:
-            self._memory.recorded(self, record, inputs, out)
+            self._memory.recorded(self.key, record, inputs, out)
 
     # -- gradients -----------------------------------------------------------------------------------------------
 
@@ -290,7 +302,7 @@ class GradientTape:
         return tree.pack_sequence_as(sources, answers)
 
     def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
-        given = [None] * len(targets) if output_gradients is None else _align(output_gradients, target)
+        given = [None] * len(targets) if output_gradients is None else aligned(output_gradients, target)
         seeds = []
         for tensor, weight in zip(targets, given, strict=True):
             if weight is None:
@@ -322,20 +334,25 @@ class GradientTape:
             cotangents[node] = cotangents[node] + value if node in cotangents else value
         if self._lazy:
             self._expand_reached(set(cotangents))
-        reached: set[Record] | None = set() if self._assignments and self._through is None else None
-        if self._memory is not None:
-            self._memory.restore(self.records)
+        reached: set[Record] | None = set() if self._crossed and self._through is None else None
         with scope_of(others or NOBODY):
             found = gradients(
                 tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
                 cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
+                prepare=self._prepare(),
             )  # fmt: skip
             answers = [_total(found, versions, boxed) for versions in wanted_lists]
+        if self._memory is not None:
+            self._memory.finish()
         if reached:
             self._report_assignments(flat, reached)
         if self._persistent and not boxed and not recorded:
             self._leave_lazy(nodes, seeds, wanted_lists, answers)
         return answers
+
+    def _prepare(self) -> Any:
+        """Under a memory limit, what brings a record's values back before its rules run."""
+        return None if self._memory is None else self._memory.prepare
 
     def _others(self) -> Scope | None:
         """The scope in which a recorded backward pass runs: everybody else who records now, and a persistent tape
@@ -354,7 +371,7 @@ class GradientTape:
         if isinstance(source, Variable):
             versions = list(self._variables.get(id(source), (None, []))[1])
             if self._through is False:
-                versions += self._assignments.get(id(source), (None, []))[1]
+                versions += self._assigned(source)
             return versions
         first = self._tensors.get(id(source))
         if first is not None and first[0]() is source:
@@ -362,13 +379,18 @@ class GradientTape:
         node = self._node_of(source)
         return [] if node is None else [node]
 
+    def _assigned(self, variable: Variable) -> list[Record]:
+        """The recorded assignments to a variable. Found in the records, so that dead ones can be swept."""
+        if not self._crossed:
+            return []
+        return [r for r in self.records if r.op is ASSIGN and r.attrs["variable"] is variable._key]  # type: ignore[index]
+
     def _report_assignments(self, flat: list[Any], reached: set[Record]) -> None:
         for source in flat:
             if isinstance(source, Variable):
-                for node in self._assignments.get(id(source), (None, []))[1]:
-                    if node in reached:
-                        warn_assignment(source, node)
-                        break
+                node = next((r for r in self._assigned(source) if r in reached), None)
+                if node is not None:
+                    warn_assignment(source, node)
 
     def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any:
         """The answer for one source under the unconnected mode, with warnings where an integer is to blame."""
@@ -407,7 +429,7 @@ class GradientTape:
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("jacobian")
-        target = _one_tensor(target, "jacobian")
+        target = one_target(target, "jacobian")
         flat = [check_source(s) for s in tree.flatten(sources)]
         answers = self._rows(target, flat, target.size, jacobian.identity_rows(target))
         shaped = [None if a is None else jacobian.jacobian_shape(a, target, s) for a, s in zip(answers, flat, strict=True)]
@@ -424,7 +446,7 @@ class GradientTape:
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("batch_jacobian")
-        target = _one_tensor(target, "batch_jacobian")
+        target = one_target(target, "batch_jacobian")
         source = check_source(source)
         if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
             raise InvalidArgumentError(
@@ -442,7 +464,7 @@ class GradientTape:
     def hessian(self, target: Any, sources: Any) -> Any:
         """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
         self._unspent("hessian")
-        target = _one_tensor(target, "hessian")
+        target = one_target(target, "hessian")
         if target.ndim:
             raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
         flat = [check_source(s) for s in tree.flatten(sources)]
@@ -460,12 +482,13 @@ class GradientTape:
         return jacobian.block_hessian(blocks, sources)
 
     def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any) -> list[Any]:
-        """The reverse walk for `count` cotangents, batched in chunks."""
+        """The reverse walk for `count` cotangents, batched in chunks; in its own block a persistent tape records it."""
         if not count:
             return [None] * len(flat)
-        bytes_per_row = sum(_size(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
+        recorded = self._persistent and self._recording()
+        bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
         return jacobian.rows_through(
-            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat), seed_rows
+            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat, recorded), seed_rows
         )
 
     def _finished(
@@ -494,6 +517,7 @@ class GradientTape:
         for record in self.records:
             if not any(key.open for key in record.keys):
                 record.saved = ()
+                record.attrs = None  # index arrays, and what a custom gradient function captured
 
     def _leave_lazy(
         self, nodes: list[Record | None], seeds: list[Tensor], wanted: list[list[Record]], answers: list[Any]
@@ -514,7 +538,10 @@ class GradientTape:
             part.code, part.lasti = owner.code, owner.lasti
             self.records.append(part)
             answers[place] = box(answers[place]._data, part)
+            self.records.budget -= seeds[0].nbytes + 600
         self._lazy = True
+        if self.records.budget < 0:
+            self.records.sweep()
 
     def _expand_reached(self, targets: set[Record]) -> None:
         """Replace every pending gradient record that the targets depend on by its recorded backward pass."""
@@ -539,7 +566,7 @@ class GradientTape:
         with scope_of(current_scope().without(self).with_recorder(self)):
             found = gradients(
                 tuple(self.records), cotangents, {n for versions in wanted_lists for n in versions}, boxed=True,
-                cut=self._through is False,
+                cut=self._through is False, prepare=self._prepare(),
             )  # fmt: skip
             results = [_total(found, versions, True) for versions in wanted_lists]
         owner.nodes = tuple(None if r is None else self._node_of(r) for r in results)
@@ -547,28 +574,6 @@ class GradientTape:
         added = len(self.records) - position
         self.records.extend(tail)
         return added
-
-
-def _one_tensor(target: Any, method: str) -> Any:
-    if tree.is_nested(target):
-        raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {type(target).__name__}; stack or concat it")
-    return check_target(target)
-
-
-def _size(shape: Any) -> int:
-    """Elements of a record's output (several outputs: of all)."""
-    if shape and isinstance(shape[0], tuple):
-        return sum(math.prod(s) for s, _ in shape)
-    return math.prod(shape)
-
-
-def _align(output_gradients: Any, target: Any) -> list[Any]:
-    flat = tree.flatten(output_gradients)
-    if len(flat) != len(tree.flatten(target)):
-        raise InvalidArgumentError(
-            f"gradient: output_gradients has {len(flat)} entries for {len(tree.flatten(target))} targets"
-        )
-    return flat
 
 
 def _total(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:

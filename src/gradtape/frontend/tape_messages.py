@@ -5,7 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradtape.errors import GradientWarning
+import numpy as np
+
+from gradtape import tree
+from gradtape.errors import GradientWarning, InvalidArgumentError
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.variable import Variable
 from gradtape.ops.dispatch import convert
@@ -36,6 +39,29 @@ def check_target(target: Any) -> Any:
     if target is None:
         raise TypeError("gradient: the target is None; did an earlier gradient return None?")
     raise TypeError(f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}")
+
+
+def one_target(target: Any, method: str) -> Any:
+    """The target of a Jacobian: one tensor."""
+    if tree.is_nested(target):
+        raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {type(target).__name__}; stack or concat it")
+    return check_target(target)
+
+
+def aligned(output_gradients: Any, target: Any) -> list[Any]:
+    """One weight per target, in the order the targets are flattened."""
+    if not tree.is_nested(target) and isinstance(output_gradients, (list, tuple)) and not _one_value(output_gradients):
+        return [output_gradients]  # numbers for the entries of one tensor
+    flat = tree.flatten(output_gradients)
+    if len(flat) != len(tree.flatten(target)):
+        raise InvalidArgumentError(
+            f"gradient: output_gradients has {len(flat)} entries for {len(tree.flatten(target))} targets"
+        )
+    return flat
+
+
+def _one_value(weights: Any) -> bool:
+    return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, TensorLike, np.ndarray)))
 
 
 def check_source(source: Any) -> Any:

@@ -220,7 +220,7 @@ class TensorArray:
         self._usable("read")
         place = _index(index)
         self._inside(place, "read")
-        return _version(self._take(place, "read"))
+        return _version(self._take(place, "read"))  # type: ignore[no-any-return]
 
     def stack(self, name: str | None = None) -> Tensor:
         """All slots as one tensor with a new first axis."""

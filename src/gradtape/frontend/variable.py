@@ -21,7 +21,7 @@ from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
-from gradtape.ops.record import SCOPE, Scope, leaf
+from gradtape.ops.record import SCOPE, UNSHARED, Scope, leaf
 from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Reference, Tensor, TensorLike, box
 
@@ -76,6 +76,11 @@ class Variable(TensorLike):
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
+        scope = SCOPE.get()
+        if start._node is not None and scope is not None:  # computed from watched values: still a version to ask for
+            for recorder in scope.recorders:
+                if recorder.key in start._node.keys:
+                    recorder.add_version(self, start._node)
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
@@ -161,11 +166,11 @@ class Variable(TensorLike):
         return self._tensor
 
     def value(self) -> Tensor:
-        """The current value as a tensor; later assignments do not change it."""
-        return self.read()
+        """The current value as a tensor: later assignments do not change it, nor does changing it change the variable."""
+        return convert(self)  # type: ignore[no-any-return]
 
     def read_value(self) -> Tensor:
-        return self.read()
+        return convert(self)  # type: ignore[no-any-return]
 
     def numpy(self) -> Any:
         """The current values: a read-only array, unaffected by later assignments."""
@@ -236,8 +241,8 @@ class Variable(TensorLike):
         if SCOPE.get() is not None:
             return self.assign(operate(self.read(), tensor))
         data = self._tensor._data
-        # nobody records and nobody else holds the buffer (tensor slot, local name, argument): update in place
-        if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == 3 and self._sole_version():
+        # nobody records and nobody else holds the buffer (local name, tensor slot): update in place
+        if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == UNSHARED + 1 and self._sole_version():
             ufunc(data, tensor._data, out=data)
         else:
             with_result = ufunc(data, tensor._data)
@@ -246,7 +251,7 @@ class Variable(TensorLike):
 
     def _sole_version(self) -> bool:
         """No user holds the current version's tensor (attribute, argument: two references), and no tape its record."""
-        return getrefcount(self._tensor) == 2 and self._tensor._node is None or self._forget_closed()
+        return (getrefcount(self._tensor) == 2 and self._tensor._node is None) or self._forget_closed()
 
     def _forget_closed(self) -> bool:
         node = self._tensor._node
@@ -256,10 +261,7 @@ class Variable(TensorLike):
         return True
 
     def _checked(self, value: Any, method: str) -> Tensor:
-        if isinstance(value, (Tensor, TensorLike)):
-            tensor = convert(value)
-        else:
-            tensor = convert(value, hint=self.dtype)
+        tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self.dtype)
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{method}: variable '{self.name}' has dtype {self.dtype.name} but the value has dtype "

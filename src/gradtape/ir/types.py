@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.dtypes import DType, as_dtype, float32
+from gradtape.tree import LeafTuple
 
 
-class TensorShape(tuple[Any, ...]):
+class TensorShape(LeafTuple):
     """A shape with TensorFlow's methods; it is a tuple, so `t.shape == (2, 3)` works.
 
     >>> import gradtape as gt
@@ -73,7 +74,7 @@ class TensorShape(tuple[Any, ...]):
         part = super().__getitem__(index)
         return TensorShape(part) if isinstance(index, slice) else part
 
-    def __add__(self, other: Any) -> TensorShape:  # type: ignore[override]  # tuple + tuple stays a shape
+    def __add__(self, other: Any) -> TensorShape:  # tuple + tuple stays a shape
         return TensorShape((*self, *other))
 
     def __repr__(self) -> str:

@@ -54,7 +54,12 @@ def _raw_promote(*values: Any) -> tuple[Any, ...]:
     return values
 
 
+def _raw_box(data: Any, node: Any = None) -> Any:
+    return data
+
+
 _memo: dict[Any, Any] = {
+    box: _raw_box,
     dispatch.apply: _raw_apply,
     dispatch.convert: _raw_convert,
     dispatch.promote: _raw_promote,

@@ -1,7 +1,7 @@
 """Arithmetic with a convention at zero (divide_no_nan, xlogy, …) and small public functions made of other ops.
 
-Primitives are only what a composite would compute badly: the products and quotients that are 0 by definition, log of a
-sigmoid, a sum of many tensors. Norms and clipping are in `clipping.py`.
+Primitives are only what a composite would compute badly: the products and quotients that are 0 by definition, the
+angle of a complex number, a sum of many tensors. Norms and clipping are in `clipping.py`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, float32, float64
+from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops import batching, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, binary, convert, promote, unary
+from gradtape.ops.dispatch import apply, binary, convert, promote
+from gradtape.ops.elementwise import divide
 from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
+from gradtape.ops.select import floordiv, mod
 from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- products and quotients that are 0 by definition -----------------------------------------------------------------
@@ -68,6 +70,12 @@ def one_where_both_zero(x: Any, y: Any) -> Any:
     return where(logical_and(equal(x, 0.0), equal(y, 0.0)), ones_like(y), y)
 
 
+def inverse_or_zero(x: Any, y: Any) -> Any:
+    """1/y, and 0 where x and y are both zero."""
+    safe = one_where_both_zero(x, y)
+    return where(logical_and(equal(x, 0.0), equal(y, 0.0)), zeros_like(safe), 1.0 / safe)
+
+
 DIVIDE_NO_NAN = elementwise(
     "divide_no_nan", "x y", _divide_no_nan_impl,
     lambda y: divide_no_nan(ones_like(y), y), lambda y, out: -divide_no_nan(out, y),
@@ -84,15 +92,373 @@ XLOGY = elementwise(
 )  # fmt: skip
 XLOG1PY = elementwise(
     "xlog1py", "x y", _xlog1py_impl,
-    lambda x, y: log(one_where_both_zero(x, y + 1.0)) * cast(equal(y, -1.0), x.dtype) + log1p_below(y),
+    lambda x, y: log1p(where(logical_and(equal(x, 0.0), equal(y, -1.0)), zeros_like(y), y)),
     lambda x, y: xdivy(x, y + 1.0),
     floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 XDIVY = elementwise(
-    "xdivy", "x y", _xdivy_impl, lambda x, y: 1.0 / one_where_both_zero(x, y), lambda y, out: -xdivy(out, y),
+    "xdivy", "x y", _xdivy_impl, lambda x, y: inverse_or_zero(x, y), lambda y, out: -xdivy(out, y),
     floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 
 
-divide_no_nan, multiply_no_nan = binary(DIVIDE_NO_NAN), binary(MULTIPLY_NO_NAN)
-xlogy, xlog1py, xdivy = binary(XLOGY), binary(XLOG1PY), binary(XDIVY)
+divide_no_nan: Any = binary(DIVIDE_NO_NAN)
+multiply_no_nan = binary(MULTIPLY_NO_NAN)
+xlogy, xlog1py = binary(XLOGY), binary(XLOG1PY)
+xdivy: Any = binary(XDIVY)
+
+
+@composite(samples=lambda: [Sample(positive(3)), Sample(np.array([0.0, 2.0]), kinks=True)])
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+    """1/x, and 0 where x is 0.
+
+    >>> import gradtape as gt
+    >>> gt.math.reciprocal_no_nan([2.0, 0.0]).numpy()
+    array([0.5, 0. ], dtype=float32)
+    """
+    x = convert(x)
+    return divide_no_nan(ones_like(x), x)
+
+
+# -- other arithmetic ------------------------------------------------------------------------------------------------
+
+truediv = divide
+floormod = mod
+NEXTAFTER = elementwise(
+    "nextafter", "x1 x2", np.nextafter, 1, lambda x2: x2 * 0.0, floating=True, infer=inference.elementwise_float,
+    samples=lambda: [Sample(normal(3), normal(3) + 9.0), Sample(normal(2, 1), normal(2) - 9.0), Sample(normal(), normal())],
+)  # fmt: skip
+nextafter = binary(NEXTAFTER)
+
+
+def _quotients() -> list[Sample]:
+    return [
+        Sample(np.array([5.3, -2.2, 7.7]), np.array([2.0, 1.5, -3.0])),
+        Sample(np.array([[7], [-7]]), np.array([2, -3])),
+        Sample(np.array(5.3), np.array(-2.0)),
+    ]
+
+
+@composite(samples=_quotients)
+def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """x / y rounded towards zero, as in C.
+
+    >>> import gradtape as gt
+    >>> gt.truncatediv([7, -7], 2).numpy()
+    array([ 3, -3], dtype=int32)
+    """
+    x, y = promote(x, y)
+    down = floordiv(x, y)
+    short = logical_and(not_equal(down * y, x), less(down, 0))
+    return down + cast(short, down.dtype)
+
+
+@composite(samples=_quotients)
+def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
+    """What `truncatediv` leaves over: it has the sign of x."""
+    x, y = promote(x, y)
+    return x - truncatediv(x, y) * y
+
+
+@composite(
+    samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(normal(), normal()), Sample(normal(2) + 1j, normal(2) + 0j)]
+)
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+    """(x - y)², or (x - y)·conj(x - y) for complex numbers.
+
+    >>> import gradtape as gt
+    >>> gt.math.squared_difference([1.0, 2.0], 4.0).numpy()
+    array([9., 4.], dtype=float32)
+    """
+    difference = subtract(x, y)
+    return difference * conj(difference) if is_complex(difference) else square(difference)
+
+
+@composite(samples=lambda: [Sample(normal(), normal(3)), Sample(normal(2), normal(2), raises=(ValueError, "scalar"))])
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """A scalar times a tensor."""
+    scalar, x = promote(scalar, x)
+    if scalar.ndim:
+        raise InvalidArgumentError(f"scalar_mul: only scalar multiply works, got a factor of shape {tuple(scalar.shape)}")
+    return scalar * x
+
+
+def _add_n_impl(*inputs: Any) -> Any:
+    total = inputs[0]
+    for x in inputs[1:]:
+        total = total + x
+    return total
+
+
+ADD_N = linear(
+    "add_n",
+    "*inputs",
+    _add_n_impl,
+    lambda ct, inputs_spec: (ct,) * len(inputs_spec),
+    infer=inference.same,
+    batch=batching.leading,
+    call=lambda inputs: add_n(inputs),
+    samples=lambda: [
+        Sample([normal(2, 3), normal(2, 3), normal(2, 3)]),
+        Sample([normal()]),
+        Sample([normal(0), normal(0)]),
+        Sample([normal(2), normal(3)], raises=(ValueError, "same shape")),
+        Sample([], raises=(ValueError, "at least one")),
+    ],
+)
+
+
+def add_n(inputs: Any, name: str | None = None) -> Any:
+    """The sum of a list of tensors of one shape.
+
+    >>> import gradtape as gt
+    >>> gt.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
+    array([4., 6.], dtype=float32)
+    """
+    tensors = promote(*inputs) if isinstance(inputs, (list, tuple)) else (convert(inputs),)
+    if not tensors:
+        raise InvalidArgumentError("add_n: needs at least one tensor")
+    shapes = {tuple(t.shape) for t in tensors}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(f"add_n: all tensors must have the same shape, got {sorted(shapes)}")
+    return apply(ADD_N, *tensors)
+
+
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+    """`add_n`; `shape` and `tensor_dtype` are checked when given."""
+    total = add_n(inputs)
+    if tensor_dtype is not None and total.dtype != as_dtype(tensor_dtype):
+        raise InvalidArgumentError(f"accumulate_n: the sum is {total.dtype.name}, not {as_dtype(tensor_dtype).name}")
+    return total if shape is None else ensure_shape(total, shape)
+
+
+@composite(
+    samples=lambda: [
+        Sample([normal(), normal(), normal()], normal(3)),
+        Sample([normal(2), normal(2)], normal(2)),
+        Sample([], normal(2)),
+        Sample(normal(2), normal(2), raises=(ValueError, "list")),
+    ]
+)
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+    """The polynomial with the given coefficients, highest power first, at x (Horner's rule).
+
+    >>> import gradtape as gt
+    >>> gt.math.polyval([2.0, 0.0, 1.0], 3.0).numpy()
+    np.float32(19.0)
+    """
+    if not isinstance(coeffs, (list, tuple)):
+        raise InvalidArgumentError(f"polyval: coeffs must be a list, got {type(coeffs).__name__}")
+    x = convert(x)
+    if not coeffs:
+        return zeros_like(x)
+    total = convert(coeffs[0], hint=x.dtype) + zeros_like(x)
+    for c in coeffs[1:]:
+        total = total * x + c
+    return total
+
+
+# -- complex numbers -------------------------------------------------------------------------------------------------
+
+
+def _angle_impl(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return np.angle(x)[()]
+    return np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0))[()]
+
+
+def turn(x: Any) -> Any:
+    """i·x/|x|²: how the angle of a complex x moves; 0 at x = 0."""
+    size = square(abs(x))
+    return x * 1j * cast(divide_no_nan(ones_like(size), size), x.dtype)
+
+
+# θ = arg(x + iy): ∂θ/∂x + i ∂θ/∂y = (-y + ix)/|z|²; of a real number it is a step, with derivative 0
+ANGLE = general(
+    "angle",
+    "x",
+    _angle_impl,
+    vjps=(lambda ct, x: cast(ct, x.dtype) * turn(x) if is_complex(x) else ct * 0.0,),
+    jvps=(lambda t, x: real(conj(turn(x)) * t) if is_complex(x) else t * 0.0,),
+    infer=inference.real_part,
+    batch=batching.elementwise,
+    call=lambda x: angle(x),
+    samples=lambda: [Sample(away(3) + 1j * away(3)), Sample(away(2, 2)), Sample(away()), Sample(away(0) + 0j)],
+)
+
+
+def angle(input: Any, name: str | None = None) -> Any:
+    """The argument of each number, in (-π, π]; 0 or π for real numbers.
+
+    >>> import gradtape as gt
+    >>> gt.math.angle(gt.constant([1 + 1j, -2 + 0j])).numpy()
+    array([0.78539816, 3.14159265])
+    """
+    x = convert(input)
+    return apply(ANGLE, x if x.dtype.is_differentiable else cast(x, float32))
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3), normal(2)),
+        Sample(normal(3), normal(2), normal(2), indexing="ij"),
+        Sample(normal(), normal(2)),
+        Sample(normal(2), indexing="yx", raises=(ValueError, "indexing")),
+    ]
+)
+def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
+    """Coordinate tensors of the grid spanned by the vectors: `meshgrid(x, y, indexing="xy")`.
+
+    >>> import gradtape as gt
+    >>> [g.numpy().tolist() for g in gt.meshgrid([1, 2, 3], [4, 5])]
+    [[[1, 2, 3], [1, 2, 3]], [[4, 4, 4], [5, 5, 5]]]
+    """
+    indexing = kwargs.pop("indexing", "xy")
+    kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError(f"meshgrid: unexpected argument {next(iter(kwargs))!r}")
+    if indexing not in ("xy", "ij"):
+        raise InvalidArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [reshape(convert(a), (-1,)) for a in args]
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        places[:2] = [1, 0]
+    dims = [0] * len(vectors)
+    for place, vector in zip(places, vectors, strict=True):
+        dims[place] = int(vector.shape[0])
+    lines = [[-1 if i == place else 1 for i in range(len(dims))] for place in places]
+    return [broadcast_to(reshape(v, line), dims) for v, line in zip(vectors, lines, strict=True)]
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), (2, None)),
+        Sample(normal(2, 3), (3, None), raises=(ValueError, "not compatible")),
+    ]
+)
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
+    """`x` itself if its shape fits `shape` (None fits any size), an error otherwise.
+
+    >>> import gradtape as gt
+    >>> gt.ensure_shape([[1.0, 2.0]], [None, 2]).shape
+    TensorShape([1, 2])
+    """
+    x = convert(x)
+    wanted = shape if isinstance(shape, TensorShape) else TensorShape(shape)
+    if not TensorShape(x.shape).is_compatible_with(wanted):
+        raise InvalidArgumentError(f"ensure_shape: shape {tuple(x.shape)} is not compatible with {wanted}")
+    return x
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The shape two shapes broadcast to; an unknown size (None) stays unknown unless the other is larger than 1.
+
+    >>> import gradtape as gt
+    >>> gt.broadcast_static_shape([2, 1], [3])
+    TensorShape([2, 3])
+    """
+    x, y = TensorShape(shape_x), TensorShape(shape_y)
+    rank = max(len(x), len(y))
+    pairs = zip((1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y), strict=True)
+    dims: list[Any] = []
+    for a, b in pairs:
+        if a is None or b is None:
+            known = b if a is None else a
+            dims.append(known if known is not None and known > 1 else None)
+        elif a == b or 1 in (a, b):
+            dims.append(b if a == 1 else a)
+        else:
+            raise InvalidArgumentError(f"shapes {tuple(x)} and {tuple(y)} do not broadcast")
+    return TensorShape(dims)
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
+    """The shape two shapes (integer tensors) broadcast to, as an integer tensor."""
+    dims = inference.broadcast_shapes(static_shape(shape_x), static_shape(shape_y))
+    kind = convert(shape_x).dtype if isinstance(shape_x, (Tensor, TensorLike)) else as_dtype("int32")
+    return convert(np.array(dims, kind.dtype))
+
+
+# -- counting and order ----------------------------------------------------------------------------------------------
+
+
+@composite(samples=lambda: [Sample(integers(3, 2, 4)), Sample(integers(2, 2, 3), 1, True)], differentiable=False)
+def count_nonzero(
+    input: Any, axis: Any = None, keepdims: bool | None = None, dtype: Any = "int64", name: str | None = None
+) -> Any:
+    """How many elements are not zero.
+
+    >>> import gradtape as gt
+    >>> gt.math.count_nonzero([[0, 1], [2, 3]], axis=0).numpy()
+    array([1, 2])
+    """
+    return reduce_sum(cast(not_equal(convert(input), 0), dtype), axis, bool(keepdims))
+
+
+@composite(samples=lambda: [Sample(integers(2, 2, 4))], differentiable=False)
+def zero_fraction(value: Any, name: str | None = None) -> Any:
+    """The fraction of zeros among all elements."""
+    return reduce_mean(cast(equal(convert(value), 0), float32))
+
+
+@composite(samples=lambda: [Sample(np.array([1, 1, 2])), Sample(spread(4)), Sample(spread(0))], differentiable=False)
+def is_non_decreasing(x: Any, name: str | None = None) -> Any:
+    """Whether the elements never fall, in reading order."""
+    flat = reshape(convert(x), (-1,))
+    return reduce_all(less_equal(flat[:-1], flat[1:]))
+
+
+@composite(samples=lambda: [Sample(np.array([1, 1, 2])), Sample(spread(4)), Sample(spread(0))], differentiable=False)
+def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
+    """Whether the elements always rise, in reading order."""
+    flat = reshape(convert(x), (-1,))
+    return reduce_all(less(flat[:-1], flat[1:]))
+
+
+def _invert_permutation_impl(x: Any) -> Any:
+    if x.ndim != 1 or not np.array_equal(np.sort(x), np.arange(x.size)):
+        raise InvalidArgumentError(f"invert_permutation: {x.tolist()} is not a permutation of 0 … {x.size - 1}")
+    out = np.empty_like(x)
+    out[x] = np.arange(x.size, dtype=x.dtype)
+    return out
+
+
+INVERT_PERMUTATION = nondiff(
+    "invert_permutation",
+    "x",
+    _invert_permutation_impl,
+    infer=inference.same,
+    reason="indices have no derivative",
+    batch=batching.looped,
+    call=lambda x: invert_permutation(x),
+    samples=lambda: [Sample(np.array([2, 0, 1])), Sample(np.array([0, 0]), raises=(ValueError, "permutation"))],
+)
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Any:
+    """The permutation y with y[x[i]] = i.
+
+    >>> import gradtape as gt
+    >>> gt.math.invert_permutation([2, 0, 1]).numpy()
+    array([1, 2, 0], dtype=int32)
+    """
+    return apply(INVERT_PERMUTATION, convert(x))
+
+
+OPS = (
+    DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, ADD_N, ANGLE, INVERT_PERMUTATION,
+)  # fmt: skip
+COMPOSITES = (
+    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, polyval, meshgrid, ensure_shape,
+    count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
+)  # fmt: skip
+
+from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal  # noqa: E402  (rules above name these)
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
+from gradtape.ops.elementwise import abs, cast, conj, is_complex, log, log1p, real, square, subtract  # noqa: E402
+from gradtape.ops.reduce import reduce_all, reduce_mean, reduce_sum  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import broadcast_to, reshape  # noqa: E402

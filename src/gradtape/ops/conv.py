@@ -1,7 +1,7 @@
 """Convolutions (cross-correlations, as neural networks mean them) in any number of space dimensions.
 
 Three multilinear primitives on channels-last arrays, each the adjoint of the others, so derivatives of any order close
-on themselves: `conv` (x, w), `conv_input` (ct, w) and `conv_filter` (x, ct). Windows are laid out as the rows of one matrix
+on themselves: `conv` (x, w), `conv_input` (y, w) and `conv_filter` (x, y). Windows are laid out as the rows of one matrix
 (a strided view, copied once) and multiplied by BLAS; only `conv_input` loops, over the taps of the window.
 The public functions translate data formats, strides and padding; see `windows.py`.
 """
@@ -16,12 +16,23 @@ import numpy as np
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, promote
-from gradtape.ops.opdef import Sample, composite, multilinear
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.opdef import Op, Sample, composite, multilinear
 from gradtape.ops.sampling import normal
 from gradtape.ops.windows import (
-    Ints, Pads, channels_first, from_channels_last, inner, out_space, padded, padded_space, pads, per_axis, taps,
-    to_channels_last, window_view,
+    Ints,
+    Pads,
+    channels_first,
+    from_channels_last,
+    inner,
+    out_space,
+    padded,
+    padded_space,
+    pads,
+    per_axis,
+    taps,
+    to_channels_last,
+    window_rows,
 )  # fmt: skip
 
 # -- the three maps on bare arrays -------------------------------------------------------------------------------------
@@ -29,11 +40,11 @@ from gradtape.ops.windows import (
 
 def _rows(x: Any, kernel: Ints, out: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
     """Every window as a row: (positions, window·channels), or (groups, positions, window·channels of the group)."""
-    view = window_view(padded(x, padding), kernel, strides, dilations, out)
     count, area, channels = x.shape[0] * math.prod(out), math.prod(kernel), x.shape[-1]
+    rows = window_rows(padded(x, padding), kernel, strides, dilations, out)
     if groups == 1:
-        return view.reshape(count, area * channels)
-    split = view.reshape(count, area, groups, channels // groups)
+        return rows
+    split = rows.reshape(count, area, groups, channels // groups)
     return split.transpose(2, 0, 1, 3).reshape(groups, count, area * (channels // groups))
 
 
@@ -72,45 +83,41 @@ def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilation
     return total.reshape(*total.shape[:-2], channels * many)
 
 
-def _conv_input_impl(
-    ct: Any, w: Any, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int
-) -> Any:
-    kernel, out, batch = w.shape[:-2], ct.shape[1:-1], ct.shape[0]
+def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+    kernel, out, batch = w.shape[:-2], y.shape[1:-1], y.shape[0]
     own = w.shape[-2]
-    total = np.zeros((batch, *padded_space(space, padding), own * groups), np.result_type(ct, w))
+    total = np.zeros((batch, *padded_space(space, padding), own * groups), np.result_type(y, w))
     positions = (batch, *out, own * groups)
     if groups == 1:
-        rows = ct.reshape(math.prod(ct.shape[:-1]), ct.shape[-1])
+        rows = y.reshape(math.prod(y.shape[:-1]), y.shape[-1])
         for tap, place in taps(kernel, strides, dilations, out):
             total[place] += (rows @ w[tap].T).reshape(positions)
     elif own == 1:
-        split = ct.reshape(*ct.shape[:-1], groups, ct.shape[-1] // groups)
+        split = y.reshape(*y.shape[:-1], groups, y.shape[-1] // groups)
         for tap, place in taps(kernel, strides, dilations, out):
             total[place] += np.einsum("...gm,gm->...g", split, w[tap].reshape(groups, -1))
     else:
-        split = _split(ct, groups)
+        split = _split(y, groups)
         for tap, place in taps(kernel, strides, dilations, out):
             matrix = w[tap].reshape(own, groups, -1).transpose(1, 2, 0)
             total[place] += (split @ matrix).transpose(1, 0, 2).reshape(positions)
     return total[inner(space, padding)]
 
 
-def _conv_filter_impl(
-    x: Any, ct: Any, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int
-) -> Any:
-    out = ct.shape[1:-1]
-    shape = (*kernel, x.shape[-1] // groups, ct.shape[-1])
+def _conv_filter_impl(x: Any, y: Any, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+    out = y.shape[1:-1]
+    shape = (*kernel, x.shape[-1] // groups, y.shape[-1])
     if groups > 1 and shape[-2] == 1:
         source = padded(x, padding)
-        split = ct.reshape(math.prod(ct.shape[:-1]), groups, ct.shape[-1] // groups)
-        total = np.empty((*kernel, groups, split.shape[-1]), np.result_type(x, ct))
+        split = y.reshape(math.prod(y.shape[:-1]), groups, y.shape[-1] // groups)
+        total = np.empty((*kernel, groups, split.shape[-1]), np.result_type(x, y))
         for tap, place in taps(kernel, strides, dilations, out):
             total[tap] = np.einsum("pg,pgm->gm", source[place].reshape(len(split), groups), split)
         return total.reshape(shape)
     rows = _rows(x, kernel, out, strides, padding, dilations, groups)
     if groups == 1:
-        return (rows.T @ ct.reshape(len(rows), ct.shape[-1])).reshape(shape)
-    product = rows.transpose(0, 2, 1) @ _split(ct, groups)  # (groups, window·channels, out channels of the group)
+        return (rows.T @ y.reshape(len(rows), y.shape[-1])).reshape(shape)
+    product = rows.transpose(0, 2, 1) @ _split(y, groups)  # (groups, window·channels, out channels of the group)
     return product.transpose(1, 0, 2).reshape(shape)
 
 
@@ -122,12 +129,12 @@ def _conv_spec(x: TensorSpec, w: TensorSpec, *, strides: Ints, padding: Pads, di
     return TensorSpec((x.shape[0], *out, w.shape[-1]), x.dtype)
 
 
-def _input_spec(ct: TensorSpec, w: TensorSpec, *, space: Ints, groups: int, **geometry: Any) -> TensorSpec:
-    return TensorSpec((ct.shape[0], *space, w.shape[-2] * groups), ct.dtype)
+def _input_spec(y: TensorSpec, w: TensorSpec, *, space: Ints, groups: int, **geometry: Any) -> TensorSpec:
+    return TensorSpec((y.shape[0], *space, w.shape[-2] * groups), y.dtype)
 
 
-def _filter_spec(x: TensorSpec, ct: TensorSpec, *, kernel: Ints, groups: int, **geometry: Any) -> TensorSpec:
-    return TensorSpec((*kernel, x.shape[-1] // groups, ct.shape[-1]), x.dtype)
+def _filter_spec(x: TensorSpec, y: TensorSpec, *, kernel: Ints, groups: int, **geometry: Any) -> TensorSpec:
+    return TensorSpec((*kernel, x.shape[-1] // groups, y.shape[-1]), x.dtype)
 
 
 # -- batching: an extra axis joins the batch where it can, else the channels as more groups ------------------------------
@@ -171,11 +178,11 @@ def _batch_conv(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
 
 # -- the primitives ----------------------------------------------------------------------------------------------------
 
-_UNIT = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilations": (1, 1), "groups": 1}
-_ODD = {"strides": (2, 1), "padding": ((1, 0), (2, 1)), "dilations": (1, 2), "groups": 1}
-_GROUPED = {"strides": (2,), "padding": ((1, 1),), "dilations": (1,), "groups": 2}
+_UNIT: dict[str, Any] = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilations": (1, 1), "groups": 1}
+_ODD: dict[str, Any] = {"strides": (2, 1), "padding": ((1, 0), (2, 1)), "dilations": (1, 2), "groups": 1}
+_GROUPED: dict[str, Any] = {"strides": (2,), "padding": ((1, 1),), "dilations": (1,), "groups": 2}
 
-CONV = multilinear(
+CONV: Op = multilinear(
     "conv",
     "x w",
     _conv_impl,
@@ -183,7 +190,14 @@ CONV = multilinear(
         CONV_INPUT, ct, w, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
     lambda ct, x, w_spec, strides, padding, dilations, groups: apply(
-        CONV_FILTER, x, ct, kernel=tuple(w_spec.shape[:-2]), strides=strides, padding=padding, dilations=dilations, groups=groups
+        CONV_FILTER,
+        x,
+        ct,
+        kernel=tuple(w_spec.shape[:-2]),
+        strides=strides,
+        padding=padding,
+        dilations=dilations,
+        groups=groups,
     ),
     infer=_conv_spec,
     batch=_batch_conv,
@@ -196,14 +210,23 @@ CONV = multilinear(
         Sample(normal(1, 2, 2, 1), normal(3, 1, 1, 1), raises=(ValueError, "does not fit"), **_UNIT),
     ],
 )
-CONV_INPUT = multilinear(
+CONV_INPUT: Op = multilinear(
     "conv_input",
-    "ct w",
+    "y w",
     _conv_input_impl,
     lambda ct, w, strides, padding, dilations, groups: apply(
         CONV, ct, w, strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
-    lambda ct, w_spec, ct_in, strides, padding, dilations, groups: ct,
+    lambda ct, y, w_spec, strides, padding, dilations, groups: apply(
+        CONV_FILTER,
+        ct,
+        y,
+        kernel=tuple(w_spec.shape[:-2]),
+        strides=strides,
+        padding=padding,
+        dilations=dilations,
+        groups=groups,
+    ),
     infer=_input_spec,
     batch=_batch_conv,
     samples=lambda: [
@@ -213,12 +236,300 @@ CONV_INPUT = multilinear(
         Sample(normal(2, 3, 4), normal(3, 1, 4), space=(5,), **_GROUPED),
     ],
 )
-CONV_FILTER = multilinear(
+CONV_FILTER: Op = multilinear(
     "conv_filter",
-    "x ct",
+    "x y",
     _conv_filter_impl,
-    lambda ct: ct,
-    lambda ct: ct,
+    lambda ct, x_spec, y, strides, padding, dilations, groups: apply(
+        CONV_INPUT, y, ct, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
+    ),
+    lambda ct, x, strides, padding, dilations, groups: apply(
+        CONV, x, ct, strides=strides, padding=padding, dilations=dilations, groups=groups
+    ),
     infer=_filter_spec,
     batch=_batch_conv,
+    samples=lambda: [
+        Sample(normal(2, 4, 5, 2), normal(2, 2, 4, 3), kernel=(3, 2), **_UNIT),
+        Sample(normal(1, 5, 4, 2), normal(1, 3, 3, 1), kernel=(2, 3), **_ODD),
+        Sample(normal(2, 5, 4), normal(2, 3, 6), kernel=(3,), **_GROUPED),
+        Sample(normal(2, 5, 2), normal(2, 3, 4), kernel=(3,), **_GROUPED),
+    ],
 )
+
+
+# -- the public functions ----------------------------------------------------------------------------------------------
+
+
+def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Any, Any]:
+    """Both operands as tensors of one real floating dtype, with ranks that fit."""
+    x, w = promote(x, w)
+    x, w = real_floating(x, op), real_floating(w, op)
+    if x.ndim < rank + 2 or w.ndim != rank + 2:
+        raise InvalidArgumentError(
+            f"{op}: the input needs rank {rank + 2} or more and the filter rank {rank + 2}, got shapes "
+            f"{tuple(x.shape)} and {tuple(w.shape)}"
+        )
+    return x, w
+
+
+def _convolve(x: Any, w: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, rank: int, op: str) -> Any:
+    x, w = _checked(x, w, rank, op)
+    first = channels_first(data_format, rank, op)
+    strides = per_axis(strides, rank, first, op, "strides")
+    dilations = per_axis(dilations, rank, first, op, "dilations")
+    source, lead = to_channels_last(x, first, rank)
+    have, own, out = int(source.shape[-1]), int(w.shape[-2]), int(w.shape[-1])
+    if not own or have % own or (have != own and out % (have // own)):
+        raise InvalidArgumentError(
+            f"{op}: an input with {have} channels (shape {tuple(x.shape)}, data_format {data_format!r}) does not fit a "
+            f"filter of shape {tuple(w.shape)}: the filter's {own} input channels must divide {have}, and the number of "
+            f"groups its {out} output channels"
+        )
+    space, kernel = tuple(source.shape)[1:-1], tuple(w.shape)[:-2]
+    padding = pads(padding, space, kernel, strides, dilations, first, op)
+    out_space(space, kernel, strides, padding, dilations, op)
+    out = apply(CONV, source, w, strides=strides, padding=padding, dilations=dilations, groups=have // own)
+    return from_channels_last(out, first, rank, lead)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 5, 2), normal(3, 2, 2)),
+        Sample(normal(1, 2, 6), normal(3, 2, 2), 2, "SAME", "NCW"),
+        Sample(normal(1, 3, 3, 2, 1), normal(2, 2, 1, 1, 2), None, "VALID"),
+        Sample(normal(1, 5), normal(3, 2, 2), raises=(ValueError, "rank")),
+    ]
+)
+def convolution(
+    input: Any,
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Convolution in 1, 2 or 3 dimensions, told by the rank of the filter.
+
+    >>> import gradtape as gt
+    >>> gt.nn.convolution(gt.ones((1, 4, 1)), gt.ones((2, 1, 1))).numpy().ravel()
+    array([2., 2., 2.], dtype=float32)
+    """
+    filters = convert(filters)
+    if not 3 <= filters.ndim <= 5:
+        raise InvalidArgumentError(f"convolution: the filter needs rank 3, 4 or 5, got shape {tuple(filters.shape)}")
+    return _convolve(input, filters, strides, padding, data_format, dilations, filters.ndim - 2, "convolution")
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 6, 2), normal(3, 2, 2), 2, "SAME"),
+        Sample(normal(1, 2, 6), normal(2, 2, 1), 1, "VALID", "NCW", 2),
+        Sample(normal(1, 6, 3), normal(2, 2, 1), 1, "VALID", raises=(ValueError, "3 channels")),
+    ]
+)
+def conv1d(
+    input: Any,
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """1-D convolution of (batch, width, in) with a filter (width, in, out).
+
+    >>> import gradtape as gt
+    >>> gt.nn.conv1d(gt.ones((1, 4, 1)), gt.ones((3, 1, 1)), 1, "SAME").numpy().ravel()
+    array([2., 3., 3., 2.], dtype=float32)
+    """
+    return _convolve(input, filters, stride, padding, data_format, dilations, 1, "conv1d")
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 4, 4, 2), normal(3, 3, 2, 3), 1, "SAME"),
+        Sample(normal(1, 5, 4, 2), normal(3, 2, 2, 1), [1, 2, 1, 1], "VALID"),
+        Sample(normal(1, 2, 5, 4), normal(3, 2, 2, 2), 2, "SAME", "NCHW"),
+        Sample(normal(1, 5, 5, 1), normal(2, 2, 1, 2), [1], [[0, 0], [1, 0], [0, 2], [0, 0]], "NHWC", 2),
+        Sample(normal(1, 3, 3, 4), normal(2, 2, 2, 4), 1, "VALID"),
+        Sample(normal(2, 1, 3, 3, 1), normal(2, 2, 1, 2), 1, "VALID"),
+        Sample(normal(1, 3, 3, 2), normal(2, 2, 3, 1), 1, "SAME", raises=(ValueError, "channels")),
+        Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 1), [1, 1, 1], "SAME", raises=(ValueError, "strides")),
+        Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 1), 0, "SAME", raises=(ValueError, "positive")),
+        Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 1), 1, "EVEN", raises=(ValueError, "padding")),
+        Sample(normal(1, 3, 3, 2), normal(4, 2, 2, 1), 1, "VALID", raises=(ValueError, "does not fit")),
+        Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 1), 1, "SAME", "HWNC", raises=(ValueError, "data_format")),
+    ]
+)
+def conv2d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """2-D convolution of (batch, height, width, in) with a filter (height, width, in, out).
+
+    Padding is "SAME", "VALID" or a list of pairs. A filter with fewer input channels than the input makes groups.
+
+    >>> import gradtape as gt
+    >>> gt.nn.conv2d(gt.ones((1, 3, 3, 1)), gt.ones((2, 2, 1, 1)), strides=1, padding="VALID").numpy()[0, ..., 0]
+    array([[4., 4.],
+           [4., 4.]], dtype=float32)
+    """
+    return _convolve(input, filters, strides, padding, data_format, dilations, 2, "conv2d")
+
+
+@composite(samples=lambda: [Sample(normal(1, 3, 3, 2, 2), normal(2, 2, 1, 2, 1), [1, 1, 2, 1, 1], "SAME")])
+def conv3d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out)."""
+    return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
+
+
+def _transposed(
+    x: Any, w: Any, output_shape: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, rank: int, op: str
+) -> Any:
+    x, w = _checked(x, w, rank, op)
+    first = channels_first(data_format, rank, op)
+    strides = per_axis(strides, rank, first, op, "strides")
+    dilations = per_axis(dilations, rank, first, op, "dilations")
+    source, lead = to_channels_last(x, first, rank)
+    wanted = static_shape(output_shape)
+    if len(wanted) == x.ndim:
+        wanted = wanted[len(lead) :]
+        channels = wanted[0] if first else wanted[-1]
+        if channels != w.shape[-2]:
+            raise InvalidArgumentError(
+                f"{op}: output_shape {tuple(static_shape(output_shape))} asks for {channels} channels, the filter of shape "
+                f"{tuple(w.shape)} gives {w.shape[-2]}"
+            )
+        wanted = wanted[1:] if first else wanted[:-1]
+    if len(wanted) != rank:
+        raise InvalidArgumentError(f"{op}: output_shape needs {x.ndim} numbers, got {list(static_shape(output_shape))}")
+    if source.shape[-1] != w.shape[-1]:
+        raise InvalidArgumentError(
+            f"{op}: the filter (…, out, in) of shape {tuple(w.shape)} expects {w.shape[-1]} input channels, got an input of "
+            f"shape {tuple(x.shape)} with {source.shape[-1]}"
+        )
+    kernel = tuple(w.shape)[:-2]
+    padding = pads(padding, wanted, kernel, strides, dilations, first, op)
+    expected = out_space(wanted, kernel, strides, padding, dilations, op)
+    if expected != tuple(source.shape)[1:-1]:
+        raise InvalidArgumentError(
+            f"{op}: a convolution of an output of size {wanted} has size {expected}, but the input to transpose has "
+            f"{tuple(source.shape)[1:-1]}; change output_shape, strides or padding"
+        )
+    out = apply(CONV_INPUT, source, w, space=wanted, strides=strides, padding=padding, dilations=dilations, groups=1)
+    return from_channels_last(out, first, rank, lead)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 2, 2, 3), normal(3, 3, 2, 3), (1, 4, 4, 2), 2),
+        Sample(normal(1, 3, 2, 2), normal(2, 2, 1, 3), (1, 1, 3, 3), 1, "VALID", "NCHW"),
+        Sample(normal(1, 2, 2, 3), normal(3, 3, 2, 3), (1, 7, 4, 2), 2, raises=(ValueError, "output_shape")),
+    ]
+)
+def conv2d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The transpose of `conv2d` with respect to its input; the filter is (height, width, out, in).
+
+    >>> import gradtape as gt
+    >>> gt.nn.conv2d_transpose(gt.ones((1, 1, 1, 1)), gt.ones((2, 2, 1, 1)), (1, 2, 2, 1), 2).numpy().ravel()
+    array([1., 1., 1., 1.], dtype=float32)
+    """
+    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
+
+
+@composite(samples=lambda: [Sample(normal(1, 3, 2), normal(3, 1, 2), (1, 6, 1), 2)])
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The transpose of `conv1d` with respect to its input; the filter is (width, out, in)."""
+    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 4, 4, 2), normal(2, 3, 2, 2), [1, 1, 1, 1], "SAME"),
+        Sample(normal(1, 2, 4, 4), normal(3, 3, 2, 1), [1, 1, 2, 2], "VALID", "NCHW"),
+        Sample(normal(1, 4, 4, 2), normal(2, 2, 3, 1), [1, 1, 1, 1], "SAME", raises=(ValueError, "channels")),
+    ]
+)
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Each input channel convolved with its own filters: (height, width, in, multiplier) gives in·multiplier channels.
+
+    >>> import gradtape as gt
+    >>> gt.nn.depthwise_conv2d(gt.ones((1, 2, 2, 3)), gt.ones((2, 2, 3, 1)), [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([4., 4., 4.], dtype=float32)
+    """
+    x, w = _checked(input, filter, 2, "depthwise_conv2d")
+    first = channels_first(data_format, 2, "depthwise_conv2d")
+    height, width, channels, many = (int(d) for d in w.shape)
+    if channels != x.shape[-3 if first else -1]:
+        raise InvalidArgumentError(
+            f"depthwise_conv2d: the filter of shape {tuple(w.shape)} is for {channels} channels, the input of shape "
+            f"{tuple(x.shape)} has {x.shape[-3 if first else -1]}"
+        )
+    grouped = reshape(w, (height, width, 1, channels * many))
+    return _convolve(x, grouped, strides, padding, data_format, dilations, 2, "depthwise_conv2d")
+
+
+@composite(samples=lambda: [Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 2), normal(1, 1, 4, 2), [1, 1, 1, 1], "SAME")])
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """A depthwise convolution followed by a 1×1 convolution that mixes the channels."""
+    inner_result = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
+    return _convolve(inner_result, pointwise_filter, 1, "VALID", data_format, None, 2, "separable_conv2d")
+
+
+OPS = (CONV, CONV_INPUT, CONV_FILTER)
+COMPOSITES = (
+    convolution, conv1d, conv2d, conv3d, conv1d_transpose, conv2d_transpose, depthwise_conv2d, separable_conv2d,
+)  # fmt: skip
+
+from gradtape.ops.activations import real_floating  # noqa: E402  (used by functions above)
+from gradtape.ops.create import static_shape  # noqa: E402
+from gradtape.ops.shape import reshape, transpose  # noqa: E402

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis."""
+"""Running sums, products and log-sum-exps along an axis, and the linear recurrence their derivatives need."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Sample, general, linear
+from gradtape.ops.opdef import Op, Sample, composite, general, linear
 from gradtape.ops.sampling import away, normal
 from gradtape.ops.shape import normal_axis
 
@@ -53,7 +54,7 @@ def _samples() -> list[Sample]:
     ]
 
 
-CUMSUM = linear(
+CUMSUM: Op = linear(
     "cumsum",
     "x",
     lambda x, *, axis, exclusive, reverse: _running(np.add, x, axis, exclusive, reverse, 0.0),
@@ -109,18 +110,20 @@ def moved_from_last(x: Any, axis: int) -> Any:
 
 
 def cumprod_vjp(ct: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """The cotangent of x: the conjugated Jacobian times ct."""
     jacobian = conj(cumprod_jacobian(x, axis, exclusive, reverse))
     rows = reduce_sum(jacobian * expand_dims(moved_last(ct, axis), -2), -1)
     return moved_from_last(rows, axis)
 
 
 def cumprod_jvp(t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """The tangent of the result: the Jacobian times t."""
     jacobian = cumprod_jacobian(x, axis, exclusive, reverse)
     rows = reduce_sum(jacobian * expand_dims(moved_last(t, axis), -1), -2)
     return moved_from_last(rows, axis)
 
 
-CUMPROD = general(
+CUMPROD: Op = general(
     "cumprod",
     "x",
     lambda x, *, axis, exclusive, reverse: _running(np.multiply, x, axis, exclusive, reverse, 1.0),
@@ -132,9 +135,153 @@ CUMPROD = general(
     samples=lambda: [*_samples(), Sample(np.array([1.5, 0.0, 2.0, 0.0, 3.0]))],
 )
 
-OPS = (CUMSUM, CUMPROD)
+# -- linear recurrence -------------------------------------------------------------------------------------------------
 
-from gradtape.ops.create import eye, ones  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast, conj  # noqa: E402
+
+def _recurrence_impl(decay: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    out = np.array(x)
+    steps = np.moveaxis(out, axis, 0)
+    factors = np.moveaxis(decay, axis, 0)
+    count = steps.shape[0]
+    for i in range(count - 2, -1, -1) if reverse else range(1, count):
+        steps[i] += factors[i] * steps[i + 1 if reverse else i - 1]
+    return out
+
+
+def previous(h: Any, axis: int, reverse: bool) -> Any:
+    """h moved one step on in the direction of the recurrence, 0 at its start."""
+    count = int(h.shape[axis])
+    if not count:
+        return h
+    kept = apply(SLICE_AXIS, h, axis=axis, start=1 if reverse else 0, size=count - 1)
+    return apply(PAD, kept, paddings=tuple(((0, 1) if reverse else (1, 0)) if i == axis else (0, 0) for i in range(h.ndim)))
+
+
+def next_decay(decay: Any, axis: int, reverse: bool) -> Any:
+    """The factors of the adjoint recurrence, which runs the other way."""
+    return previous(decay, axis, not reverse)
+
+
+# h_i = decay_i h_{i-1} + x_i. With g the same recurrence run backwards over ct: x gets g_i, decay gets g_i h_{i-1}
+RECURRENCE: Op = general(
+    "linear_recurrence",
+    "decay x",
+    _recurrence_impl,
+    vjps=(
+        lambda ct, decay, out, axis, reverse: apply(
+            RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse
+        )
+        * conj(previous(out, axis, reverse)),
+        lambda ct, decay, axis, reverse: apply(
+            RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse
+        ),
+    ),
+    jvps=(
+        lambda t, decay, out, axis, reverse: apply(
+            RECURRENCE, decay, t * previous(out, axis, reverse), axis=axis, reverse=reverse
+        ),
+        lambda t, decay, axis, reverse: apply(RECURRENCE, decay, t, axis=axis, reverse=reverse),
+    ),
+    infer=lambda decay, x, *, axis, reverse: TensorSpec(x.shape, x.dtype),
+    batch=batching.shifted("axis"),
+    call=lambda decay, x, axis, reverse: apply(RECURRENCE, convert(decay), convert(x), axis=axis, reverse=reverse),
+    samples=lambda: [
+        Sample(normal(4), normal(4), 0, False),
+        Sample(normal(2, 3), normal(2, 3), 1, True),
+        Sample(normal(2) + 1j * normal(2), normal(2) + 1j * normal(2), 0, False),
+        Sample(normal(0), normal(0), 0, False),
+        Sample(normal(1, 2), normal(1, 2), 0, True),
+    ],
+)
+
+# -- log-sum-exp -------------------------------------------------------------------------------------------------------
+
+
+def finite_or_zero(x: Any) -> Any:
+    """x, and 0 where it is infinite or NaN."""
+    return where(is_finite(x), x, zeros_like(x))
+
+
+def logsumexp_ct(ct: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any:
+    """Σ_{i≥j} ct_i exp(x_j - out_i), as exp(x_j - out_j) times a recurrence with factors exp(out_j - out_{j+1}) ≤ 1."""
+    weight, decay = logsumexp_factors(x, out, axis, reverse)
+    return weight * apply(RECURRENCE, decay, ct, axis=axis, reverse=not reverse)
+
+
+def logsumexp_tangent(t: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any:
+    """The transpose of `logsumexp_ct`."""
+    weight, decay = logsumexp_factors(x, out, axis, reverse)
+    return apply(RECURRENCE, next_decay(decay, axis, not reverse), weight * t, axis=axis, reverse=reverse)
+
+
+def logsumexp_factors(x: Any, out: Any, axis: int, reverse: bool) -> Any:
+    """(exp(x_j - out_j), exp(out_j - out_{j+1}))."""
+    base = finite_or_zero(out)
+    count = int(x.shape[axis])
+    if not count:
+        return base, base
+    ahead = apply(SLICE_AXIS, base, axis=axis, start=0 if reverse else 1, size=count - 1)
+    # the last factor is never used: exp(0)
+    edge = apply(SLICE_AXIS, base, axis=axis, start=0 if reverse else count - 1, size=1)
+    return exp(x - base), exp(out - concat([edge, ahead] if reverse else [ahead, edge], axis))
+
+
+CUMULATIVE_LOGSUMEXP: Op = general(
+    "running_logsumexp",
+    "x",
+    lambda x, *, axis, reverse: _running(np.logaddexp, x, axis, False, reverse, 0.0),
+    vjps=(lambda ct, x, out, axis, reverse: logsumexp_ct(ct, x, out, axis, reverse),),
+    jvps=(lambda t, x, out, axis, reverse: logsumexp_tangent(t, x, out, axis, reverse),),
+    infer=inference.same,
+    batch=batching.shifted("axis"),
+    call=lambda x, axis, reverse: apply(CUMULATIVE_LOGSUMEXP, convert(x), axis=axis, reverse=reverse),
+    samples=lambda: [
+        Sample(normal(4), 0, False),
+        Sample(normal(2, 3), 1, True),
+        Sample(np.array([-40.0, 0.5, 30.0, 29.0]), 0, False),
+        Sample(normal(0), 0, False),
+    ],
+)
+
+
+@composite(
+    samples=lambda: [
+        Sample(away(3, 4), 1),
+        Sample(away(2, 3), -1, False, True),
+        Sample(away(4), 0, True, kinks=True),  # starts with -inf, which has no finite difference
+        Sample(away(3), 0, True, True, kinks=True),
+        Sample(normal(0)),
+        Sample(np.array([[-np.inf, 0.3, 1.0]]), 1, fixed=(0,)),
+        Sample(away(3), 2, raises=(ValueError, "out of range")),
+    ]
+)
+def cumulative_logsumexp(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Any:
+    """log of the running sum of exp(x), without overflow; an exclusive one starts with -inf.
+
+    >>> import gradtape as gt
+    >>> gt.math.cumulative_logsumexp([1000.0, 1000.0]).numpy()
+    array([1000.    , 1000.6932], dtype=float32)
+    """
+    x = convert(x)
+    x = x if x.dtype.is_differentiable else cast(x, "float32")
+    place = normal_axis(axis, x.ndim, "cumulative_logsumexp")
+    count = int(x.shape[place])
+    out = apply(CUMULATIVE_LOGSUMEXP, x, axis=place, reverse=bool(reverse))
+    if not exclusive or not count:
+        return out
+    kept = apply(SLICE_AXIS, out, axis=place, start=1 if reverse else 0, size=count - 1)
+    first = zeros_like(apply(SLICE_AXIS, x, axis=place, start=0, size=1)) - np.inf
+    return concat([kept, first] if reverse else [first, kept], place)
+
+
+OPS = (CUMSUM, CUMPROD, RECURRENCE, CUMULATIVE_LOGSUMEXP)
+COMPOSITES = (cumulative_logsumexp,)
+
+from gradtape.ops.compare import is_finite  # noqa: E402  (used by functions above)
+from gradtape.ops.create import eye, ones, zeros_like  # noqa: E402
+from gradtape.ops.elementwise import cast, conj, exp  # noqa: E402
 from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.shape import expand_dims, transpose  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import PAD, SLICE_AXIS, concat, expand_dims, transpose  # noqa: E402

@@ -34,7 +34,9 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
 
     `dtype` is demanded (ValueError when a tensor has another); `hint` is taken where it loses nothing essential.
     """
-    if isinstance(value, (Tensor, TensorLike)):
+    if isinstance(value, TensorLike):
+        tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
+    elif isinstance(value, Tensor):
         tensor = plain(value)
     else:
         return _from_python(value, dtype, hint)
@@ -132,8 +134,8 @@ def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
 
 
 def promote(*values: Any) -> tuple[Any, ...]:
-    """All values as tensors of one dtype; casts are recorded. Non-tensors take the tensors' dtype where they can."""
-    tensors = [plain(v) for v in values]
+    """All values as tensors of one dtype; casts are recorded. Python values take the dtype of tensors and arrays."""
+    tensors = [convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values]
     dtype = None
     for t in tensors:
         if isinstance(t, Tensor):
@@ -210,6 +212,8 @@ def record_general(
     for recorder in reversed(scope.recorders):
         if recorder.key in known:
             recorder.recorded(entry, inputs, nodes, out)
+    if not any(key.holds for key in keys):  # forward mode alone: the tangent is all that is needed of the past
+        entry.nodes = entry.saved = ()
     return out
 
 
@@ -219,14 +223,14 @@ def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> 
     for value in values if isinstance(values, tuple) else (values,):
         size += value.nbytes
         is_complex = is_complex or as_dtype(value.dtype).is_complex
-    for recorder in scope.recorders:
-        if recorder.key in keys and recorder.key.holds:
-            records = recorder.records
-            records.append(entry)
-            records.complex = records.complex or is_complex
-            records.budget -= size
-            if records.budget < 0:
-                records.sweep()
+    holding = [r.records for r in scope.recorders if r.key in keys and r.key.holds]
+    for records in holding:
+        records.append(entry)
+        records.complex = records.complex or is_complex
+        records.budget -= size
+    for records in holding:  # only now: a sweep counts on the record standing in all of them
+        if records.budget < 0:
+            records.sweep()
 
 
 def _part(scope: Scope, owner: Record, index: int, value: Any) -> Record:
@@ -236,11 +240,11 @@ def _part(scope: Scope, owner: Record, index: int, value: Any) -> Record:
     entry.nodes = (owner,)
     entry.saved = ()
     entry.attrs = {"index": index}
-    entry.keys = owner.keys
+    entry.keys = scope.subset((owner,))
     entry.shape = value.shape
     entry.code = owner.code
     entry.lasti = owner.lasti
-    _append(scope, owner.keys, entry, ())
+    _append(scope, entry.keys, entry, ())
     return entry
 
 
@@ -331,8 +335,8 @@ def _describe(value: Any) -> str:
 # -- fast closures for elementwise ops -----------------------------------------------------------------------------
 
 
-def unary(op: Op) -> Callable[..., Any]:
-    """The public function of a one-input elementwise op."""
+def unary(op: Op, doc: str = "") -> Callable[..., Any]:
+    """The public function of a one-input elementwise op, with its docstring."""
     impl = op.impl
     plan = save_plan(op)
     keep_x, keep_out = plan.keeps((True,), 0), plan.keeps((True,), -1)
@@ -367,10 +371,11 @@ def unary(op: Op) -> Callable[..., Any]:
 
     call.op = op  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = op.name
+    call.__doc__ = doc or None
     return call
 
 
-def binary(op: Op) -> Callable[..., Any]:
+def binary(op: Op, doc: str = "") -> Callable[..., Any]:
     """The public function of a two-input elementwise op; also serves as the Python operator."""
     impl = op.impl
     plan = save_plan(op)
@@ -438,6 +443,7 @@ def binary(op: Op) -> Callable[..., Any]:
 
     call.op = op  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = op.name
+    call.__doc__ = doc or None
     return call
 
 

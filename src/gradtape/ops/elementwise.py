@@ -15,7 +15,7 @@ from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import CAST as _CAST_SLOT
-from gradtape.ops.dispatch import apply, binary, convert, unary
+from gradtape.ops.dispatch import apply, binary, convert, promote, unary
 from gradtape.ops.opdef import Op, Sample, elementwise, general
 from gradtape.ops.sampling import away, normal, positive, unit
 
@@ -69,7 +69,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """
     x = convert(x)
     target = as_dtype(dtype)
-    return x if x.dtype == target else apply(CAST, x, dtype=target)
+    return x.__copy__() if x.dtype == target else apply(CAST, x, dtype=target)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -118,8 +118,11 @@ DIVIDE = elementwise(
 )
 NEGATIVE = elementwise("negative", "x", operator.neg, -1, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))])
 
-add, subtract, multiply, divide = binary(ADD), binary(SUBTRACT), binary(MULTIPLY), binary(DIVIDE)
-negative = unary(NEGATIVE)
+add = binary(ADD, "x + y, element by element.")
+subtract = binary(SUBTRACT, "x - y, element by element.")
+multiply = binary(MULTIPLY, "x · y, element by element.")
+divide = binary(DIVIDE, "x / y, element by element; the quotient of integers is a float.")
+negative = unary(NEGATIVE, "-x.")
 
 
 # -- powers --------------------------------------------------------------------------------------------------------
@@ -272,11 +275,26 @@ ACOSH = _unary(
 )  # fmt: skip
 ATANH = _unary("atanh", np.arctanh, lambda x: 1.0 / (1.0 - x * x), _unit)
 
-square, sqrt, rsqrt, reciprocal = unary(SQUARE), unary(SQRT), unary(RSQRT), unary(RECIPROCAL)
-exp, expm1, log, log1p = unary(EXP), unary(EXPM1), unary(LOG), unary(LOG1P)
-sin, cos, tan, asin, acos, atan = unary(SIN), unary(COS), unary(TAN), unary(ASIN), unary(ACOS), unary(ATAN)
-sinh, cosh, tanh = unary(SINH), unary(COSH), unary(TANH)
-asinh, acosh, atanh = unary(ASINH), unary(ACOSH), unary(ATANH)
+square = unary(SQUARE, "x².")
+sqrt = unary(SQRT, "Square root; NaN for negative numbers.")
+rsqrt = unary(RSQRT, "1 / √x.")
+reciprocal = unary(RECIPROCAL, "1 / x.")
+exp = unary(EXP, "e to the power x.")
+expm1 = unary(EXPM1, "exp(x) - 1, exact for small x.")
+log = unary(LOG, "Natural logarithm.")
+log1p = unary(LOG1P, "log(1 + x), exact for small x.")
+sin = unary(SIN, "Sine of an angle in radians.")
+cos = unary(COS, "Cosine of an angle in radians.")
+tan = unary(TAN, "Tangent of an angle in radians.")
+asin = unary(ASIN, "The angle in [-π/2, π/2] with this sine.")
+acos = unary(ACOS, "The angle in [0, π] with this cosine.")
+atan = unary(ATAN, "The angle in (-π/2, π/2) with this tangent.")
+sinh = unary(SINH, "Hyperbolic sine.")
+cosh = unary(COSH, "Hyperbolic cosine.")
+tanh = unary(TANH, "Hyperbolic tangent.")
+asinh = unary(ASINH, "Inverse hyperbolic sine.")
+acosh = unary(ACOSH, "Inverse hyperbolic cosine, of numbers from 1 on.")
+atanh = unary(ATANH, "Inverse hyperbolic tangent, of numbers in (-1, 1).")
 
 ATAN2 = elementwise(
     "atan2",
@@ -286,6 +304,7 @@ ATAN2 = elementwise(
     lambda y, x: -y / (x * x + y * y),
     floating=True,
     infer=inference.elementwise_float,
+    call=lambda y, x: atan2(y, x),
     samples=lambda: [
         Sample(away(3, 2), away(3, 2)),
         Sample(away(3, 1), away(2)),
@@ -293,7 +312,19 @@ ATAN2 = elementwise(
         Sample(away(2), away(3), raises=(ValueError, "broadcast")),
     ],
 )
-atan2 = binary(ATAN2)
+_atan2 = binary(ATAN2)
+
+
+def atan2(y: Any, x: Any, name: str | None = None) -> Any:
+    """The angle of the point (x, y), in (-π, π].
+
+    >>> import gradtape as gt
+    >>> gt.atan2(y=1.0, x=0.0).numpy()
+    np.float32(1.5707964)
+    """
+    return _atan2(y, x)
+
+
 
 # -- complex numbers: real and imaginary parts, conjugate, modulus ---------------------------------------------------
 # Convention: the cotangent of z = x + iy is ∂L/∂x + i ∂L/∂y.
@@ -368,13 +399,24 @@ COMPLEX = general(
     ],
 )  # fmt: skip
 
-abs, sign, real, imag, conj = unary(ABS), unary(SIGN), unary(REAL), unary(IMAG), unary(CONJ)
+abs = unary(ABS, "Absolute value; of complex numbers the modulus.")
+sign = unary(SIGN, "-1, 0 or 1; of complex numbers x / |x|.")
+_real, _imag = unary(REAL), unary(IMAG)
+conj = unary(CONJ, "Complex conjugate.")
+
+
+def real(input: Any, name: str | None = None) -> Any:
+    """Real part."""
+    return _real(input)
+
+
+def imag(input: Any, name: str | None = None) -> Any:
+    """Imaginary part; zero for real numbers."""
+    return _imag(input)
 
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Any:
     """The complex tensor real + i·imag."""
-    from gradtape.ops.dispatch import promote
-
     real, imag = promote(real, imag)
     if not real.dtype.is_floating:
         raise TypeError(f"complex: both parts must be floating, got dtype {real.dtype.name}; use gt.cast first")

@@ -148,15 +148,25 @@ TAKE_ADD = multilinear(
     samples=lambda: [
         Sample(normal(3, 2), np.array([2, 0, 2]), 0, (4, 2)),
         Sample(normal(2, 2, 2), np.array([[1, 1], [3, 0]]), 1, (2, 4)),
+        Sample(normal(2, 3, 2), np.array([1, 1, 3]), 1, (2, 4, 2)),
     ],
 )
 
 
 def _batch_take_add(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
-    if flags[1]:
-        return batching.looped(op, flags, inputs, attrs)
-    shape = (int(inputs[0].shape[0]), *attrs["shape"])
-    return apply(op, *inputs, axis=attrs["axis"] + 1, shape=shape)
+    axis, shape = attrs["axis"], attrs["shape"]
+    size = batching.batch_size(flags, inputs)
+    if not flags[1]:
+        return apply(op, *inputs, axis=axis + 1, shape=(size, *shape))
+    ct, indices = batching.all_batched(flags, inputs)
+    count = indices.ndim - 1
+    # (batch, before, indices, after) -> (batch, indices, before, after): add to (entry, place) pairs, and back
+    order = list(range(ct.ndim))
+    ct = transpose(ct, [0, *order[1 + axis : 1 + axis + count], *order[1 : 1 + axis], *order[1 + axis + count :]])
+    own = np.arange(size).reshape((size, *([1] * count)))
+    rest = (*shape[:axis], *shape[axis + 1 :])
+    out = apply(INDEX_ADD, ct, own, indices, shape=(size, shape[axis], *rest))
+    return transpose(out, [0, *range(2, 2 + axis), 1, *range(2 + axis, out.ndim)])
 
 
 # -- index arrays for the leading axes -------------------------------------------------------------------------------
@@ -265,8 +275,9 @@ def _batch_update(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     target = np.empty(tuple(x.shape)[1:], bool)[key].ndim
     if value.ndim - 1 < target:
         value = reshape(value, (int(value.shape[0]), *([1] * (target - value.ndim + 1)), *tuple(value.shape)[1:]))
-    if _splits(key):
-        return batching.looped(op, (True, True), (x, value), attrs)
+    if _splits(key):  # NumPy puts the axes of the index arrays first, ahead of the batch axis too
+        count = np.broadcast_shapes(*(k.shape for k in key if isinstance(k, np.ndarray)))
+        value = transpose(value, (*range(1, 1 + len(count)), 0, *range(1 + len(count), value.ndim)))
     return apply(op, x, value, key=(slice(None), *key))
 
 
@@ -299,6 +310,7 @@ UPDATE = general(
         Sample(normal(4, 3), normal(3), (slice(1, 3),)),
         Sample(normal(4, 3), normal(2, 3), (np.array([0, 0]),)),
         Sample(normal(5), normal(3), (np.array([4, 1, 2]),)),
+        Sample(normal(3, 2, 3), normal(2, 2), (np.array([0, 2]), slice(None), np.array([1, 1]))),
         Sample(normal(4), normal(3), (slice(0, 2),), raises=(ValueError, "broadcast")),
     ],
 )

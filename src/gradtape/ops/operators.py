@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
-from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dispatch import apply, convert, promote
 from gradtape.ops.matmul import matmul
-from gradtape.ops.record import SCOPE
+from gradtape.ops.record import SCOPE, UNSHARED
 from gradtape.ops.tensor import Tensor, TensorLike
 
 
@@ -41,6 +42,21 @@ def _not_equal(x: Any, y: Any) -> Any:
     return True if y is None or isinstance(y, str) else compare.not_equal(x, y)
 
 
+def matmul_operator(x: Any, y: Any) -> Any:
+    """Matrices as `gt.matmul`; vectors too, a row on the left and a column on the right, as in NumPy."""
+    x, y = promote(x, y)
+    if x.ndim >= 2 and y.ndim >= 2:
+        return matmul(x, y)
+    if x.ndim == 0 or y.ndim == 0:
+        raise InvalidArgumentError(
+            f"@: scalars are not matrices, got shapes {tuple(x.shape)} and {tuple(y.shape)}; use * for scaling"
+        )
+    out = matmul(x[None, :] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y)
+    if y.ndim == 1:
+        out = out[..., 0]
+    return (out[..., 0, :] if y.ndim > 1 else out[..., 0]) if x.ndim == 1 else out
+
+
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """`t[key] = value`: this tensor object gets a new version; what was recorded before keeps the old one.
 
@@ -54,8 +70,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         rebind(self, apply(index.UPDATE, self, value, key=key))
         return
     data = self._data
-    # references: the tensor's slot, the local name, getrefcount's argument
-    if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == 3 and not _recorders_want_copy():
+    # references: the local name and the tensor's slot
+    if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == UNSHARED + 1 and not _recorders_want_copy():
         index.check_update(data, value._data, key)
         watched = self._node is not None or value._node is not None
         data[key] = value._data
@@ -93,7 +109,7 @@ _BINARY = {
     "floordiv": select.floordiv,
     "mod": select.mod,
     "pow": _power,
-    "matmul": matmul,
+    "matmul": matmul_operator,
     "and": _logic_or_bits(compare.logical_and, compare.bitwise_and),
     "or": _logic_or_bits(compare.logical_or, compare.bitwise_or),
     "xor": _logic_or_bits(compare.logical_xor, compare.bitwise_xor),
@@ -106,10 +122,11 @@ _OTHERS = {
     "__eq__": _equal,
     "__ne__": _not_equal,
     "__neg__": elementwise.negative,
-    "__pos__": lambda self: convert(self),
+    "__pos__": lambda self: convert(self).__copy__(),
     "__abs__": elementwise.abs,
     "__invert__": _invert,
 }
+_ITEMS: dict[str, Any] = {"__getitem__": index.getitem, "__setitem__": _setitem}
 
 
 def attach(cls: type, read: bool) -> None:
@@ -117,14 +134,9 @@ def attach(cls: type, read: bool) -> None:
     for name, operate in _BINARY.items():
         setattr(cls, f"__{name}__", operate)
         setattr(cls, f"__r{name}__", _reflected(operate))
-    for name, operate in _OTHERS.items():
+    for name, operate in (_OTHERS if read else _OTHERS | _ITEMS).items():
         setattr(cls, name, operate)
-    if not read:
-        cls.__getitem__ = index.getitem  # type: ignore[attr-defined]
-        cls.__setitem__ = _setitem  # type: ignore[attr-defined]
 
 
 attach(Tensor, read=False)
 attach(TensorLike, read=True)
-Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]  # defining __eq__ must not remove it
-TensorLike.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -13,10 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import _getframe, getrefcount
+from threading import Lock
 from types import CodeType
 from typing import Any
 
 from numpy import ndarray
+
+
+
+def _unshared() -> int:
+    item = [object()].pop()
+    return getrefcount(item)
+
+
+UNSHARED = _unshared()  # what getrefcount says of an object that only one local name holds: 2, or 1 where arguments are borrowed
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -76,30 +86,38 @@ class RecordList(list[Record]):
     one pass frees whole dead chains, and the next budget is the size of what survived: the cost is amortised O(1).
     """
 
-    __slots__ = ("budget", "complex")
+    __slots__ = ("_sweeping", "budget", "complex")
     FLOOR = 4_000_000
 
     def __init__(self) -> None:
         super().__init__()
         self.budget = self.FLOOR
+        self._sweeping = Lock()
         self.complex = False  # True once a complex value was recorded: rules then conjugate partials
 
     def sweep(self) -> None:
-        alive: list[Record] = []
-        size = 0
-        while self:
-            record = self.pop()
-            # references left: the local name, getrefcount's argument, and the other tapes that list it
-            others = sum(key.holds and key.open for key in record.keys) - 1
-            if getrefcount(record) <= 2 + others:
-                record.nodes = ()
-                record.saved = ()
-                continue
-            alive.append(record)
-            size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
-        alive.reverse()
-        self.extend(alive)
-        self.budget = max(self.FLOOR, size)
+        """Drop what nobody can reach. Other threads may append meanwhile; only one sweeps at a time."""
+        if not self._sweeping.acquire(blocking=False):
+            return
+        try:
+            dead: set[int] = set()
+            size = 0
+            count = len(self)
+            for place in range(count - 1, -1, -1):
+                record = self[place]
+                # references left: the local name, and each open tape that lists or keeps it, this one included
+                holders = sum(key.holds and key.open for key in record.keys)
+                if getrefcount(record) <= UNSHARED + holders:
+                    record.nodes = ()
+                    record.saved = ()
+                    record.attrs = None
+                    dead.add(place)
+                    continue
+                size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
+            self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
+            self.budget = max(self.FLOOR, size)
+        finally:
+            self._sweeping.release()
 
 
 class Scope:

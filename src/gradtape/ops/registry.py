@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gradtape.ops import checks, compare, create, cumulative, elementwise, index, matmul, reduce, select, shape, stop
+from gradtape.ops import (
+    activations, blocks, checks, clipping, compare, composite, contract, conv, create, cumulative, elementwise, fft,
+    incomplete, index, linalg_det, linalg_functions, linalg_solve, linalg_spectral, losses, matmul, matrix,
+    normalization, pool, random, reduce, scatter, segment, select, shape, sorting, special, stop,
+)  # fmt: skip
 from gradtape.ops.opdef import Composite, Op
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, compare, select, create, shape, index, reduce, cumulative, matmul, stop, checks)
+FAMILIES: tuple[ModuleType, ...] = (
+    elementwise, compare, select, create, shape, index, reduce, cumulative, matmul, stop, checks, activations, losses,
+    normalization, conv, pool, fft, random, contract, matrix, linalg_solve, linalg_det, linalg_spectral,
+    linalg_functions, composite, special, incomplete, sorting, segment, scatter, blocks, clipping,
+)  # fmt: skip
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
 COMPOSITES: tuple[Composite, ...] = tuple(

@@ -110,7 +110,8 @@ MINIMUM = elementwise(
     "minimum", "x y", np.minimum, lambda x, y: share(x < y, x == y, x), lambda x, y: share(y < x, x == y, y),
     samples=_extremes,
 )  # fmt: skip
-maximum, minimum = binary(MAXIMUM), binary(MINIMUM)
+maximum = binary(MAXIMUM, "The larger of x and y, element by element; a tie shares the gradient.")
+minimum = binary(MINIMUM, "The smaller of x and y, element by element; a tie shares the gradient.")
 
 
 def share(wins: Any, ties: Any, x: Any) -> Any:
@@ -129,7 +130,9 @@ def _step(name: str, impl: Any) -> Op:
 
 
 FLOOR, CEIL, ROUND = _step("floor", np.floor), _step("ceil", np.ceil), _step("round", np.round)
-floor, ceil, round = unary(FLOOR), unary(CEIL), unary(ROUND)
+floor = unary(FLOOR, "The largest whole number not above x; its derivative is 0.")
+ceil = unary(CEIL, "The smallest whole number not below x; its derivative is 0.")
+round = unary(ROUND, "The nearest whole number, halves to the even one; its derivative is 0.")
 rint = round
 
 
@@ -155,7 +158,8 @@ def _quotients() -> list[Sample]:
 FLOORDIV = elementwise("floordiv", "x y", _floordiv_impl, lambda x: x * 0.0, lambda y: y * 0.0, weak=True, samples=_quotients)
 # x mod y = x - y·floor(x/y)
 MOD = elementwise("mod", "x y", _mod_impl, 1, lambda x, y: -floordiv(x, y), weak=True, samples=_quotients)
-floordiv, mod = binary(FLOORDIV), binary(MOD)
+floordiv = binary(FLOORDIV, "x / y rounded down; its derivative is 0.")
+mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
 
 
 # -- composites ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype
+from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import UnimplementedError
 from gradtape.ops import inference
 from gradtape.ops.dispatch import CAST, apply, convert, promote, unary
@@ -45,7 +45,7 @@ def as_floats(*values: Any) -> tuple[Any, ...]:
     tensors = promote(*values)
     if as_dtype(tensors[0].dtype).is_differentiable:
         return tensors
-    return tuple(apply(CAST[0], t, dtype=inference.float32) for t in tensors)
+    return tuple(apply(CAST[0], t, dtype=float32) for t in tensors)
 
 
 def no_derivative(op: str, argument: str, why: str) -> Any:
@@ -190,7 +190,7 @@ def bessel_partial(x: Any, kind: str, order: int) -> Any:
     return slope
 
 
-BESSEL = elementwise(
+BESSEL: Op = elementwise(
     "bessel",
     "x",
     _bessel_impl,
@@ -277,7 +277,8 @@ FRESNEL_COS = elementwise(
 
 erf, erfc, erfinv, erfcinv = unary(ERF), unary(ERFC), unary(ERFINV), unary(ERFCINV)
 ndtr, ndtri = unary(NDTR), unary(NDTRI)
-lgamma, digamma = unary(LGAMMA), unary(DIGAMMA)
+lgamma = unary(LGAMMA)
+digamma: Any = unary(DIGAMMA)
 dawsn, expint, fresnel_sin, fresnel_cos = unary(DAWSN), unary(EXPINT), unary(FRESNEL_SIN), unary(FRESNEL_COS)
 
 

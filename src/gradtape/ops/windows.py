@@ -114,7 +114,30 @@ def inner(space: Ints, padding: Pads) -> tuple[slice, ...]:
     return (slice(None), *(slice(low, low + n) for n, (low, _) in zip(space, padding, strict=True)), slice(None))
 
 
-def window_view(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Any:
+def window_rows(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Any:
+    """All windows of a padded array as the rows of a matrix: (batch·out, kernel·channels)."""
+    channels = x.shape[-1]
+    shape = (x.shape[0] * math.prod(out), math.prod(kernel) * channels)
+    if dilations[-1] > 1 or math.prod(kernel) == 1 or not x.size:
+        return _window_view(x, kernel, strides, dilations, out).reshape(shape)
+    # a window's elements along the last space axis lie side by side: copy each run as one opaque item
+    x = np.ascontiguousarray(x)
+    item = np.dtype((np.void, kernel[-1] * channels * x.itemsize))
+    steps = x.strides[1:-1]
+    runs = np.ndarray(
+        (x.shape[0], *out, *kernel[:-1]),
+        item,
+        x,
+        strides=(
+            x.strides[0],
+            *(a * s for a, s in zip(steps, strides, strict=True)),
+            *(a * d for a, d in zip(steps[:-1], dilations[:-1], strict=True)),
+        ),
+    )
+    return runs.copy(order="C").view(x.dtype).reshape(shape)
+
+
+def _window_view(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Any:
     """All windows of a padded array as a view (batch, *out, *kernel, channels)."""
     steps = x.strides[1:-1]
     return np.lib.stride_tricks.as_strided(

@@ -37,6 +37,8 @@ def writable(variable: Variable) -> Any:
     copy. `bind` must follow once the new values are in it."""
     tensor = variable._tensor
     data = tensor._data
+    if data.__class__ is not np.ndarray:
+        return np.array(data)
     if data.base is None and getrefcount(data) <= _ALONE and getrefcount(tensor) <= _ALONE and data.flags.carray:
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):

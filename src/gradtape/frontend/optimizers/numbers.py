@@ -44,7 +44,7 @@ def _log(x: Any) -> Any:
 
 
 def _cast_array(x: Any, dtype: Any) -> Any:
-    return x.astype(dtype.dtype)
+    return x.astype(dtype)
 
 
 ARRAYS = Numbers(

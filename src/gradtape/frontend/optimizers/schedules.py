@@ -34,7 +34,7 @@ class LearningRateSchedule:
 
     def __call__(self, step: Any) -> Tensor:
         value = self.rate(step)
-        return cast(value, float32) if isinstance(value, Tensor) else box(np.float32(value))  # type: ignore[no-any-return]
+        return cast(value, float32) if isinstance(value, Tensor) else box(np.float32(value))
 
     def rate(self, step: Any) -> Any:
         """The learning rate, a Python float; a float64 tensor for a traced step."""

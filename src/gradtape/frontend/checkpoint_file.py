@@ -1,0 +1,138 @@
+"""One file of named arrays and a JSON description, in the safetensors format: written whole or not at all.
+
+Writing goes to a temporary file in the same directory, which replaces the old one only when it is complete on the disk.
+Reading parses data, never code, and verifies a checksum over names, types and values before giving anything out. What
+the arrays belong to is decided in `checkpoint.py` and `saving.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import bfloat16
+from gradtape.errors import DataLossError, NotFoundError
+
+_KEY = "gradtape"  # of our JSON text among the file's metadata
+_TYPES = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
+    "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
+}  # fmt: skip
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            "saving and loading need the package safetensors: pip install safetensors (or pip install 'gradtape[checkpoint]')"
+        ) from error
+    return safetensors
+
+
+def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
+    """Write arrays and a JSON-able description to `path`, replacing what is there at once or not at all."""
+    library = _safetensors()
+    stored, complex_names = {}, {}
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if array.dtype.kind == "c":  # the format has no double complex: real and imaginary parts along a last axis
+            complex_names[name] = array.dtype.name
+            array = array[..., None].view(array.real.dtype)
+        elif array.dtype.kind == "O":
+            raise TypeError(f"'{name}' holds strings or objects; only numbers and Python strings can be saved")
+        stored[name] = array
+    text = json.dumps({"version": 1, "complex": complex_names, "content": description}, sort_keys=True)
+    metadata = {_KEY: text, "checksum": _checksum(stored, text)}
+    raw = library.numpy.save(stored, metadata)
+    replace_file(path, lambda file: file.write(raw))
+
+
+def replace_file(path: str, write: Callable[[Any], Any]) -> None:
+    """Let `write` fill a temporary file, then put it at `path` in one step; on any failure the old file stays."""
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory):
+        raise NotFoundError(f"cannot write {path}: the directory {directory} does not exist")
+    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=directory)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    _sync_directory(directory)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_directory(directory: str) -> None:
+    """Make the renaming itself durable, where the system lets a directory be opened."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_file(path: str) -> tuple[dict[str, Any], Any]:
+    """The arrays and the description of a file, after its checksum was found right."""
+    library = _safetensors()
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise NotFoundError(f"there is no checkpoint file {path}") from error
+    try:
+        entries = library.deserialize(raw)
+        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    except (library.SafetensorError, ValueError) as error:
+        raise DataLossError(f"{path} is damaged, or not a safetensors file: {error}") from error
+    metadata = header.get("__metadata__", {})
+    if _KEY not in metadata:
+        raise DataLossError(f"{path} is a safetensors file, but gradtape did not write it")
+    stored = {name: _array(entry, name, path) for name, entry in entries}
+    if metadata.get("checksum") != _checksum(stored, metadata[_KEY]):
+        raise DataLossError(f"{path} is damaged: its checksum does not match its contents")
+    text = json.loads(metadata[_KEY])
+    if text["version"] != 1:
+        raise DataLossError(f"{path} was written by a newer gradtape (format {text['version']}); upgrade to read it")
+    for name, dtype in text["complex"].items():
+        stored[name] = stored[name].view(dtype)[..., 0]
+    return stored, text["content"]
+
+
+def _array(entry: Any, name: str, path: str) -> Any:
+    kind = entry["dtype"]
+    if kind == "BF16":
+        dtype: Any = bfloat16.dtype
+    elif kind in _TYPES:
+        dtype = np.dtype(_TYPES[kind])
+    else:
+        raise DataLossError(f"{path}: '{name}' has type {kind}, which gradtape does not have")
+    return np.frombuffer(bytes(entry["data"]), dtype).reshape(entry["shape"])
+
+
+def _checksum(arrays: Mapping[str, Any], text: str) -> str:
+    total = zlib.crc32(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        total = zlib.crc32(f"{name} {array.dtype.name} {array.shape}".encode(), total)
+        total = zlib.crc32(array.tobytes(), total)
+    return f"{total:08x}"

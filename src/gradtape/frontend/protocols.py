@@ -1,0 +1,142 @@
+"""NumPy's protocols on tensors: `np.sin(t)`, `np.sum(t, axis=0)`, `array + t` are recorded like gradtape's own ops.
+
+A NumPy function with a rule runs that rule; one without raises and says where and how to leave the tape on purpose. It
+never converts a tensor silently. `np.asarray(t)` and `np.array(t)` are that explicit way out. The tables load at first use.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import numpy as np
+
+from gradtape.ops.dispatch import convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.record import user_location
+from gradtape.ops.tensor import Tensor, TensorLike
+
+# arguments that are harmless when they ask for what happens anyway
+_HARMLESS: dict[str, tuple[Any, ...]] = {
+    "out": (None,), "where": (True,), "casting": ("same_kind", "unsafe"), "order": ("K", "C"), "subok": (True,),
+    "like": (None,),
+}  # fmt: skip
+
+
+@functools.cache
+def _functions() -> dict[Any, Any]:
+    from gradtape.frontend.numpy_functions import FUNCTIONS
+    from gradtape.frontend.numpy_linalg import LINALG
+    from gradtape.frontend.numpy_shapes import SHAPES
+
+    return {**FUNCTIONS, **SHAPES, **LINALG}
+
+
+@functools.cache
+def _scipy_rules() -> dict[str, Any]:
+    from gradtape.frontend.numpy_ufuncs import scipy_rules
+
+    return scipy_rules()
+
+
+def _label(function: Any) -> str:
+    home = {"numpy": "np", "numpy.linalg": "np.linalg", "numpy.fft": "np.fft"}.get(function.__module__, function.__module__)
+    return f"{home}.{function.__name__}"
+
+
+def _no_rule(label: str, detail: str = "") -> TypeError:
+    return TypeError(
+        f"{label} has no rule for gradtape tensors{detail}, called at {user_location()}; it would detach the result from "
+        f"every tape. Use a gradtape function, or leave the tape on purpose: {label}(t.numpy())"
+    )
+
+
+def _no_out(label: str) -> TypeError:
+    return TypeError(
+        f"{label}: out= cannot take the result of a computation with gradtape tensors, called at {user_location()}; "
+        "write y = a + t instead of a += t or out=a, or leave the tape on purpose with t.numpy()"
+    )
+
+
+def _harmless(name: str, value: Any) -> bool:
+    return any(value is known or (isinstance(value, str) and value == known) for known in _HARMLESS.get(name, ()))
+
+
+def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """Tensor.__array_ufunc__: elementwise functions, and reductions, accumulations and outer products of them."""
+    from gradtape.frontend.numpy_ufuncs import ACCUMULATORS, REDUCERS, UFUNCS, outer
+
+    label = f"np.{ufunc.__name__}"
+    if method != "__call__":
+        label += f".{method}"
+    if any(target is not None for target in options.pop("out", ())):
+        raise _no_out(label)
+    rule = UFUNCS.get(ufunc)
+    if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
+        label = f"scipy.special.{ufunc.__name__}"
+        rule = _scipy_rules().get(ufunc.__name__)
+    dtype = options.pop("dtype", None)
+    if method == "reduce" and ufunc in REDUCERS:
+        axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
+        rule = functools.partial(REDUCERS[ufunc], axis=axis, keepdims=keepdims)
+        inputs = tuple(convert(x) for x in inputs)
+    elif method == "accumulate" and ufunc in ACCUMULATORS:
+        rule = functools.partial(ACCUMULATORS[ufunc], axis=options.pop("axis", 0))
+    elif method == "outer" and rule is not None:
+        rule = functools.partial(outer, rule)
+    elif method != "__call__":
+        rule = None
+    if rule is None:
+        raise _no_rule(label)
+    for name, value in options.items():
+        if not _harmless(name, value):
+            raise _no_rule(label, f" with {name}={value!r}")
+    if dtype is not None:
+        inputs = tuple(cast(x, dtype) for x in inputs)
+    return rule(*inputs)
+
+
+def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.__array_function__: everything in NumPy that is not a ufunc."""
+    if not all(issubclass(t, (Tensor, TensorLike, np.ndarray, np.generic)) for t in types):
+        return NotImplemented
+    label = _label(function)
+    rule = _functions().get(function)
+    if rule is None:
+        raise _no_rule(label)
+    if kwargs.get("out") is not None:
+        raise _no_out(label)
+    parameters = _parameters(rule)
+    options = {}
+    for name, value in kwargs.items():
+        if name in parameters.parameters or _takes_anything(parameters):
+            options[name] = value
+        elif not _harmless(name, value):
+            raise _no_rule(label, f" with {name}={value!r}")
+    try:
+        bound = parameters.bind(*args, **options)
+    except TypeError as error:
+        raise TypeError(f"{label} on gradtape tensors, called at {user_location()}: {error}") from None
+    if bound.arguments.get("out") is not None:
+        raise _no_out(label)
+    return rule(*args, **options)
+
+
+@functools.cache
+def _parameters(rule: Any) -> inspect.Signature:
+    return inspect.signature(rule)
+
+
+def _takes_anything(signature: inspect.Signature) -> bool:
+    return any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+
+def attach(cls: Any) -> None:
+    """Give a class NumPy's protocols."""
+    cls.__array_ufunc__ = array_ufunc
+    cls.__array_function__ = array_function
+
+
+attach(Tensor)
+attach(TensorLike)

@@ -1,0 +1,173 @@
+"""Rearranging blocks: space_to_batch, batch_to_space, depth_to_space, space_to_depth; and masks from lengths.
+
+All are reshapes and transpositions of an array whose blocked axes are split in two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import bool_
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops.create import static_shape
+from gradtape.ops.dispatch import convert
+from gradtape.ops.opdef import Sample, composite
+from gradtape.ops.sampling import normal
+from gradtape.ops.shape import pad, reshape, transpose
+
+
+def _pairs(values: Any, count: int, op: str) -> list[tuple[int, int]]:
+    pairs = [static_shape(row) for row in (values if isinstance(values, (list, tuple)) else convert(values).tolist())]
+    if len(pairs) != count or any(len(p) != 2 or min(p) < 0 for p in pairs):
+        raise InvalidArgumentError(f"{op}: needs one pair of non-negative numbers per block axis, got {values}")
+    return [(p[0], p[1]) for p in pairs]
+
+
+def _blocks(x: Any, block_shape: Any, op: str) -> tuple[int, ...]:
+    blocks = static_shape(block_shape)
+    if x.ndim < len(blocks) + 1 or any(b < 1 for b in blocks):
+        raise InvalidArgumentError(f"{op}: block_shape {blocks} does not fit an input of shape {tuple(x.shape)}")
+    return blocks
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 4, 4, 2), [2, 2], [[0, 0], [0, 0]], fixed=(1, 2)),
+        Sample(normal(2, 3), [2], [[1, 0]], fixed=(1, 2)),
+        Sample(normal(1, 3, 2), [2], [[0, 0]], fixed=(1, 2), raises=(ValueError, "multiple")),
+    ]
+)
+def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Any:
+    """Blocks of the (padded) space axes moved into the batch axis.
+
+    >>> import gradtape as gt
+    >>> gt.space_to_batch_nd([[[1.0], [2.0], [3.0], [4.0]]], [2], [[0, 0]]).numpy()[:, :, 0]
+    array([[1., 3.],
+           [2., 4.]], dtype=float32)
+    """
+    x = convert(input)
+    blocks = _blocks(x, block_shape, "space_to_batch_nd")
+    m = len(blocks)
+    pairs = _pairs(paddings, m, "space_to_batch_nd")
+    margins = [(0, 0), *pairs, *([(0, 0)] * (x.ndim - 1 - m))]
+    dims = tuple(d + a + b for d, (a, b) in zip(x.shape, margins, strict=True))
+    if any(d % b for d, b in zip(dims[1:], blocks, strict=False)):
+        raise InvalidArgumentError(f"space_to_batch_nd: padded space {dims[1 : m + 1]} is not a multiple of blocks {blocks}")
+    space = [v for d, b in zip(dims[1:], blocks, strict=False) for v in (d // b, b)]
+    x = reshape(pad(x, margins), (dims[0], *space, *dims[m + 1 :]))
+    order = (*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, x.ndim))
+    x = transpose(x, order)
+    outer = [d // b for d, b in zip(dims[1:], blocks, strict=False)]
+    return reshape(x, (dims[0] * math.prod(blocks), *outer, *dims[m + 1 :]))
+
+
+space_to_batch = space_to_batch_nd
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(4, 2, 2, 1), [2, 2], [[0, 0], [1, 0]], fixed=(1, 2)),
+        Sample(normal(4, 3), [2], [[1, 2]], fixed=(1, 2)),
+        Sample(normal(3, 2, 1), [2], [[0, 0]], fixed=(1, 2), raises=(ValueError, "batch")),
+    ]
+)
+def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Any:
+    """The inverse of `space_to_batch_nd`: the batch axis spread over blocks of space, then cropped."""
+    x = convert(input)
+    blocks = _blocks(x, block_shape, "batch_to_space")
+    m, count = len(blocks), math.prod(blocks)
+    dims = tuple(x.shape)
+    if dims[0] % count:
+        raise InvalidArgumentError(f"batch_to_space: the batch size {dims[0]} is not a multiple of {count} = the block size")
+    pairs = _pairs(crops, m, "batch_to_space")
+    wide = [d * b for d, b in zip(dims[1:], blocks, strict=False)]
+    if any(a + b > d for (a, b), d in zip(pairs, wide, strict=True)):
+        raise InvalidArgumentError(f"batch_to_space: crops {pairs} are larger than the space {wide}")
+    x = reshape(x, (*blocks, dims[0] // count, *dims[1:]))
+    order = (m, *(v for i in range(m) for v in (m + 1 + i, i)), *range(2 * m + 1, x.ndim))
+    x = reshape(transpose(x, order), (dims[0] // count, *wide, *dims[m + 1 :]))
+    return x[(slice(None), *(slice(a, d - b) for (a, b), d in zip(pairs, wide, strict=True)))]
+
+
+_LAYOUTS = ("NHWC", "NCHW")
+
+
+def _image(x: Any, block_size: Any, data_format: str, op: str) -> tuple[Any, int]:
+    """The input as NHWC, and the block size, checked."""
+    if data_format not in _LAYOUTS:
+        raise InvalidArgumentError(f"{op}: data_format must be one of {_LAYOUTS}, got {data_format!r}")
+    if x.ndim != 4 or int(block_size) < 2:
+        raise InvalidArgumentError(
+            f"{op}: needs an input of rank 4 and a block size of at least 2, got shape {tuple(x.shape)} and {block_size}"
+        )
+    return (transpose(x, (0, 2, 3, 1)) if data_format == "NCHW" else x), int(block_size)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 2, 3, 8), 2),
+        Sample(normal(2, 4, 1, 2), 2, "NCHW"),
+        Sample(normal(1, 2, 2, 3), 2, raises=(ValueError, "channels")),
+    ]
+)
+def depth_to_space(input: Any, block_size: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+    """Channels spread over square blocks of space.
+
+    >>> import gradtape as gt
+    >>> gt.depth_to_space(gt.reshape(gt.range(4), [1, 1, 1, 4]), 2).numpy()[0, :, :, 0]
+    array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    x, block = _image(convert(input), block_size, data_format, "depth_to_space")
+    n, h, w, c = (int(d) for d in x.shape)
+    if c % (block * block):
+        raise InvalidArgumentError(f"depth_to_space: {c} channels are not a multiple of {block * block}")
+    depth = c // (block * block)
+    x = transpose(reshape(x, (n, h, w, block, block, depth)), (0, 1, 3, 2, 4, 5))
+    x = reshape(x, (n, h * block, w * block, depth))
+    return transpose(x, (0, 3, 1, 2)) if data_format == "NCHW" else x
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 4, 2, 3), 2),
+        Sample(normal(2, 1, 4, 2), 2, "NCHW"),
+        Sample(normal(1, 3, 2, 3), 2, raises=(ValueError, "multiple")),
+    ]
+)
+def space_to_depth(input: Any, block_size: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+    """Square blocks of space moved into the channels: the inverse of `depth_to_space`."""
+    x, block = _image(convert(input), block_size, data_format, "space_to_depth")
+    n, h, w, c = (int(d) for d in x.shape)
+    if h % block or w % block:
+        raise InvalidArgumentError(f"space_to_depth: height {h} and width {w} must be a multiple of {block}")
+    x = transpose(reshape(x, (n, h // block, block, w // block, block, c)), (0, 1, 3, 2, 4, 5))
+    x = reshape(x, (n, h // block, w // block, block * block * c))
+    return transpose(x, (0, 3, 1, 2)) if data_format == "NCHW" else x
+
+
+@composite(samples=lambda: [Sample(np.array([1, 3, 0])), Sample(np.array([[1], [2]]), 4, "float32")], differentiable=False)
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: str | None = None) -> Any:
+    """True in the first `lengths[...]` places of a new last axis of size `maxlen` (default: the largest length).
+
+    >>> import gradtape as gt
+    >>> gt.sequence_mask([1, 3]).numpy()
+    array([[ True, False, False],
+           [ True,  True,  True]])
+    """
+    lengths = convert(lengths)
+    if maxlen is None:
+        maxlen = max(int(np.max(lengths.numpy(), initial=0)), 0)
+    steps = convert(np.arange(int(maxlen), dtype=lengths.dtype.dtype))
+    return cast(less(steps, expand_dims(lengths, -1)), dtype)
+
+
+COMPOSITES = (space_to_batch_nd, batch_to_space, depth_to_space, space_to_depth, sequence_mask)
+OPS = ()
+
+from gradtape.ops.compare import less  # noqa: E402  (used by functions above)
+from gradtape.ops.elementwise import cast  # noqa: E402
+from gradtape.ops.shape import expand_dims  # noqa: E402

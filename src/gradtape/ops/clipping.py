@@ -1,0 +1,157 @@
+"""Norms of tensors and lists of tensors, and clipping by them.
+
+The length of a zero vector has derivative 0 by convention (a subgradient), at every order, so no NaN appears there.
+`frontend/clipping.py` extends these functions to IndexedSlices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops.dispatch import convert
+from gradtape.ops.opdef import Sample, composite
+from gradtape.ops.sampling import normal
+
+
+def square_sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Sum of |x|² over the given axes."""
+    return reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims)
+
+
+def safe_sqrt(total: Any) -> Any:
+    """√total with derivative 0 at 0."""
+    zero = equal(total, 0)
+    return where(zero, zeros_like(total), sqrt(where(zero, ones_like(total), total)))
+
+
+def clip_factor(length: Any, limit: Any) -> Any:
+    """What brings a vector of this length to at most `limit`: limit / max(length, limit); NaN for an infinite length."""
+    limit = convert(limit, hint=length.dtype)
+    limit = limit if limit.dtype == length.dtype else cast(limit, length.dtype)
+    top = maximum(length, limit)
+    # a limit of 0 gives 0, also for a zero vector
+    return divide_no_nan(limit, top) + (length - length)
+
+
+def scaled(t: Any, factor: Any) -> Any:
+    """t times a real factor."""
+    return t * (cast(factor, t.dtype) if is_complex(t) else factor)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 2), 0.5),
+        Sample(normal(3), 50.0),
+        Sample(normal(3, 2), 0.7, 1, fixed=(2,)),
+        Sample(normal(2) + 1j * normal(2), 0.3),
+        Sample(np.zeros(3), 0.5),
+    ]
+)
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """`t` scaled down, if need be, so that its length over `axes` (all by default) is at most `clip_norm`.
+
+    >>> import gradtape as gt
+    >>> gt.clip_by_norm([3.0, 4.0], 1.0).numpy()
+    array([0.6, 0.8], dtype=float32)
+    """
+    t = convert(t)
+    return scaled(t, clip_factor(safe_sqrt(square_sum(t, axes, True)), clip_norm))
+
+
+@composite(samples=lambda: [Sample(normal(3, 2), 0.1), Sample(normal(3), 50.0), Sample(np.zeros(3), 0.5)])
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+    """`t` scaled down so that its length divided by its number of elements is at most `clip_norm`."""
+    t = convert(t)
+    return scaled(t, clip_factor(safe_sqrt(square_sum(t)) / max(t.size, 1), clip_norm))
+
+
+def tensors_of(t_list: Any, op: str) -> list[Any]:
+    """The list of tensors (or None) an argument stands for."""
+    if not isinstance(t_list, (list, tuple)):
+        raise TypeError(f"{op}: t_list must be a list or tuple of tensors, got {type(t_list).__name__}")
+    return list(t_list)
+
+
+@composite(
+    samples=lambda: [
+        Sample([normal(3), normal(2, 2)]),
+        Sample([np.zeros(2), np.zeros(3)], kinks=True),
+        Sample([None, normal(2)]),
+    ]
+)
+def global_norm(t_list: Any, name: str | None = None) -> Any:
+    """The length of all tensors of a list together: √Σ|t|²; None entries are skipped.
+
+    >>> import gradtape as gt
+    >>> gt.global_norm([[3.0], [[4.0]]]).numpy()
+    np.float32(5.0)
+    """
+    squares = [square_sum(convert(t)) for t in tensors_of(t_list, "global_norm") if t is not None]
+    return safe_sqrt(add_n(squares)) if squares else convert(0.0)
+
+
+@composite(
+    samples=lambda: [
+        Sample([normal(3), normal(2, 2)], 0.5),
+        Sample([normal(3), None], 50.0),
+        Sample([np.zeros(2), np.zeros(3)], 0.5, kinks=True),
+        Sample([normal(2)], 0.5, 0.25),
+    ]
+)
+def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+    """(the tensors scaled so that their length together is at most `clip_norm`, that length before).
+
+    An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.
+
+    >>> import gradtape as gt
+    >>> clipped, norm = gt.clip_by_global_norm([[3.0], [4.0]], 1.0)
+    >>> [float(c[0]) for c in clipped], norm.numpy()
+    ([0.6000000238418579, 0.800000011920929], np.float32(5.0))
+    """
+    tensors = [t if t is None else convert(t) for t in tensors_of(t_list, "clip_by_global_norm")]
+    norm = global_norm(tensors) if use_norm is None else convert(use_norm)
+    if norm.ndim:
+        raise InvalidArgumentError(f"clip_by_global_norm: use_norm must be a scalar, got shape {tuple(norm.shape)}")
+    factor = clip_factor(norm, clip_norm)
+    return [None if t is None else scaled(t, fitting(factor, t)) for t in tensors], norm
+
+
+def fitting(factor: Any, t: Any) -> Any:
+    """The factor in the (real) dtype of t, so that clipping changes no dtype."""
+    return cast(factor, t.dtype.real_dtype)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 2)),
+        Sample(normal(3, 2), 1),
+        Sample(normal(2, 3, 2), [0, 2], fixed=(1,)),
+        Sample(normal(3), epsilon=9.0),
+        Sample(normal(2) + 1j * normal(2)),
+    ]
+)
+def l2_normalize(x: Any, axis: Any = None, epsilon: Any = 1e-12, name: str | None = None, dim: Any = None) -> Any:
+    """x / √max(Σ|x|², epsilon) along the given axes.
+
+    >>> import gradtape as gt
+    >>> gt.math.l2_normalize([3.0, 4.0]).numpy()
+    array([0.6, 0.8], dtype=float32)
+    """
+    x = convert(x)
+    total = maximum(square_sum(x, dim if axis is None else axis, True), epsilon)
+    # epsilon = 0 at a zero vector: the result and its derivative are 0
+    return scaled(x, divide_no_nan(ones_like(total), safe_sqrt(total)))
+
+
+OPS = ()
+COMPOSITES = (clip_by_norm, clip_by_average_norm, global_norm, clip_by_global_norm, l2_normalize)
+
+from gradtape.ops.compare import equal  # noqa: E402  (used by functions above)
+from gradtape.ops.composite import add_n, divide_no_nan  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
+from gradtape.ops.elementwise import abs, cast, is_complex, sqrt, square  # noqa: E402
+from gradtape.ops.reduce import reduce_sum  # noqa: E402
+from gradtape.ops.select import maximum, where  # noqa: E402

@@ -1,0 +1,189 @@
+"""`Generator`: a random stream the program owns, apart from the global state.
+
+Its state is a key word and a counter; each call takes the next counter value under a lock, so a generator may be shared
+between threads. `split` makes independent generators for workers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import float32, int32, uint64
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops import random as numbers
+from gradtape.ops.dispatch import convert
+from gradtape.ops.random_state import key_of, stream_word
+from gradtape.ops.tensor import box
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+class Generator:
+    """A stream of random numbers.
+
+    >>> import gradtape as gt
+    >>> a, b = gt.random.Generator.from_seed(1), gt.random.Generator.from_seed(1)
+    >>> bool(gt.reduce_all(a.normal([3]) == b.normal([3])))
+    True
+    """
+
+    def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = None) -> None:
+        if (copy_from is None) == (state is None):
+            raise InvalidArgumentError("Generator: give either copy_from or state; or use Generator.from_seed(seed)")
+        self._lock = Lock()
+        self._key, self._counter = _parsed(copy_from.state if copy_from is not None else state)
+
+    @classmethod
+    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
+        """A generator that depends only on the seed: an integer or a sequence of them."""
+        parts = np.atleast_1d(np.asarray(convert(seed)._data)).tolist()
+        return cls.from_key_counter(stream_word(*(int(p) for p in parts)), 0)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """A generator seeded by the operating system."""
+        return cls.from_key_counter(secrets.randbits(64), 0)
+
+    @classmethod
+    def from_state(cls, state: Any, alg: Any = None) -> Generator:
+        """A generator that continues from a saved `state`."""
+        return cls(state=state)
+
+    @classmethod
+    def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
+        """A generator from its key word and its counter (one number, or two for the low and the high half)."""
+        parts = np.atleast_1d(np.asarray(counter)).tolist()
+        return cls(state=_packed(int(key), int(parts[0]) & _MASK))
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """The counter (two words) and the key, as an int64 tensor of three elements."""
+        with self._lock:
+            return box(_packed(self._key, self._counter))
+
+    @property
+    def key(self) -> Any:
+        """The key word, as a uint64 scalar."""
+        return box(np.uint64(self._key))
+
+    @property
+    def algorithm(self) -> int:
+        """TensorFlow's number for Philox."""
+        return 1
+
+    def reset(self, state: Any) -> None:
+        """Continue from another state."""
+        key, counter = _parsed(state)
+        with self._lock:
+            self._key, self._counter = key, counter
+
+    def reset_from_seed(self, seed: Any) -> None:
+        """Continue as `from_seed(seed)` would start."""
+        self.reset(Generator.from_seed(seed).state)
+
+    def skip(self, delta: Any) -> None:
+        """Leave out the next `delta` calls."""
+        with self._lock:
+            self._counter = (self._counter + int(delta)) & _MASK
+
+    def _next(self, count: int = 1) -> Any:
+        with self._lock:
+            counter = self._counter
+            self._counter = (counter + count) & _MASK
+        return key_of(self._key, counter)
+
+    def make_seeds(self, count: int = 1) -> Any:
+        """Seeds for the stateless functions: an int64 tensor of shape (2, count)."""
+        return numbers.key_bits(self._next(), (2, int(count)), "int64", "Generator.make_seeds")
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """`count` independent generators."""
+        words = np.asarray(numbers.key_bits(self._next(), (int(count),), "uint64", "Generator.split")._data)
+        return [Generator.from_key_counter(int(w), 0) for w in words]
+
+    def __getstate__(self) -> tuple[int, int]:
+        with self._lock:
+            return self._key, self._counter
+
+    def __setstate__(self, state: tuple[int, int]) -> None:
+        self._lock = Lock()
+        self._key, self._counter = state
+
+    def __repr__(self) -> str:
+        return f"<gt.random.Generator: key={self._key}, counter={self._counter}>"
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None) -> Any:
+        """Uniform numbers in [minval, maxval); differentiable in both bounds."""
+        return numbers.key_uniform(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
+
+    def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None) -> Any:
+        """Normal numbers; differentiable in mean and stddev."""
+        return numbers.key_normal(numbers.RANDOM_NORMAL, self._next(), shape, mean, stddev, dtype, "Generator.normal")
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
+    ) -> Any:
+        """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev."""
+        op = numbers.RANDOM_TRUNCATED_NORMAL
+        return numbers.key_normal(op, self._next(), shape, mean, stddev, dtype, "Generator.truncated_normal")
+
+    def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Any:
+        """Integers over the whole range of their type."""
+        return numbers.key_bits(self._next(), shape, dtype, "Generator.uniform_full_int")
+
+    def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Any:
+        """Binomial counts; counts and probs broadcast to `shape`."""
+        return numbers.key_binomial(self._next(), shape, counts, probs, dtype)
+
+
+def _packed(key: int, counter: int) -> Any:
+    return np.array([counter & _MASK, 0, key & _MASK], np.uint64).view(np.int64)
+
+
+def _parsed(state: Any) -> tuple[int, int]:
+    words = np.asarray(convert(state)._data)
+    if words.shape != (3,) or words.dtype.kind not in "iu":
+        raise InvalidArgumentError(
+            "Generator: a state has three integers (counter low, counter high, key), got "
+            f"shape {words.shape}, dtype {words.dtype.name}"
+        )
+    return int(words[2]) & _MASK, int(words[0]) & _MASK
+
+
+class GlobalGenerator:
+    """Holder of the process-wide generator, made on first use."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._generator: Generator | None = None
+
+    def get(self) -> Generator:
+        with self._lock:
+            if self._generator is None:
+                self._generator = Generator.from_non_deterministic_state()
+            return self._generator
+
+    def set(self, generator: Generator) -> None:
+        with self._lock:
+            self._generator = generator
+
+
+_GLOBAL = GlobalGenerator()
+
+
+def get_global_generator() -> Generator:
+    """The generator shared by the process."""
+    return _GLOBAL.get()
+
+
+def set_global_generator(generator: Generator) -> None:
+    """Replace the generator shared by the process."""
+    _GLOBAL.set(generator)

@@ -1,0 +1,200 @@
+"""Functions of matrices: exponential, square root, and the Sylvester equation behind the root's derivative.
+
+They need no eigenvectors, so repeated eigenvalues are no special case. All work on the last two axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.linalg_solve import complex_normal, sample_regular
+from gradtape.ops.opdef import Sample, general
+from gradtape.ops.sampling import definite, normal
+
+# -- expm --------------------------------------------------------------------------------------------------------------
+
+
+def _expm_impl(x: Any) -> Any:
+    if x.size == 0:
+        return np.zeros(x.shape, x.dtype)
+    from scipy.linalg import expm as scipy_expm
+
+    return scipy_expm(x).astype(x.dtype, copy=False)
+
+
+# exp([[A, E], [0, A]]) = [[exp A, L(A, E)], [0, exp A]] with L the derivative of exp at A in direction E (Najfeld & Havel
+# 1995); its adjoint is L(Aᴴ, ·)
+def expm_change(a: Any, e: Any) -> Any:
+    """L(A, E)."""
+    n = int(a.shape[-1])
+    block = concat([concat([a, e], -1), concat([zeros_like(a), a], -1)], -2)
+    return apply(EXPM, block)[..., :n, n:]
+
+
+EXPM = general(
+    "expm",
+    "x",
+    _expm_impl,
+    vjps=(lambda ct, x: expm_change(matrix_transposed(x), ct),),
+    jvps=(lambda t, x: expm_change(x, t),),
+    infer=inference.same,
+    batch=batching.leading,
+    call=lambda x: expm(x),
+    samples=lambda: [
+        Sample(normal(3, 3)),
+        Sample(normal(2, 2, 2)),
+        Sample(np.zeros((2, 2))),
+        Sample(np.array([[1.0, 1.0], [0.0, 1.0]])),
+        Sample(normal(0, 2, 2)),
+        Sample(complex_normal(2, 2)),
+        Sample(normal(2, 3), raises=(ValueError, "square")),
+    ],
+)
+
+
+def expm(input: Any, name: str | None = None) -> Any:
+    """Matrix exponential of each square matrix; the derivative holds for repeated eigenvalues too.
+
+    >>> import gradtape as gt
+    >>> gt.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).numpy()
+    array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    return apply(EXPM, matrices(input, "expm", square=True))
+
+
+# -- the Sylvester equation A X + X B = C ------------------------------------------------------------------------------
+
+
+def _sylvester_impl(a: Any, b: Any, c: Any) -> Any:
+    if c.size == 0:
+        return np.zeros(c.shape, c.dtype)
+    n, m = c.shape[-2:]
+    triples = zip(a.reshape(-1, n, n), b.reshape(-1, m, m), c.reshape(-1, n, m), strict=True)
+    return np.stack([_sylvester_one(*triple) for triple in triples]).reshape(c.shape).astype(c.dtype, copy=False)
+
+
+def _sylvester_one(a: Any, b: Any, c: Any) -> Any:
+    """Bartels & Stewart 1972: both matrices to Schur form, then back substitution."""
+    from scipy.linalg import schur
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    kind = "complex" if any(x.dtype.kind == "c" for x in (a, b, c)) else "real"
+    r, u = schur(a, output=kind)
+    s, v = schur(np.conj(b.T), output=kind)
+    f = np.conj(u.T) @ c @ v
+    (trsyl,) = get_lapack_funcs(("trsyl",), (r, s, f))
+    y, scale, info = trsyl(r, s, f, tranb="C")
+    if info:
+        raise InvalidArgumentError(
+            f"sylvester: the equation A X + X B = C has no unique solution for shapes {a.shape} and {b.shape}: A and -B share "
+            "an eigenvalue (for the gradient of sqrtm: the matrix is singular)"
+        )
+    return u @ (y / scale) @ np.conj(v.T)
+
+
+# A dX + dX B = dC - dA X - X dB;  cotangents: C̄ solves Aᴴ C̄ + C̄ Bᴴ = X̄, Ā = -C̄ Xᴴ, B̄ = -Xᴴ C̄
+def sylvester_cts(ct: Any, a: Any, b: Any, out: Any, needed: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+    """Cotangents of the three matrices from one more solve."""
+    rhs = apply(SYLVESTER, matrix_transposed(a), matrix_transposed(b), ct)
+    turned = matrix_transposed(out)
+    return (-(rhs @ turned) if needed[0] else None), (-(turned @ rhs) if needed[1] else None), rhs
+
+
+def sylvester_tangent(tangents: tuple[Any, Any, Any], a: Any, b: Any, out: Any) -> Any:
+    """The tangent of the solution."""
+    ta, tb, tc = tangents
+    change = zeros_like(out) if tc is None else tc
+    if ta is not None:
+        change = change - ta @ out
+    if tb is not None:
+        change = change - out @ tb
+    return apply(SYLVESTER, a, b, change)
+
+
+SYLVESTER = general(
+    "sylvester",
+    "a b c",
+    _sylvester_impl,
+    vjp=sylvester_cts,
+    jvp=sylvester_tangent,
+    infer=lambda a, b, c: inference.same(c),
+    batch=batching.leading,
+    call=lambda a, b, c: apply(SYLVESTER, convert(a), convert(b), convert(c)),
+    samples=lambda: [
+        Sample(sample_regular(3, 3), sample_regular(2, 2), normal(3, 2)),
+        Sample(sample_regular(2, 2, 2), sample_regular(2, 3, 3), normal(2, 2, 3)),
+        Sample(sample_regular(2, 2) + 1j * normal(2, 2), sample_regular(2, 2) + 0j, complex_normal(2, 2)),
+        Sample(np.eye(2), -np.eye(2), normal(2, 2), raises=(ValueError, "unique")),
+    ],
+)
+
+# -- sqrtm -------------------------------------------------------------------------------------------------------------
+
+
+def _sqrtm_impl(x: Any) -> Any:
+    if x.size == 0:
+        return np.zeros(x.shape, x.dtype)
+    from scipy.linalg import sqrtm as scipy_sqrtm
+
+    n = x.shape[-1]
+    roots = [_checked_root(scipy_sqrtm(matrix), matrix) for matrix in x.reshape(-1, n, n)]
+    return np.stack(roots).reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _checked_root(root: Any, x: Any) -> Any:
+    if x.dtype.kind != "c" and root.dtype.kind == "c" and np.any(root.imag):
+        raise InvalidArgumentError(
+            f"sqrtm: a real matrix of shape {x.shape} has no real principal square root (a negative eigenvalue); "
+            "use gt.cast(x, gt.complex128) first"
+        )
+    if not np.isfinite(root).all():
+        raise InvalidArgumentError(
+            f"sqrtm: a matrix of shape {x.shape} has no square root: it is singular and defective, or not finite"
+        )
+    return root if x.dtype.kind == "c" else root.real
+
+
+# X X = A:  X dX + dX X = dA
+SQRTM = general(
+    "sqrtm",
+    "x",
+    _sqrtm_impl,
+    vjps=(lambda ct, out: apply(SYLVESTER, matrix_transposed(out), matrix_transposed(out), ct),),
+    jvps=(lambda t, out: apply(SYLVESTER, out, out, t),),
+    infer=inference.same,
+    batch=batching.leading,
+    call=lambda x: sqrtm(x),
+    samples=lambda: [
+        Sample(definite(3, 3)),
+        Sample(sample_regular(2, 2, 2)),
+        Sample(np.eye(2)),
+        Sample(sample_regular(2, 2) + 0.3 * complex_normal(2, 2)),
+        Sample(-np.eye(2), raises=(ValueError, "negative eigenvalue")),
+        Sample(normal(2, 3), raises=(ValueError, "square")),
+    ],
+)
+
+
+def sqrtm(input: Any, name: str | None = None) -> Any:
+    """Principal square root of each square matrix; the derivative needs an invertible matrix.
+
+    >>> import gradtape as gt
+    >>> gt.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(4)
+    array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    return apply(SQRTM, matrices(input, "sqrtm", square=True))
+
+
+OPS = (EXPM, SYLVESTER, SQRTM)
+
+from gradtape.ops.create import zeros_like  # noqa: E402  (used by functions above)
+from gradtape.ops.matmul import matrix_transposed  # noqa: E402
+from gradtape.ops.matrix import matrices  # noqa: E402
+from gradtape.ops.shape import concat  # noqa: E402

@@ -1,0 +1,358 @@
+"""Pooling: the largest or the average element of each window, in 1, 2 or 3 space dimensions.
+
+Primitives work on channels-last arrays and loop over the taps of the window, never over pixels. Of equal maxima the first
+in the window gets the gradient, as in TensorFlow; averages count only the elements that are really there, not the padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.opdef import Op, Sample, composite, general, linear, multilinear, nondiff
+from gradtape.ops.sampling import integers, normal, spread
+from gradtape.ops.windows import (
+    Ints,
+    Pads,
+    channels_first,
+    from_channels_last,
+    inner,
+    out_space,
+    padded,
+    padded_space,
+    pads,
+    per_axis,
+    taps,
+    to_channels_last,
+)  # fmt: skip
+
+# -- the maps on bare arrays -------------------------------------------------------------------------------------------
+
+
+def _slices(space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    """The slices of the padded array that the taps meet, in order."""
+    ones = (1,) * len(ksize)
+    out = out_space(space, ksize, strides, padding, ones, "pool")
+    return [place for _, place in taps(ksize, strides, ones, out)]
+
+
+def _lowest(dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def _max_pool_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    source = padded(x, padding, _lowest(x.dtype))
+    first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)
+    out = source[first].copy()
+    for place in rest:
+        np.maximum(out, source[place], out=out)
+    return out
+
+
+def _winner_impl(x: Any, out: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    source = padded(x, padding, _lowest(x.dtype))
+    places = _slices(x.shape[1:-1], ksize, strides, padding)
+    # the number of taps before the first maximum
+    tap = np.zeros(out.shape, np.uint8 if len(places) < 256 else np.int32)
+    before = np.ones(out.shape, bool)
+    for place in places[:-1]:
+        before &= source[place] != out
+        tap += before.view(np.uint8)
+    return tap
+
+
+def _pool_take_impl(x: Any, tap: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    source = padded(x, padding)
+    out = np.zeros(tap.shape, x.dtype)
+    for i, place in enumerate(_slices(x.shape[1:-1], ksize, strides, padding)):
+        np.copyto(out, source[place], where=tap == i)
+    return out
+
+
+def _pool_put_impl(y: Any, tap: Any, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
+    apart = all(k <= s for k, s in zip(ksize, strides, strict=True))
+    for i, place in enumerate(_slices(space, ksize, strides, padding)):
+        if apart:  # windows do not overlap: each place is written once
+            np.multiply(y, tap == i, out=total[place])
+        else:
+            total[place] += y * (tap == i)
+    return total[inner(space, padding)]
+
+
+def _pool_sum_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    source = padded(x, padding)
+    first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)
+    out = source[first].copy()
+    for place in rest:
+        out += source[place]
+    return out
+
+
+def _pool_spread_impl(y: Any, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
+    for place in _slices(space, ksize, strides, padding):
+        total[place] += y
+    return total[inner(space, padding)]
+
+
+# -- the primitives ----------------------------------------------------------------------------------------------------
+
+
+def _pool_spec(x: TensorSpec, *, ksize: Ints, strides: Ints, padding: Pads) -> TensorSpec:
+    out = out_space(tuple(x.shape[1:-1]), ksize, strides, padding, (1,) * len(ksize), "pool")
+    return TensorSpec((x.shape[0], *out, x.shape[-1]), x.dtype)
+
+
+def _merged(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    """The extra axis joins the batch axis."""
+    size = batching.batch_size(flags, inputs)
+    flat = []
+    for x in batching.all_batched(flags, inputs):
+        dims = tuple(int(d) for d in x.shape)
+        flat.append(reshape(x, (dims[0] * dims[1], *dims[2:])))
+    out = apply(op, *flat, **attrs)
+    dims = tuple(int(d) for d in out.shape)
+    return reshape(out, (size, dims[0] // size, *dims[1:]))
+
+
+_PLAIN: dict[str, Any] = {"ksize": (2, 2), "strides": (2, 2), "padding": ((0, 0), (0, 0))}
+_OVERLAP: dict[str, Any] = {"ksize": (3,), "strides": (2,), "padding": ((1, 1),)}
+
+POOL_TAKE: Op = multilinear(
+    "pool_take",
+    "x tap",
+    _pool_take_impl,
+    lambda ct, x_spec, tap, ksize, strides, padding: apply(
+        POOL_PUT, ct, tap, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
+    ),
+    None,
+    infer=lambda x, tap, **geometry: TensorSpec(tap.shape, x.dtype),
+    batch=_merged,
+    samples=lambda: [
+        Sample(normal(2, 4, 4, 2), integers(4, 2, 2, 2, 2), **_PLAIN),
+        Sample(normal(1, 5, 2), integers(3, 1, 3, 2), **_OVERLAP),
+    ],
+)
+POOL_PUT: Op = multilinear(
+    "pool_put",
+    "y tap",
+    _pool_put_impl,
+    lambda ct, tap, ksize, strides, padding: apply(POOL_TAKE, ct, tap, ksize=ksize, strides=strides, padding=padding),
+    None,
+    infer=lambda y, tap, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
+    batch=_merged,
+    samples=lambda: [
+        Sample(normal(2, 2, 2, 2), integers(4, 2, 2, 2, 2), space=(4, 5), **_PLAIN),
+        Sample(normal(1, 3, 2), integers(3, 1, 3, 2), space=(5,), **_OVERLAP),
+    ],
+)
+POOL_WINNER: Op = nondiff(
+    "pool_winner",
+    "x out",
+    _winner_impl,
+    infer=lambda x, out, *, ksize, **geometry: TensorSpec(out.shape, "uint8" if np.prod(ksize) < 256 else "int32"),
+    reason="positions have no derivative",
+    batch=_merged,
+    call=lambda x, **geometry: apply(POOL_WINNER, convert(x), apply(MAX_POOL, convert(x), **geometry), **geometry),
+    samples=lambda: [Sample(spread(2, 4, 4, 2), **_PLAIN), Sample(spread(1, 5, 2), **_OVERLAP)],
+)
+
+
+def winner(x: Any, out: Any, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    """Which tap of each window holds its maximum."""
+    return apply(POOL_WINNER, x, out, ksize=ksize, strides=strides, padding=padding)
+
+
+MAX_POOL: Op = general(
+    "max_pool",
+    "x",
+    _max_pool_impl,
+    vjps=(
+        lambda ct, x, out, ksize, strides, padding: apply(
+            POOL_PUT, ct, winner(x, out, ksize, strides, padding),
+            space=tuple(x.shape[1:-1]), ksize=ksize, strides=strides, padding=padding,
+        ),
+    ),
+    jvps=(
+        lambda t, x, out, ksize, strides, padding: apply(
+            POOL_TAKE, t, winner(x, out, ksize, strides, padding), ksize=ksize, strides=strides, padding=padding
+        ),
+    ),
+    infer=_pool_spec,
+    batch=_merged,
+    samples=lambda: [
+        Sample(spread(2, 4, 4, 2), **_PLAIN),
+        Sample(spread(1, 5, 2), **_OVERLAP),
+        Sample(np.ones((1, 4, 1)), kinks=True, **_OVERLAP),
+        Sample(normal(0, 4, 4, 1), **_PLAIN),
+    ],
+)  # fmt: skip
+POOL_SUM: Op = linear(
+    "pool_sum",
+    "x",
+    _pool_sum_impl,
+    lambda ct, x_spec, ksize, strides, padding: apply(
+        POOL_SPREAD, ct, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
+    ),
+    infer=_pool_spec,
+    batch=_merged,
+    samples=lambda: [Sample(normal(2, 4, 4, 2), **_PLAIN), Sample(normal(1, 5, 2), **_OVERLAP)],
+)
+POOL_SPREAD: Op = linear(
+    "pool_spread",
+    "y",
+    _pool_spread_impl,
+    lambda ct, ksize, strides, padding: apply(POOL_SUM, ct, ksize=ksize, strides=strides, padding=padding),
+    infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
+    batch=_merged,
+    samples=lambda: [
+        Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN),
+        Sample(normal(1, 3, 2), space=(5,), **_OVERLAP),
+    ],
+)
+
+# -- the public functions ----------------------------------------------------------------------------------------------
+
+
+def _pooled(x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, rank: int, average: bool, op: str) -> Any:
+    x = real_floating(x, op) if average or not convert(x).dtype.is_integer else convert(x)
+    if x.ndim < rank + 2:
+        raise InvalidArgumentError(f"{op}: the input needs rank {rank + 2}, got shape {tuple(x.shape)}")
+    first = channels_first(data_format, rank, op)
+    ksize = per_axis(ksize, rank, first, op, "ksize")
+    strides = per_axis(strides, rank, first, op, "strides")
+    source, lead = to_channels_last(x, first, rank)
+    space, ones = tuple(source.shape)[1:-1], (1,) * rank
+    padding = pads(padding, space, ksize, strides, ones, first, op)
+    out_space(space, ksize, strides, padding, ones, op)
+    geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": padding}
+    if average:
+        out = apply(POOL_SUM, source, **geometry) * _share(space, source.dtype, **geometry)
+    else:
+        out = apply(MAX_POOL, source, **geometry)
+    return from_channels_last(out, first, rank, lead)
+
+
+def _share(space: Ints, dtype: Any, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+    """One over the number of real elements in each window; a number when all windows are full."""
+    if not any(low or high for low, high in padding):
+        return 1.0 / float(np.prod(ksize))
+    present = np.ones((1, *space, 1), dtype.dtype)
+    counts = _pool_sum_impl(present, ksize=ksize, strides=strides, padding=padding)
+    return 1.0 / np.maximum(counts, 1)
+
+
+def _dimensions(x: Any, data_format: Any, op: str) -> int:
+    """How many space axes: from the data format if it says so, else from the rank."""
+    rank = len(data_format) - 2 if isinstance(data_format, str) else convert(x).ndim - 2
+    if not 1 <= rank <= 3:
+        raise InvalidArgumentError(f"{op}: the input needs rank 3, 4 or 5, got shape {tuple(convert(x).shape)}")
+    return rank
+
+
+@composite(
+    samples=lambda: [
+        Sample(spread(1, 4, 4, 1), 2, 2, "VALID"),
+        Sample(spread(1, 2, 5), [1, 1, 3], [1, 1, 2], "SAME", "NCW"),
+        Sample(spread(1, 2, 3, 2, 1), 2, 1, "SAME"),
+        Sample(normal(4, 4), 2, 2, "VALID", raises=(ValueError, "rank")),
+    ]
+)
+def max_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Any:
+    """The largest element of each window, in as many dimensions as the input has space axes.
+
+    >>> import gradtape as gt
+    >>> gt.nn.max_pool(gt.reshape(gt.range(4.0), (1, 4, 1)), 2, 2, "VALID").numpy().ravel()
+    array([1., 3.], dtype=float32)
+    """
+    return _pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "max_pool"), False, "max_pool")
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 4, 4, 2), 2, 2, "VALID"),
+        Sample(normal(1, 2, 5), [1, 1, 3], [1, 1, 2], "SAME", "NCW"),
+        Sample(normal(1, 2, 3, 2, 1), 2, 1, "SAME"),
+        Sample(normal(4, 4), 2, 2, "VALID", raises=(ValueError, "rank")),
+    ]
+)
+def avg_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Any:
+    """The average of each window, padding not counted, in as many dimensions as the input has space axes.
+
+    >>> import gradtape as gt
+    >>> gt.nn.avg_pool(gt.ones((1, 3, 1)), 2, 1, "SAME").numpy().ravel()
+    array([1., 1., 1.], dtype=float32)
+    """
+    return _pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "avg_pool"), True, "avg_pool")
+
+
+@composite(samples=lambda: [Sample(spread(2, 5, 1), 2, 2, "SAME"), Sample(spread(1, 2, 5), 3, 1, "VALID", "NCW")])
+def max_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None) -> Any:
+    """The largest element of each window of a (batch, width, channels) tensor."""
+    return _pooled(input, ksize, strides, padding, data_format, 1, False, "max_pool1d")
+
+
+@composite(
+    samples=lambda: [
+        Sample(spread(1, 5, 4, 1), 2, 2, "SAME"),
+        Sample(spread(1, 2, 4, 4), [1, 1, 3, 2], [1, 1, 1, 2], "VALID", "NCHW"),
+        Sample(spread(1, 3, 3, 1), 2, 2, [[0, 0], [1, 0], [0, 1], [0, 0]]),
+        Sample(normal(1, 3, 3, 1), 4, 1, "VALID", raises=(ValueError, "does not fit")),
+        Sample(normal(1, 3, 3, 1), [2, 2, 2, 2], 1, "VALID", raises=(ValueError, "ksize")),
+    ]
+)
+def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+    """The largest element of each window of a (batch, height, width, channels) tensor.
+
+    >>> import gradtape as gt
+    >>> gt.nn.max_pool2d(gt.reshape(gt.range(4.0), (1, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
+    array([3.], dtype=float32)
+    """
+    return _pooled(input, ksize, strides, padding, data_format, 2, False, "max_pool2d")
+
+
+@composite(samples=lambda: [Sample(spread(1, 3, 2, 2, 1), 2, 1, "SAME")])
+def max_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None) -> Any:
+    """The largest element of each window of a (batch, depth, height, width, channels) tensor."""
+    return _pooled(input, ksize, strides, padding, data_format, 3, False, "max_pool3d")
+
+
+@composite(samples=lambda: [Sample(normal(2, 5, 1), 2, 2, "SAME"), Sample(normal(1, 2, 5), 3, 1, "VALID", "NCW")])
+def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None) -> Any:
+    """The average of each window of a (batch, width, channels) tensor."""
+    return _pooled(input, ksize, strides, padding, data_format, 1, True, "avg_pool1d")
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(1, 5, 4, 2), 2, 2, "SAME"),
+        Sample(normal(1, 2, 4, 4), [1, 1, 3, 2], [1, 1, 1, 2], "VALID", "NCHW"),
+        Sample(normal(1, 3, 3), 2, 1, "VALID", raises=(ValueError, "rank")),
+    ]
+)
+def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+    """The average of each window of a (batch, height, width, channels) tensor, padding not counted."""
+    return _pooled(input, ksize, strides, padding, data_format, 2, True, "avg_pool2d")
+
+
+@composite(samples=lambda: [Sample(normal(1, 3, 2, 2, 1), 2, 1, "SAME")])
+def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None) -> Any:
+    """The average of each window of a (batch, depth, height, width, channels) tensor."""
+    return _pooled(input, ksize, strides, padding, data_format, 3, True, "avg_pool3d")
+
+
+OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
+COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d)
+
+from gradtape.ops.activations import real_floating  # noqa: E402  (used by functions above)
+from gradtape.ops.shape import reshape  # noqa: E402

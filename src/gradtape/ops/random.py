@@ -1,0 +1,446 @@
+"""Random numbers: primitives that are pure functions of an explicit key, and the functions users call.
+
+A key is a uint64 tensor of two words for NumPy's counter-based Philox generator, so equal keys give equal numbers in every
+thread, trace or replay. The stateful functions take a fresh key from `random_state.py`; the `stateless_*` functions use
+the caller's seed. Location and scale are applied by ordinary ops on top, so gradients flow to mean, stddev, minval,
+maxval and beta (the reparameterised form).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype, float32, int32, int64, numpy_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching, sampling
+from gradtape.ops.create import static_shape
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.opdef import Sample, nondiff
+from gradtape.ops.random_state import STATE
+from gradtape.ops.tensor import Tensor
+
+Shape = tuple[int, ...]
+
+
+def _generator(key: Any) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+def _finished(values: Any, dtype: Any) -> Any:
+    out = np.asarray(values).astype(numpy_dtype(dtype), copy=False)
+    return out if out.ndim else out[()]
+
+
+# -- primitives --------------------------------------------------------------------------------------------------------
+
+
+def _uniform_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    target = as_dtype(dtype)
+    if target.size >= 4:
+        return _finished(_generator(key).random(shape, target.as_numpy_dtype), target)
+    # as many steps in [0, 1) as the short format resolves: rounding a longer float could give 1
+    steps = 2 ** (11 if target.name == "float16" else 8)
+    return _finished(_generator(key).integers(0, steps, shape) / steps, target)
+
+
+def _normal_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    wide = np.float64 if as_dtype(dtype).size == 8 else np.float32
+    return _finished(_generator(key).standard_normal(shape, wide), dtype)
+
+
+def _truncated_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    wide = np.float64 if as_dtype(dtype).size == 8 else np.float32
+    generator = _generator(key)
+    out = np.asarray(generator.standard_normal(shape, wide))
+    far = np.abs(out) > 2.0
+    while far.any():  # each round leaves 5 % of what it drew
+        out[far] = generator.standard_normal(int(far.sum()), wide)
+        far = np.abs(out) > 2.0
+    return _finished(out, dtype)
+
+
+def _integers_impl(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _finished(_generator(key).integers(low, high, shape, dtype=numpy_dtype(dtype)), dtype)
+
+
+def _bits_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    unsigned = np.dtype(f"u{kind.itemsize}")
+    return _finished(
+        np.asarray(_generator(key).integers(0, np.iinfo(unsigned).max, shape, unsigned, endpoint=True)).view(kind), dtype
+    )
+
+
+def _gamma_impl(key: Any, alpha: Any, *, shape: Shape) -> Any:
+    return _finished(_generator(key).standard_gamma(np.asarray(alpha, np.float64), (*shape, *np.shape(alpha))), alpha.dtype)
+
+
+def _poisson_impl(key: Any, rate: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _finished(_generator(key).poisson(np.asarray(rate, np.float64), (*shape, *np.shape(rate))), dtype)
+
+
+def _binomial_impl(key: Any, counts: Any, probs: Any, *, shape: Shape, dtype: Any) -> Any:
+    return _finished(_generator(key).binomial(np.asarray(counts).astype(np.int64), np.asarray(probs, np.float64), shape), dtype)
+
+
+def _categorical_impl(key: Any, logits: Any, *, count: int, dtype: Any) -> Any:
+    rows = np.asarray(logits, np.float64)
+    weights = np.cumsum(np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)), axis=-1)
+    drawn = _generator(key).random((*rows.shape[:-1], count)) * weights[..., -1:]
+    # the class is the number of running sums not above the drawn value, found row by row in one sorted search:
+    # row i is lifted into its own interval [i, i + 1)
+    unit = weights / weights[..., -1:]
+    base = np.arange(len(rows))[:, None]
+    flat = np.searchsorted((unit + base).ravel(), (drawn / weights[..., -1:] + base).ravel(), side="right")
+    found = flat.reshape(drawn.shape) - base * rows.shape[-1]
+    return _finished(np.minimum(found, rows.shape[-1] - 1), dtype)
+
+
+def _permutation_impl(key: Any, *, count: int) -> Any:
+    return _generator(key).permutation(count)
+
+
+def _flat_spec(key: TensorSpec, *parameters: TensorSpec, shape: Shape, dtype: Any) -> TensorSpec:
+    return TensorSpec(shape, dtype)
+
+
+def _sampler(name: str, args: str, impl: Any, infer: Any, samples: Any, reason: str = "random bits have no derivative") -> Any:
+    return nondiff(name, args, impl, infer=infer, reason=reason, batch=batching.looped, samples=samples)
+
+
+def _keys(*parameters: Any, dtype: str = "float64", **attrs: Any) -> Any:
+    def samples() -> list[Sample]:
+        key = np.array([7, 11], np.uint64)
+        return [Sample(key, *parameters, shape=shape, dtype=dtype, **attrs) for shape in ((3, 2), (), (0,))]
+
+    return samples
+
+
+_KEY = np.array([7, 11], np.uint64)
+RANDOM_UNIFORM = _sampler("random_uniform", "key", _uniform_impl, _flat_spec, _keys())
+RANDOM_NORMAL = _sampler("random_normal", "key", _normal_impl, _flat_spec, _keys(dtype="float32"))
+RANDOM_TRUNCATED_NORMAL = _sampler("random_truncated_normal", "key", _truncated_impl, _flat_spec, _keys())
+RANDOM_BITS = _sampler("random_bits", "key", _bits_impl, _flat_spec, _keys(dtype="int32"))
+RANDOM_INTEGERS = _sampler(
+    "random_integers", "key low high", _integers_impl, _flat_spec, _keys(np.int64(-2), np.int64(5), dtype="int32")
+)
+RANDOM_GAMMA = _sampler(
+    "random_gamma", "key alpha", _gamma_impl,
+    lambda key, alpha, *, shape: TensorSpec((*shape, *alpha.shape), alpha.dtype),
+    lambda: [Sample(_KEY, sampling.positive(n), shape=(3,), fixed=(1,)) for n in (2, 0)],
+    "gamma samples are drawn by rejection; the derivative in alpha is not implemented (the one in beta is)",
+)  # fmt: skip
+RANDOM_POISSON = _sampler(
+    "random_poisson", "key rate", _poisson_impl,
+    lambda key, rate, *, shape, dtype: TensorSpec((*shape, *rate.shape), dtype),
+    lambda: [Sample(_KEY, sampling.positive(2), shape=(3,), dtype="int32", fixed=(1,))], "counts have no derivative",
+)  # fmt: skip
+RANDOM_BINOMIAL = _sampler(
+    "random_binomial", "key counts probs", _binomial_impl, _flat_spec,
+    lambda: [Sample(_KEY, np.array([3, 9]), np.array(0.3), shape=(4, 2), dtype="int32", fixed=(2,))],
+    "counts have no derivative",
+)  # fmt: skip
+RANDOM_CATEGORICAL = _sampler(
+    "random_categorical", "key logits", _categorical_impl,
+    lambda key, logits, *, count, dtype: TensorSpec((*logits.shape[:-1], count), dtype),
+    lambda: [Sample(_KEY, sampling.normal(2, 3), count=5, dtype="int64", fixed=(1,))], "class numbers have no derivative",
+)  # fmt: skip
+RANDOM_PERMUTATION = _sampler(
+    "random_permutation", "key", _permutation_impl, lambda key, *, count: TensorSpec((count,), "int64"),
+    lambda: [Sample(_KEY, count=5)], "positions have no derivative",
+)  # fmt: skip
+
+# -- distributions over a given key: shared by the stateful, the stateless and the Generator's functions ----------------
+
+
+def _floating(dtype: Any, op: str) -> Any:
+    target = as_dtype(dtype)
+    if not target.is_floating:
+        raise InvalidArgumentError(f"{op}: dtype must be floating, got {target.name}")
+    return target
+
+
+def key_uniform(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Any:
+    """Uniform numbers in [minval, maxval) from a key."""
+    target, dims = as_dtype(dtype), static_shape(shape)
+    if target.is_integer:
+        if maxval is None:
+            raise InvalidArgumentError(f"{op}: maxval must be given for the integer dtype {target.name}")
+        low, high = (convert(v) for v in (minval, maxval))
+        if not (low.dtype.is_integer and high.dtype.is_integer):
+            raise InvalidArgumentError(f"{op}: minval and maxval must be integers for dtype {target.name}")
+        if low.__class__ is Tensor and high.__class__ is Tensor and not np.all(low._data < high._data):
+            raise InvalidArgumentError(f"{op}: need minval < maxval, got {low.tolist()} and {high.tolist()}")
+        return apply(RANDOM_INTEGERS, key, low, high, shape=dims, dtype=target)
+    out = apply(RANDOM_UNIFORM, key, shape=dims, dtype=_floating(target, op))
+    if maxval is None:
+        maxval = 1.0
+    if _is(minval, 0.0) and _is(maxval, 1.0):
+        return out
+    low, high = (convert(v, hint=target) for v in (minval, maxval))
+    return out * (high - low) + low
+
+
+def key_normal(op: Any, key: Any, shape: Any, mean: Any, stddev: Any, dtype: Any, name: str) -> Any:
+    """(Truncated) normal numbers from a key."""
+    target = _floating(dtype, name)
+    out = apply(op, key, shape=static_shape(shape), dtype=target)
+    if not _is(stddev, 1.0):
+        out = out * convert(stddev, hint=target)
+    return out if _is(mean, 0.0) else out + convert(mean, hint=target)
+
+
+def _is(value: Any, number: float) -> bool:
+    return isinstance(value, (int, float)) and value == number
+
+
+def key_gamma(key: Any, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Any:
+    """Gamma numbers of shape alpha and rate beta from a key: `shape` of them for each pair of parameters."""
+    target = _floating(dtype, op)
+    alpha = cast(convert(alpha, hint=target), target)
+    dims = static_shape(shape)
+    if beta is None:
+        return apply(RANDOM_GAMMA, key, alpha, shape=dims)
+    beta = cast(convert(beta, hint=target), target)
+    together = np.broadcast_shapes(tuple(alpha.shape), tuple(beta.shape))
+    return apply(RANDOM_GAMMA, key, broadcast_to(alpha, together), shape=dims) / beta
+
+
+def key_categorical(key: Any, logits: Any, num_samples: Any, dtype: Any, op: str) -> Any:
+    """Class numbers from a key, with probabilities softmax(logits) in each row."""
+    logits = convert(logits)
+    if logits.ndim != 2 or not logits.dtype.is_floating or not logits.shape[-1]:
+        raise InvalidArgumentError(
+            f"{op}: logits must be a floating tensor of shape (batch, classes), got shape {tuple(logits.shape)}, "
+            f"dtype {logits.dtype.name}"
+        )
+    target = int64 if dtype is None else as_dtype(dtype)
+    return apply(RANDOM_CATEGORICAL, key, logits, count=int(num_samples), dtype=target)
+
+
+def key_poisson(key: Any, shape: Any, lam: Any, dtype: Any) -> Any:
+    """Poisson counts from a key: `shape` of them for each rate."""
+    return apply(RANDOM_POISSON, key, convert(lam), shape=static_shape(shape), dtype=as_dtype(dtype))
+
+
+def key_binomial(key: Any, shape: Any, counts: Any, probs: Any, dtype: Any) -> Any:
+    """Binomial counts from a key; counts and probs broadcast to `shape`."""
+    return apply(RANDOM_BINOMIAL, key, convert(counts), convert(probs), shape=static_shape(shape), dtype=as_dtype(dtype))
+
+
+def key_bits(key: Any, shape: Any, dtype: Any, op: str) -> Any:
+    """Integers over the whole range of their type, from a key."""
+    target = as_dtype(dtype)
+    if target.name not in ("int32", "int64", "uint32", "uint64"):
+        raise InvalidArgumentError(f"{op}: dtype must be int32, int64, uint32 or uint64, got {target.name}")
+    return apply(RANDOM_BITS, key, shape=static_shape(shape), dtype=target)
+
+
+# -- stateful functions ------------------------------------------------------------------------------------------------
+
+
+def set_seed(seed: int) -> None:
+    """Start the global random state again: the same seed gives the same sequence of numbers.
+
+    >>> import gradtape as gt
+    >>> gt.random.set_seed(5); a = gt.random.normal([2])
+    >>> gt.random.set_seed(5); b = gt.random.normal([2])
+    >>> bool(gt.reduce_all(a == b))
+    True
+    """
+    STATE.reset(int(seed))
+
+
+def uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Uniform numbers in [minval, maxval); for integer dtypes maxval must be given. Differentiable in both bounds.
+
+    >>> import gradtape as gt
+    >>> gt.random.uniform([2, 3], maxval=4, dtype=gt.int32).shape
+    TensorShape([2, 3])
+    """
+    return key_uniform(STATE.key(seed), shape, minval, maxval, dtype, "random.uniform")
+
+
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Normal numbers; differentiable in mean and stddev.
+
+    >>> import gradtape as gt
+    >>> gt.random.normal([2, 3]).shape
+    TensorShape([2, 3])
+    """
+    return key_normal(RANDOM_NORMAL, STATE.key(seed), shape, mean, stddev, dtype, "random.normal")
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev.
+
+    >>> import gradtape as gt
+    >>> bool(gt.reduce_max(abs(gt.random.truncated_normal([100]))) <= 2.0)
+    True
+    """
+    return key_normal(RANDOM_TRUNCATED_NORMAL, STATE.key(seed), shape, mean, stddev, dtype, "random.truncated_normal")
+
+
+def gamma(
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in beta only."""
+    return key_gamma(STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
+
+
+def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Any:
+    """Poisson counts, `shape` of them for each rate in lam."""
+    return key_poisson(STATE.key(seed), shape, lam, dtype)
+
+
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+    """Class numbers drawn with probabilities softmax(logits): (batch, classes) gives (batch, num_samples).
+
+    >>> import gradtape as gt
+    >>> gt.random.categorical([[0.0, -1000.0]], 3).numpy()
+    array([[0, 0, 0]])
+    """
+    return key_categorical(STATE.key(seed), logits, num_samples, dtype, "random.categorical")
+
+
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """The slices along the first axis in random order; gradients follow the slices.
+
+    >>> import gradtape as gt
+    >>> sorted(gt.random.shuffle([3.0, 1.0, 2.0]).numpy().tolist())
+    [1.0, 2.0, 3.0]
+    """
+    return _shuffled(STATE.key(seed), value, "random.shuffle")
+
+
+def _shuffled(key: Any, value: Any, op: str) -> Any:
+    value = convert(value)
+    if not value.ndim:
+        raise InvalidArgumentError(f"{op}: a scalar has no axis to shuffle")
+    return gather(value, apply(RANDOM_PERMUTATION, key, count=int(value.shape[0])))
+
+
+# -- stateless functions -----------------------------------------------------------------------------------------------
+
+
+def seed_key(seed: Any) -> Any:
+    """The key of a seed given as two integers."""
+    seed = convert(seed)
+    if tuple(seed.shape) != (2,) or not seed.dtype.is_integer:
+        raise InvalidArgumentError(f"seed must be two integers, got shape {tuple(seed.shape)}, dtype {seed.dtype.name}")
+    return cast(seed, "uint64")
+
+
+def stateless_uniform(
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Any:
+    """Uniform numbers that depend only on the seed (two integers) and the arguments.
+
+    >>> import gradtape as gt
+    >>> a, b = gt.random.stateless_uniform([2], seed=[1, 2]), gt.random.stateless_uniform([2], seed=[1, 2])
+    >>> bool(gt.reduce_all(a == b))
+    True
+    """
+    if minval is None and maxval is None and as_dtype(dtype).is_integer:
+        return key_bits(seed_key(seed), shape, dtype, "random.stateless_uniform")
+    return key_uniform(seed_key(seed), shape, minval, maxval, dtype, "random.stateless_uniform")
+
+
+def stateless_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Any:
+    """Normal numbers that depend only on the seed (two integers) and the arguments."""
+    return key_normal(RANDOM_NORMAL, seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
+
+
+def stateless_truncated_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Any:
+    """Truncated normal numbers that depend only on the seed (two integers) and the arguments."""
+    return key_normal(RANDOM_TRUNCATED_NORMAL, seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal")
+
+
+def stateless_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = float32, name: str | None = None) -> Any:
+    """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`."""
+    target, dims = _floating(dtype, "random.stateless_gamma"), static_shape(shape)
+    alpha = broadcast_to(cast(convert(alpha, hint=target), target), dims)
+    out = apply(RANDOM_GAMMA, seed_key(seed), alpha, shape=())
+    return out if beta is None else out / cast(convert(beta, hint=target), target)
+
+
+def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Any:
+    """Poisson counts that depend only on the seed; lam broadcasts to `shape`."""
+    return key_poisson(seed_key(seed), (), broadcast_to(convert(lam), static_shape(shape)), dtype)
+
+
+def stateless_binomial(
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
+) -> Any:
+    """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`."""
+    return key_binomial(seed_key(seed), shape, counts, probs, output_dtype)
+
+
+def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None) -> Any:
+    """Class numbers that depend only on the seed and the arguments."""
+    return key_categorical(seed_key(seed), logits, num_samples, dtype, "random.stateless_categorical")
+
+
+def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Any:
+    """The slices along the first axis in an order that depends only on the seed."""
+    return _shuffled(seed_key(seed), value, "random.stateless_shuffle")
+
+
+def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
+    """`num` independent seeds from one: a tensor of shape (num, 2).
+
+    >>> import gradtape as gt
+    >>> gt.random.split([1, 2], num=3).shape
+    TensorShape([3, 2])
+    """
+    seed = convert(seed)
+    return apply(RANDOM_BITS, seed_key(seed), shape=(int(num), 2), dtype=seed.dtype)
+
+
+def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
+    """A new seed from a seed and an integer (a step number, say)."""
+    seed = convert(seed)
+    first = apply(RANDOM_BITS, seed_key(seed), shape=(2,), dtype=seed.dtype)
+    step = cast(convert(data), seed.dtype)
+    return apply(RANDOM_BITS, seed_key(stack([first[0], step])), shape=(2,), dtype=seed.dtype)
+
+
+OPS = (
+    RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_TRUNCATED_NORMAL, RANDOM_INTEGERS, RANDOM_BITS, RANDOM_GAMMA, RANDOM_POISSON,
+    RANDOM_BINOMIAL, RANDOM_CATEGORICAL, RANDOM_PERMUTATION,
+)  # fmt: skip
+
+from gradtape.ops.elementwise import cast  # noqa: E402  (used by functions above)
+from gradtape.ops.index import gather  # noqa: E402
+from gradtape.ops.shape import broadcast_to, stack  # noqa: E402

@@ -1,0 +1,61 @@
+"""The global random state: where fresh keys come from. One object, one lock.
+
+A stream is a word derived from the global seed (and the op's own seed, if it has one); its keys are (stream word, counter).
+Keys therefore never repeat within a stream, whatever thread asks, and `reset` starts every stream again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from gradtape.ops.tensor import box
+
+_DEFAULT_SEED = 87654321  # used with an op seed when no global seed was set, so that the op seed alone is reproducible
+
+
+def stream_word(*seeds: int) -> int:
+    """A 64-bit word from any integers; different integers give unrelated words."""
+    words = [s & 0xFFFFFFFFFFFFFFFF for s in seeds]
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+
+
+def key_of(word: int, counter: int) -> Any:
+    """The key tensor of one draw."""
+    return box(np.array([word, counter & 0xFFFFFFFFFFFFFFFF], np.uint64))
+
+
+class RandomState:
+    """The streams of the process; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seed: int | None = None
+        self._streams: dict[int | None, list[int]] = {}  # op seed (None: none) → [stream word, next counter]
+
+    def reset(self, seed: int) -> None:
+        """Set the global seed and start all streams again."""
+        with self._lock:
+            self._seed = seed
+            self._streams.clear()
+
+    def key(self, op_seed: int | None = None) -> Any:
+        """A key nobody got before from the stream of this op seed."""
+        with self._lock:
+            stream = self._streams.get(op_seed)
+            if stream is None:
+                stream = self._streams[op_seed] = [self._word(op_seed), 0]
+            counter = stream[1]
+            stream[1] = counter + 1
+        return key_of(stream[0], counter)
+
+    def _word(self, op_seed: int | None) -> int:
+        if op_seed is not None:
+            return stream_word(_DEFAULT_SEED if self._seed is None else self._seed, 1, int(op_seed))
+        return secrets.randbits(64) if self._seed is None else stream_word(self._seed, 0)
+
+
+STATE = RandomState()

@@ -1,0 +1,471 @@
+"""Reading and writing single places: gather_nd, scatter_nd, tensor_scatter_nd_*, slices by begin and size, masks, blocks.
+
+Index tuples become one flat row number each (`flat_index`, which also checks them), so all of it rests on rows of axis 0:
+`take` and `take_add`, and two primitives of this file, a replacement and an extremum of rows. Where a place is written
+twice, additions and extrema combine and a replacement keeps the last, the only one that gets a gradient.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import bool_
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.create import static_shape
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.index import TAKE, TAKE_ADD, OutOfRangeOrInvalid, gather, getitem
+from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
+from gradtape.ops.sampling import normal, spread
+from gradtape.ops.segment import unsorted_segment_prod
+from gradtape.ops.shape import normal_axis, reshape
+
+# -- index tuples as row numbers -------------------------------------------------------------------------------------
+
+
+def _flat_index_impl(indices: Any, *, shape: tuple[int, ...], caller: str) -> Any:
+    limits = np.array(shape, np.int64)
+    wide = indices.astype(np.int64)
+    outside = (wide < 0) | (wide >= limits)
+    if outside.any():
+        bad = wide[outside.any(-1)][0].tolist()
+        raise OutOfRangeOrInvalid(f"{caller}: index {bad} does not lie in a tensor whose indexed shape is {list(shape)}")
+    strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
+    return (wide * strides).sum(-1)
+
+
+FLAT_INDEX: Op = nondiff(
+    "flat_index",
+    "indices",
+    _flat_index_impl,
+    infer=lambda indices, *, shape, caller: TensorSpec(indices.shape[:-1], "int64"),
+    reason="indices have no derivative",
+    batch=batching.leading,
+    call=lambda indices, shape: apply(FLAT_INDEX, convert(indices), shape=shape, caller="flat_index"),
+    samples=lambda: [
+        Sample(np.array([[1, 2], [0, 1]]), (2, 3)),
+        Sample(np.zeros((2, 0), int), ()),
+        Sample(np.array([[1, 3]]), (2, 3), raises=(ValueError, "does not lie")),
+    ],
+)
+
+
+def _places(indices: Any, shape: tuple[int, ...], op: str) -> tuple[Any, int]:
+    """(row numbers, depth): `indices[..., :]` names the first `depth` axes of `shape`."""
+    indices = convert(indices)
+    if indices.ndim < 1 or not indices.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"{op}: indices must be an integer tensor of rank 1 or more, got {indices.dtype.name}{list(indices.shape)}"
+        )
+    depth = int(indices.shape[-1])
+    if depth > len(shape):
+        raise InvalidArgumentError(f"{op}: indices name {depth} axes of a tensor of shape {shape}")
+    return apply(FLAT_INDEX, indices, shape=shape[:depth], caller=op), depth
+
+
+def _rows(tensor: Any, depth: int) -> Any:
+    """The first `depth` axes as one."""
+    dims = tuple(tensor.shape)
+    return reshape(tensor, (math.prod(dims[:depth]), *dims[depth:]))
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 4, 2), np.array([[0, 1], [2, 3], [0, 1]])),
+        Sample(normal(3, 4), np.array([[[2]], [[0]]])),
+        Sample(normal(2, 3, 4), np.array([[[1]], [[2]]]), 1),
+        Sample(normal(2), np.zeros((3, 0), int)),
+        Sample(normal(3), np.array([[3]]), raises=(IndexError, "does not lie")),
+        Sample(normal(3), np.array([[0, 0]]), raises=(ValueError, "name 2 axes")),
+    ]
+)
+def gather_nd(params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = "") -> Any:
+    """Slices of `params` at the index tuples along the last axis of `indices`.
+
+    >>> import gradtape as gt
+    >>> gt.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0]]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+    if bad_indices_policy not in ("", "DEFAULT", "ERROR"):
+        raise InvalidArgumentError(f"gather_nd: bad_indices_policy {bad_indices_policy!r} is not offered; indices are checked")
+    params, indices = convert(params), convert(indices)
+    count = int(batch_dims)
+    if count:
+        lead = tuple(params.shape)[:count]
+        if tuple(indices.shape)[:count] != lead or count >= indices.ndim:
+            raise InvalidArgumentError(
+                f"gather_nd: the first {count} axes of params {tuple(params.shape)} and indices {tuple(indices.shape)} differ"
+            )
+        grids = np.indices(lead).reshape(count, *lead, *([1] * (indices.ndim - 1 - count)))
+        grids = np.broadcast_to(np.moveaxis(grids, 0, -1), (*tuple(indices.shape)[:-1], count))
+        indices = concat([convert(grids.astype(indices.dtype.dtype)), indices], -1)
+    places, depth = _places(indices, tuple(params.shape), "gather_nd")
+    return apply(TAKE, _rows(params, depth), places, axis=0)
+
+
+@composite(samples=lambda: [Sample(normal(2, 3, 2), np.array([[0, 2], [1, 1]])), Sample(normal(3), np.array([2]))])
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
+    """`gather` whose leading axes are batch axes."""
+    indices = convert(indices)
+    return gather(params, indices, batch_dims=indices.ndim - 1)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 4), np.array([True, False, True])),
+        Sample(normal(2, 2, 3), np.array([[True, False], [True, True]])),
+        Sample(normal(2, 3), np.array([True, False, True]), 1),
+        Sample(normal(3), np.array([True, False]), raises=(ValueError, "does not fit")),
+    ]
+)
+def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Any:
+    """The elements (or slices) of `tensor` where the mask is true.
+
+    >>> import gradtape as gt
+    >>> gt.boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy()
+    array([1., 3.], dtype=float32)
+    """
+    tensor, mask = convert(tensor), convert(mask)
+    place = 0 if axis is None else normal_axis(axis, tensor.ndim, "boolean_mask")
+    dims = tuple(tensor.shape)
+    if mask.ndim == 0 or dims[place : place + mask.ndim] != tuple(mask.shape):
+        raise InvalidArgumentError(
+            f"boolean_mask: a mask of shape {tuple(mask.shape)} does not fit {dims} from axis {place} on"
+        )
+    flat = reshape(tensor, (*dims[:place], math.prod(mask.shape), *dims[place + mask.ndim :]))
+    places = reshape(where(reshape(cast(mask, bool_), (-1,))), (-1,))
+    return apply(TAKE, flat, places, axis=place)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 4), [1, 0], [2, -1], fixed=(1, 2)),
+        Sample(normal(3), [3], [0], fixed=(1, 2)),
+        Sample(normal(3), [1], [5], fixed=(1, 2), raises=(ValueError, "slice")),
+    ]
+)
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+    """`size` elements from `begin` on along every axis; size -1 takes all that are left.
+
+    >>> import gradtape as gt
+    >>> gt.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, -1]).numpy()
+    array([[2, 3],
+           [5, 6]], dtype=int32)
+    """
+    x = convert(input_)
+    starts, sizes, dims = static_shape(begin), static_shape(size), tuple(x.shape)
+    if not len(starts) == len(sizes) == len(dims):
+        raise InvalidArgumentError(f"slice: begin {starts} and size {sizes} must have one entry per axis of shape {dims}")
+    sizes = tuple(d - s if n == -1 else n for s, n, d in zip(starts, sizes, dims, strict=True))
+    for start, length, dim in zip(starts, sizes, dims, strict=True):
+        if start < 0 or length < 0 or start + length > dim:
+            raise InvalidArgumentError(f"slice: begin {starts} with size {sizes} leaves the shape {dims}")
+    return getitem(x, tuple(builtins.slice(s, s + n) for s, n in zip(starts, sizes, strict=True)))
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(4, 5), [0, 1], [4, 5], [2, 2], fixed=(1, 2, 3)),
+        Sample(normal(4, 5), [3, 0], [0, 0], [-1, 1], 0, 2, fixed=(1, 2, 3)),
+        Sample(normal(2, 3, 4), [0, 1], [0, 2], ellipsis_mask=1, fixed=(1, 2)),
+        Sample(normal(3), [0, 1], [0, 2], new_axis_mask=1, shrink_axis_mask=2, fixed=(1, 2)),
+        Sample(normal(3), [0], [1, 2], fixed=(1, 2), raises=(ValueError, "same length")),
+    ]
+)
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Any:
+    """`input_[begin:end:strides]` over the first axes; bit i of a mask changes entry i, as in TensorFlow.
+
+    >>> import gradtape as gt
+    >>> gt.strided_slice([10, 20, 30, 40], [1], [4], [2]).numpy()
+    array([20, 40], dtype=int32)
+    """
+    first, last = static_shape(begin), static_shape(end)
+    steps = (1,) * len(first) if strides is None else static_shape(strides)
+    if not len(first) == len(last) == len(steps):
+        raise InvalidArgumentError(f"strided_slice: begin {first}, end {last} and strides {steps} must have the same length")
+    if 0 in steps:
+        raise InvalidArgumentError("strided_slice: a stride must not be 0")
+    key: list[Any] = []
+    for i, (a, b, step) in enumerate(zip(first, last, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(a)
+        else:
+            key.append(builtins.slice(None if begin_mask & bit else a, None if end_mask & bit else b, step))
+    return getitem(convert(input_), tuple(key))
+
+
+# -- writing rows ----------------------------------------------------------------------------------------------------
+
+
+def _put_rows_impl(x: Any, indices: Any, values: Any) -> Any:
+    out = np.array(x)
+    out[indices] = values
+    return out
+
+
+def _last_writers_impl(indices: Any, *, count: int) -> Any:
+    flat = indices.ravel()
+    last = np.full(count, -1)
+    last[flat] = np.arange(flat.size)
+    return (last[flat] == np.arange(flat.size)).reshape(indices.shape)
+
+
+def _batch_rows(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    """Each batch entry gets its own range of rows."""
+    x, indices, values = batching.all_batched(flags, inputs)
+    size, count = int(x.shape[0]), int(x.shape[1])
+    own = np.arange(size).reshape((size, *([1] * (indices.ndim - 1)))) * count
+    flat = reshape(x, (size * count, *tuple(x.shape)[2:]))
+    return reshape(apply(op, flat, cast(indices, "int64") + convert(own), values, **attrs), tuple(x.shape))
+
+
+LAST_WRITERS: Op = nondiff(
+    "last_writers",
+    "indices",
+    _last_writers_impl,
+    infer=lambda indices, *, count: TensorSpec(indices.shape, "bool"),
+    reason="indices have no derivative",
+    batch=batching.looped,
+    call=lambda indices, count: apply(LAST_WRITERS, convert(indices), count=count),
+    samples=lambda: [Sample(np.array([1, 0, 1]), 3), Sample(np.zeros(0, int), 3)],
+)
+
+
+def with_zero_rows(ct: Any, indices: Any, values_spec: Any) -> Any:
+    """ct with zeros in the rows that were overwritten."""
+    return apply(PUT_ROWS, ct, indices, zeros(values_spec.shape, ct.dtype))
+
+
+def kept_rows(ct: Any, indices: Any) -> Any:
+    """The rows of ct that were written, zero for writes that were overwritten themselves."""
+    rows = apply(TAKE, ct, indices, axis=0)
+    wins = apply(LAST_WRITERS, indices, count=int(ct.shape[0]))
+    return rows * cast(reshape(wins, (*tuple(wins.shape), *([1] * (rows.ndim - wins.ndim)))), rows.dtype)
+
+
+PUT_ROWS: Op = general(
+    "put_rows",
+    "x indices values",
+    _put_rows_impl,
+    vjps=(
+        lambda ct, indices, values_spec: with_zero_rows(ct, indices, values_spec),
+        None,
+        lambda ct, indices: kept_rows(ct, indices),
+    ),
+    jvps=(
+        lambda t, indices, values_spec: with_zero_rows(t, indices, values_spec),
+        None,
+        lambda t, indices, x_spec: apply(PUT_ROWS, zeros(x_spec.shape, x_spec.dtype), indices, t),
+    ),
+    infer=lambda x, indices, values: TensorSpec(x.shape, x.dtype),
+    batch=_batch_rows,
+    call=lambda x, indices, values: apply(PUT_ROWS, convert(x), convert(indices), convert(values)),
+    samples=lambda: [
+        Sample(normal(4, 2), np.array([2, 0]), normal(2, 2)),
+        Sample(normal(4), np.array([1, 1, 3]), normal(3)),
+        Sample(normal(4), np.zeros(0, int), normal(0)),
+    ],
+)
+
+
+def _extreme_rows_impl(x: Any, indices: Any, values: Any, *, largest: bool) -> Any:
+    out = np.array(x)
+    (np.maximum if largest else np.minimum).at(out, indices, values)
+    return out
+
+
+def row_ties(x: Any, indices: Any, values: Any, out: Any) -> Any:
+    """How many candidates reach the extremum at each place."""
+    hits = cast(values == apply(TAKE, out, indices, axis=0), x.dtype)
+    return cast(x == out, x.dtype) + apply(TAKE_ADD, hits, indices, axis=0, shape=tuple(out.shape))
+
+
+def target_share(x: Any, indices: Any, values: Any, out: Any) -> Any:
+    """The share of the old value in the extremum."""
+    return cast(x == out, x.dtype) / row_ties(x, indices, values, out)
+
+
+def values_share(x: Any, indices: Any, values: Any, out: Any) -> Any:
+    """The share of each written value in the extremum."""
+    hits = cast(values == apply(TAKE, out, indices, axis=0), x.dtype)
+    return hits / apply(TAKE, row_ties(x, indices, values, out), indices, axis=0)
+
+
+EXTREME_ROWS: Op = general(
+    "extreme_rows",
+    "x indices values",
+    _extreme_rows_impl,
+    vjps=(
+        lambda ct, x, indices, values, out: ct * target_share(x, indices, values, out),
+        None,
+        lambda ct, x, indices, values, out: apply(TAKE, ct, indices, axis=0) * values_share(x, indices, values, out),
+    ),
+    jvps=(
+        lambda t, x, indices, values, out: t * target_share(x, indices, values, out),
+        None,
+        lambda t, x, indices, values, out: apply(
+            TAKE_ADD, t * values_share(x, indices, values, out), indices, axis=0, shape=tuple(out.shape)
+        ),
+    ),
+    infer=lambda x, indices, values, *, largest: TensorSpec(x.shape, x.dtype),
+    batch=_batch_rows,
+    call=lambda x, indices, values, largest: apply(
+        EXTREME_ROWS, convert(x), convert(indices), convert(values), largest=largest
+    ),
+    samples=lambda: [
+        Sample(spread(4, 2), np.array([2, 0, 2]), spread(3, 2) + 0.13, True),
+        Sample(spread(4), np.array([1, 1]), spread(2) + 0.13, False),
+    ],
+)
+
+
+def scatter_rows(tensor: Any, indices: Any, values: Any, mode: str) -> Any:
+    """`tensor` with `values` combined into the rows `indices` of axis 0; mode: add sub mul div max min update.
+
+    Values broadcast to the written rows; repeated rows combine (for update, the last one stays).
+    """
+    tensor, values = promote(tensor, values)
+    indices = convert(indices)
+    places, _ = _places(expand_dims(indices, -1), tuple(tensor.shape), f"scatter_{mode}")
+    return combine_rows(tensor, places, values, mode)
+
+
+def combine_rows(tensor: Any, places: Any, values: Any, mode: str) -> Any:
+    """`scatter_rows` with checked row numbers."""
+    dims = tuple(tensor.shape)
+    try:
+        values = broadcast_to(values, (*tuple(places.shape), *dims[1:]))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"scatter_{mode}: values of shape {tuple(values.shape)} do not fit the rows {(*tuple(places.shape), *dims[1:])}"
+        ) from error
+    if mode == "update":
+        return apply(PUT_ROWS, tensor, places, values)
+    if mode in ("max", "min"):
+        return apply(EXTREME_ROWS, tensor, places, values, largest=mode == "max")
+    if mode in ("mul", "div"):
+        factor = unsorted_segment_prod(values, places, dims[0])
+        return tensor * factor if mode == "mul" else tensor / factor
+    if mode not in ("add", "sub"):
+        raise InvalidArgumentError(f"scatter: mode must be add, sub, mul, div, max, min or update, got {mode!r}")
+    total = apply(TAKE_ADD, values, places, axis=0, shape=dims)
+    return tensor + total if mode == "add" else tensor - total
+
+
+def scatter_nd_into(tensor: Any, indices: Any, updates: Any, mode: str) -> Any:
+    """`tensor` with `updates` combined into the places named by index tuples; modes as in `scatter_rows`."""
+    tensor, updates = promote(tensor, updates)
+    dims = tuple(tensor.shape)
+    places, depth = _places(indices, dims, f"tensor_scatter_nd_{mode}")
+    expected = (*tuple(places.shape), *dims[depth:])
+    if tuple(updates.shape) not in (expected, ()):
+        raise InvalidArgumentError(
+            f"tensor_scatter_nd_{mode}: updates must have shape {expected} for a tensor of shape {dims} and these "
+            f"indices, got {tuple(updates.shape)}"
+        )
+    return reshape(combine_rows(_rows(tensor, depth), places, updates, mode), dims)
+
+
+@composite(
+    samples=lambda: [
+        Sample(np.array([[4], [3], [4]]), normal(3), (6,), fixed=(2,)),
+        Sample(np.array([[0, 1], [1, 1]]), normal(2, 2), (2, 3, 2), fixed=(2,)),
+        Sample(np.array([[0], [9]]), normal(2), (4,), fixed=(2,), raises=(IndexError, "does not lie")),
+    ]
+)
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
+    """Zeros of the given shape with the updates added at the index tuples.
+
+    >>> import gradtape as gt
+    >>> gt.scatter_nd([[1], [1]], [5.0, 2.0], [3]).numpy()
+    array([0., 7., 0.], dtype=float32)
+    """
+    updates, dims = convert(updates), static_shape(shape)
+    places, depth = _places(indices, dims, "scatter_nd")
+    if tuple(updates.shape) != (*tuple(places.shape), *dims[depth:]):
+        raise InvalidArgumentError(
+            f"scatter_nd: updates must have shape {(*tuple(places.shape), *dims[depth:])}, got {tuple(updates.shape)}"
+        )
+    rows = apply(TAKE_ADD, updates, places, axis=0, shape=(math.prod(dims[:depth]), *dims[depth:]))
+    return reshape(rows, dims)
+
+
+def _update_samples() -> list[Sample]:
+    return [
+        Sample(spread(4, 3), np.array([[2], [0], [2]]), spread(3, 3) + 0.13),
+        Sample(spread(4, 3), np.array([[2, 1], [0, 0]]), spread(2) + 0.13),
+        Sample(normal(4), np.array([[4]]), normal(1), raises=(IndexError, "does not lie")),
+        Sample(normal(4), np.array([[1]]), normal(2), raises=(ValueError, "updates must have shape")),
+    ]
+
+
+@composite(samples=_update_samples)
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """`tensor` with the places named by index tuples replaced; of repeated ones the last stays.
+
+    >>> import gradtape as gt
+    >>> gt.tensor_scatter_nd_update([1.0, 2.0, 3.0], [[1]], [9.0]).numpy()
+    array([1., 9., 3.], dtype=float32)
+    """
+    return scatter_nd_into(tensor, indices, updates, "update")
+
+
+@composite(samples=_update_samples)
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """`tensor` with the updates added at the index tuples; repeated ones add up."""
+    return scatter_nd_into(tensor, indices, updates, "add")
+
+
+@composite(samples=_update_samples)
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """`tensor` with the updates subtracted at the index tuples."""
+    return scatter_nd_into(tensor, indices, updates, "sub")
+
+
+@composite(samples=_update_samples)
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """The larger of the old value and the updates at the index tuples; ties share the gradient."""
+    return scatter_nd_into(tensor, indices, updates, "max")
+
+
+@composite(samples=_update_samples)
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """The smaller of the old value and the updates at the index tuples; ties share the gradient."""
+    return scatter_nd_into(tensor, indices, updates, "min")
+
+
+OPS = (FLAT_INDEX, LAST_WRITERS, PUT_ROWS, EXTREME_ROWS)
+COMPOSITES = (
+    gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update,
+    tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
+)  # fmt: skip
+
+from gradtape.ops.create import zeros  # noqa: E402  (used by functions above)
+from gradtape.ops.elementwise import cast  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import broadcast_to, concat, expand_dims  # noqa: E402

@@ -1,0 +1,406 @@
+"""Reductions over groups of rows named by an index: segment_*, unsorted_segment_*, bincount, confusion_matrix.
+
+Sums are `take_add`, the adjoint of a gather; the rest is built on sums, except the extrema, which are one primitive.
+Products are a segmented scan of log₂(longest segment) rounds, so their derivatives are exact at zeros to every order.
+Ids below 0 are dropped by the unsorted forms, as in TensorFlow; ids that are too large are an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.index import TAKE, TAKE_ADD
+from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
+from gradtape.ops.sampling import away, normal, spread
+from gradtape.ops.sorting import argsort
+from gradtape.ops.tensor import Tensor
+
+# -- ids -------------------------------------------------------------------------------------------------------------
+
+
+def _slots_impl(ids: Any, *, num: int) -> Any:
+    if ids.size and ids.max() >= num:
+        raise InvalidArgumentError(f"segment_ids: id {ids.max()} is not below num_segments = {num}")
+    return np.where(ids < 0, num, ids)
+
+
+# negative ids go to one extra segment at the end, which the caller cuts off
+SEGMENT_SLOTS: Op = nondiff(
+    "segment_slots",
+    "ids",
+    _slots_impl,
+    infer=lambda ids, *, num: TensorSpec(ids.shape, ids.dtype),
+    reason="indices have no derivative",
+    batch=batching.elementwise,
+    call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
+    samples=lambda: [
+        Sample(np.array([2, -1, 0]), 3),
+        Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments")),
+    ],
+)
+
+
+def _sorted_ids(data: Any, segment_ids: Any, op: str) -> tuple[Any, Any, int]:
+    """(data, ids, number of segments) of the sorted forms, checked."""
+    data, ids = convert(data), convert(segment_ids)
+    if not ids.dtype.is_integer or ids.ndim != 1 or data.ndim < 1 or ids.shape[0] != data.shape[0]:
+        raise InvalidArgumentError(
+            f"{op}: segment_ids must be an integer vector as long as the first axis of data; "
+            f"got {ids.dtype.name}{list(ids.shape)} for data of shape {tuple(data.shape)}"
+        )
+    values = np.asarray(ids.numpy())
+    if values.size and (values[0] < 0 or (np.diff(values) < 0).any()):
+        raise InvalidArgumentError(f"{op}: segment_ids must be sorted and not negative; use gt.math.unsorted_{op}")
+    return data, ids, int(values[-1]) + 1 if values.size else 0
+
+
+def _unsorted_ids(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Any, Any, int]:
+    data, ids, num = convert(data), convert(segment_ids), int(num_segments)
+    if not ids.dtype.is_integer or tuple(data.shape)[: ids.ndim] != tuple(ids.shape):
+        raise InvalidArgumentError(
+            f"{op}: the shape of segment_ids must start the shape of data; "
+            f"got {ids.dtype.name}{list(ids.shape)} for data of shape {tuple(data.shape)}"
+        )
+    if num < 0:
+        raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {num}")
+    return data, apply(SEGMENT_SLOTS, ids, num=num), num
+
+
+# -- the sum, and how many rows a segment has ------------------------------------------------------------------------
+
+
+def _sum(data: Any, ids: Any, num: int) -> Any:
+    """Sums of the segments 0 … num; the last one holds the dropped rows."""
+    rest = tuple(data.shape)[ids.ndim :]
+    return apply(TAKE_ADD, data, ids, axis=0, shape=(num + 1, *rest))
+
+
+def _counts(ids: Any, num: int, dtype: Any, extra: int) -> Any:
+    """How many rows each segment has, with unit axes behind to divide rows by it."""
+    found = _sum(cast(ones_like(ids), dtype), ids, num)
+    return reshape(found, (num + 1, *([1] * extra)))
+
+
+def _cut(out: Any, num: int) -> Any:
+    return apply(SLICE_AXIS, out, axis=0, start=0, size=num)
+
+
+def _mean(data: Any, ids: Any, num: int, root: bool) -> Any:
+    counts = maximum(_counts(ids, num, data.dtype.real_dtype, data.ndim - ids.ndim), 1)
+    if data.dtype.is_integer:
+        return floordiv(_sum(data, ids, num), counts)
+    counts = sqrt(counts) if root else counts
+    return _sum(data, ids, num) / (cast(counts, data.dtype) if data.dtype.is_complex else counts)
+
+
+# -- the product -----------------------------------------------------------------------------------------------------
+
+
+def _product(data: Any, ids: Any, num: int) -> Any:
+    """Products of the segments, 1 for an empty one. Rows are sorted by segment; in round k each running product takes
+    in the one 2ᵏ rows before it, if that is in the same segment; the last row of a segment then has the whole product."""
+    rest = tuple(data.shape)[ids.ndim :]
+    flat_ids = reshape(ids, (-1,))
+    rows = reshape(data, (int(flat_ids.shape[0]), *rest))
+    order = argsort(flat_ids, stable=True)
+    owner, rows = apply(TAKE, flat_ids, order, axis=0), apply(TAKE, rows, order, axis=0)
+    count = int(owner.shape[0])
+    longest = int(np.bincount(flat_ids._data, minlength=1).max()) if flat_ids.__class__ is Tensor else count
+    step = 1
+    while step < longest:
+        same = equal(owner[step:], owner[:-step])
+        same = reshape(same, (count - step, *([1] * len(rest))))
+        reached = where(same, rows[:-step], ones_like(rows[:-step]))
+        rows = concat([rows[:step], rows[step:] * reached], 0)
+        step *= 2
+    last = ones_like(owner[:1]) if count else owner
+    ends = concat([cast(not_equal(owner[1:], owner[:-1]), owner.dtype), last], 0)
+    ends = cast(reshape(ends, (count, *([1] * len(rest)))), rows.dtype)
+    empty = cast(equal(_counts(ids, num, "int32", len(rest)), 0), rows.dtype)
+    return _sum(where(not_equal(ends, 0), rows, zeros_like(rows)), owner, num) + empty
+
+
+# -- extrema ---------------------------------------------------------------------------------------------------------
+
+
+def _extreme_impl(data: Any, ids: Any, *, num: int, largest: bool, empty: Any) -> Any:
+    rest = data.shape[ids.ndim :]
+    low, high = (-np.inf, np.inf) if data.dtype.kind == "f" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
+    out = np.full((num, *rest), low if largest else high, data.dtype)
+    (np.maximum if largest else np.minimum).at(out, ids, data)
+    blank = np.ones(num, bool)
+    blank[ids] = False
+    out[blank] = empty
+    return out
+
+
+def extreme_shares(data: Any, ids: Any, out: Any, num: int) -> Any:
+    """For each element its share of the extremum of its segment: 1/k among k ties, else 0."""
+    hits = cast(data == apply(TAKE, out, ids, axis=0), data.dtype)
+    ties = apply(TAKE_ADD, hits, ids, axis=0, shape=tuple(out.shape))
+    return hits / apply(TAKE, ties, ids, axis=0)
+
+
+def _batch_segments(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+    """Each batch entry gets its own range of segments."""
+    data, ids = batching.all_batched(flags, inputs)
+    size, num = int(ids.shape[0]), attrs["num"]
+    own = np.arange(size).reshape((size, *([1] * (ids.ndim - 1)))) * num
+    out = apply(op, data, cast(ids, "int64") + convert(own), **{**attrs, "num": size * num})
+    return reshape(out, (size, num, *tuple(out.shape)[1:]))
+
+
+SEGMENT_EXTREME: Op = general(
+    "segment_extreme",
+    "data ids",
+    _extreme_impl,
+    vjps=(
+        lambda ct, data, ids, out, num: apply(TAKE, ct, ids, axis=0) * extreme_shares(data, ids, out, num),
+        None,
+    ),
+    jvps=(
+        lambda t, data, ids, out, num: apply(
+            TAKE_ADD, t * extreme_shares(data, ids, out, num), ids, axis=0, shape=tuple(out.shape)
+        ),
+        None,
+    ),
+    infer=lambda data, ids, *, num, largest, empty: TensorSpec((num, *data.shape[ids.ndim :]), data.dtype),
+    batch=_batch_segments,
+    call=lambda data, ids, num, largest, empty: apply(
+        SEGMENT_EXTREME, convert(data), convert(ids), num=num, largest=largest, empty=empty
+    ),
+    samples=lambda: [
+        Sample(spread(5, 2), np.array([0, 2, 0, 2, 2]), 4, True, 0),
+        Sample(spread(5), np.array([1, 1, 1, 0, 0]), 2, False, 0),
+        Sample(spread(2, 3), np.array([[1, 0, 1], [1, 1, 0]]), 2, True, 0),
+        Sample(spread(0), np.zeros(0, int), 2, True, -1.0),
+    ],
+)
+
+
+def _extreme(data: Any, ids: Any, num: int, largest: bool, empty: Any) -> Any:
+    return apply(SEGMENT_EXTREME, data, ids, num=num + 1, largest=largest, empty=empty)
+
+
+def _limit(data: Any, smallest: bool) -> Any:
+    return as_dtype(data.dtype).min if smallest else as_dtype(data.dtype).max
+
+
+# -- the public functions --------------------------------------------------------------------------------------------
+
+
+def _sorted_samples() -> list[Sample]:
+    ids = np.array([0, 0, 1, 3, 3])
+    return [
+        Sample(spread(5, 2) + 0.03, ids),
+        Sample(spread(5) + 0.03, ids),
+        Sample(spread(0, 2), np.zeros(0, int)),
+        Sample(normal(3), np.array([1, 0, 2]), raises=(ValueError, "sorted")),
+        Sample(normal(3), np.array([1, 0]), raises=(ValueError, "as long as")),
+    ]
+
+
+def _unsorted_samples() -> list[Sample]:
+    return [
+        Sample(spread(5, 2) + 0.03, np.array([2, 0, -1, 2, 2]), 3),
+        Sample(spread(2, 3) + 0.03, np.array([[1, 0, 1], [1, 1, 0]]), 2),
+        Sample(normal(3), np.array([1, 0, 5]), 2, raises=(ValueError, "not below num_segments")),
+        Sample(normal(3), np.array([[1, 0]]), 2, raises=(ValueError, "must start the shape")),
+    ]
+
+
+def _extreme_samples() -> list[Sample]:
+    full = np.array([2, 0, -1, 2, 1])  # every segment occurs: the limits of a dtype are not alike in two precisions
+    return [Sample(spread(5, 2) + 0.03, full, 3), *_unsorted_samples()[1:]]
+
+
+@composite(samples=_sorted_samples)
+def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Sums of the rows with equal ids; ids are sorted.
+
+    >>> import gradtape as gt
+    >>> gt.math.segment_sum([1.0, 2.0, 5.0], [0, 0, 1]).numpy()
+    array([3., 5.], dtype=float32)
+    """
+    data, ids, num = _sorted_ids(data, segment_ids, "segment_sum")
+    return _cut(_sum(data, ids, num), num)
+
+
+@composite(samples=_sorted_samples)
+def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Means of the rows with equal ids (sorted); 0 for a missing id."""
+    data, ids, num = _sorted_ids(data, segment_ids, "segment_mean")
+    return _cut(_mean(data, ids, num, False), num)
+
+
+@composite(samples=_sorted_samples)
+def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Products of the rows with equal ids (sorted); 1 for a missing id."""
+    data, ids, num = _sorted_ids(data, segment_ids, "segment_prod")
+    return _cut(_product(data, ids, num), num)
+
+
+@composite(samples=_sorted_samples)
+def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Largest of the rows with equal ids (sorted); 0 for a missing id; ties share the gradient."""
+    data, ids, num = _sorted_ids(data, segment_ids, "segment_max")
+    return _cut(_extreme(data, ids, num, True, 0), num)
+
+
+@composite(samples=_sorted_samples)
+def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    """Smallest of the rows with equal ids (sorted); 0 for a missing id; ties share the gradient."""
+    data, ids, num = _sorted_ids(data, segment_ids, "segment_min")
+    return _cut(_extreme(data, ids, num, False, 0), num)
+
+
+@composite(samples=_unsorted_samples)
+def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Sums of the rows (or elements) with equal ids; negative ids are dropped.
+
+    >>> import gradtape as gt
+    >>> gt.math.unsorted_segment_sum([1.0, 2.0, 5.0], [1, -1, 1], 3).numpy()
+    array([0., 6., 0.], dtype=float32)
+    """
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_sum")
+    return _cut(_sum(data, ids, num), num)
+
+
+@composite(samples=_unsorted_samples)
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Means of the rows with equal ids; 0 for an id that does not occur."""
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_mean")
+    return _cut(_mean(data, ids, num, False), num)
+
+
+@composite(samples=_unsorted_samples)
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Sums of the rows with equal ids, divided by the square root of their number."""
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_sqrt_n")
+    return _cut(_mean(data, ids, num, True), num)
+
+
+@composite(samples=lambda: [*_unsorted_samples(), Sample(np.array([0.0, 2.0, 0.0, 3.0]), np.array([1, 1, 0, 1]), 3)])
+def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Products of the rows with equal ids; 1 for an id that does not occur; the gradient is exact at zeros."""
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_prod")
+    return _cut(_product(data, ids, num), num)
+
+
+@composite(samples=_extreme_samples)
+def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Largest of the rows with equal ids; the lowest number of the dtype for an id that does not occur.
+
+    >>> import gradtape as gt
+    >>> gt.math.unsorted_segment_max([1.0, 5.0, 2.0], [1, 1, -1], 2).numpy()
+    array([-3.4028235e+38,  5.0000000e+00], dtype=float32)
+    """
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_max")
+    return _cut(_extreme(data, ids, num, True, _limit(data, True)), num)
+
+
+@composite(samples=_extreme_samples)
+def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Smallest of the rows with equal ids; the highest number of the dtype for an id that does not occur."""
+    data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_min")
+    return _cut(_extreme(data, ids, num, False, _limit(data, False)), num)
+
+
+# -- counting --------------------------------------------------------------------------------------------------------
+
+
+@composite(
+    samples=lambda: [
+        Sample(np.array([1, 1, 3])),
+        Sample(np.array([1, 1, 3]), away(3), dtype="float64"),
+        Sample(np.array([[1, 1], [3, 0]]), away(2, 2), axis=-1),
+        Sample(np.array([1, 5, 3]), away(3), 3, 4),
+        Sample(np.array([1, -5]), raises=(ValueError, "negative")),
+        Sample(np.array([1, 5]), away(3), raises=(ValueError, "weights")),
+    ]
+)
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = "int32",
+    name: str | None = None,
+    axis: Any = None,
+    binary_output: bool = False,
+) -> Any:
+    """How often each whole number occurs, or the sum of the weights of its occurrences; `axis=-1` counts per row.
+
+    >>> import gradtape as gt
+    >>> gt.math.bincount([1, 1, 3]).numpy()
+    array([0, 2, 0, 1], dtype=int32)
+    """
+    arr = convert(arr)
+    if axis not in (None, 0, -1):
+        raise InvalidArgumentError(f"bincount: axis must be None, 0 or -1, got {axis}")
+    values = np.asarray(arr.numpy())
+    if values.size and values.min() < 0:
+        raise InvalidArgumentError(f"bincount: values must not be negative, got {values.min()}")
+    size = max(int(values.max()) + 1 if values.size else 0, int(minlength or 0))
+    size = size if maxlength is None else min(size, int(maxlength))
+    if weights is not None and binary_output:
+        raise InvalidArgumentError("bincount: binary_output and weights exclude each other")
+    weights = cast(ones_like(arr), dtype) if weights is None else convert(weights)
+    if tuple(weights.shape) != tuple(arr.shape):
+        raise InvalidArgumentError(f"bincount: weights of shape {tuple(weights.shape)} for values of shape {tuple(arr.shape)}")
+    rows = int(np.prod(values.shape[:-1], dtype=int)) if axis == -1 and arr.ndim > 1 else 1
+    bins = np.where(values < size, values, size).reshape(rows, -1) + np.arange(rows)[:, None] * (size + 1)
+    flat = apply(TAKE_ADD, reshape(weights, (-1,)), bins.ravel(), axis=0, shape=(rows * (size + 1),))
+    counts = apply(SLICE_AXIS, reshape(flat, (rows, size + 1)), axis=1, start=0, size=size)
+    if binary_output:
+        counts = cast(counts > 0, counts.dtype)
+    return reshape(counts, (*values.shape[:-1], size) if axis == -1 else (size,))
+
+
+@composite(
+    samples=lambda: [
+        Sample(np.array([1, 2, 2]), np.array([1, 0, 2])),
+        Sample(np.array([1, 2]), np.array([1, 0]), 4, away(2), "float64"),
+        Sample(np.array([1, 2]), np.array([1, 0]), 2, raises=(ValueError, "num_classes")),
+    ]
+)
+def confusion_matrix(
+    labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None, dtype: Any = "int32", name: str | None = None
+) -> Any:
+    """How often label i (row) was predicted as j (column).
+
+    >>> import gradtape as gt
+    >>> gt.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
+    array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
+    rows, columns = (np.asarray(convert(v).numpy()).ravel() for v in (labels, predictions))
+    if rows.shape != columns.shape:
+        raise InvalidArgumentError(f"confusion_matrix: {rows.size} labels but {columns.size} predictions")
+    highest = int(max(rows.max(initial=-1), columns.max(initial=-1)))
+    size = highest + 1 if num_classes is None else int(num_classes)
+    if highest >= size or min(rows.min(initial=0), columns.min(initial=0)) < 0:
+        raise InvalidArgumentError(f"confusion_matrix: labels and predictions must be in [0, num_classes = {size})")
+    values = cast(convert(np.ones(rows.size)), dtype) if weights is None else cast(reshape(convert(weights), (-1,)), dtype)
+    flat = apply(TAKE_ADD, values, rows.astype(np.int64) * size + columns, axis=0, shape=(size * size,))
+    return reshape(flat, (size, size))
+
+
+OPS = (SEGMENT_SLOTS, SEGMENT_EXTREME)
+COMPOSITES = (
+    segment_sum, segment_mean, segment_prod, segment_max, segment_min, unsorted_segment_sum, unsorted_segment_mean,
+    unsorted_segment_sqrt_n, unsorted_segment_prod, unsorted_segment_max, unsorted_segment_min, bincount, confusion_matrix,
+)  # fmt: skip
+
+from gradtape.ops.compare import equal, not_equal  # noqa: E402  (used by functions above)
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
+from gradtape.ops.elementwise import cast, sqrt  # noqa: E402
+from gradtape.ops.select import floordiv, maximum, where  # noqa: E402
+from gradtape.ops.shape import SLICE_AXIS, concat, reshape  # noqa: E402

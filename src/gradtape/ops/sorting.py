@@ -1,0 +1,337 @@
+"""Order: sort, argsort, top_k, searchsorted, unique, argmax, argmin.
+
+Positions have no derivative; sorted values are gathered by position, so their gradient goes back to where they came from.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtape.dtypes import numpy_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.index import TAKE, gather
+from gradtape.ops.opdef import Op, Sample, composite, nondiff
+from gradtape.ops.sampling import integers, normal, spread
+from gradtape.ops.shape import normal_axis, transpose
+
+_REASON = "positions are constant almost everywhere"
+
+
+class TopK(NamedTuple):
+    """What `top_k` returns."""
+
+    values: Any
+    indices: Any
+
+
+class Unique(NamedTuple):
+    """What `unique` returns."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """What `unique_with_counts` returns."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
+# -- argsort and sort ------------------------------------------------------------------------------------------------
+
+
+def _argsort_impl(x: Any, *, axis: int, descending: bool) -> Any:
+    # stable in both directions: equal elements keep their order
+    if not descending:
+        return np.argsort(x, axis, kind="stable").astype(np.int32)
+    mirrored = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return (x.shape[axis] - 1 - np.flip(mirrored, axis)).astype(np.int32)
+
+
+def _descending(direction: str, op: str) -> bool:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise InvalidArgumentError(f"{op}: direction must be 'ASCENDING' or 'DESCENDING', got {direction!r}")
+    return direction == "DESCENDING"
+
+
+def argsort(values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+    """The positions that sort the values along an axis (always stable).
+
+    >>> import gradtape as gt
+    >>> gt.argsort([3.0, 1.0, 2.0]).numpy()
+    array([1, 2, 0], dtype=int32)
+    """
+    x = convert(values)
+    place = normal_axis(axis, x.ndim, "argsort")
+    return apply(ARGSORT, x, axis=place, descending=_descending(direction, "argsort"))
+
+
+ARGSORT = nondiff(
+    "argsort",
+    "x",
+    _argsort_impl,
+    infer=lambda x, *, axis, descending: TensorSpec(x.shape, "int32"),
+    reason=_REASON,
+    batch=batching.shifted("axis"),
+    call=argsort,
+    samples=lambda: [
+        Sample(spread(3, 4)),
+        Sample(spread(3, 4), 0, "DESCENDING"),
+        Sample(np.array([1, 0, 1, 0]), direction="DESCENDING"),
+        Sample(spread(0)),
+        Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
+        Sample(spread(2), 1, raises=(ValueError, "out of range")),
+    ],
+)
+
+
+def _along(x: Any, order: Any, axis: int) -> Any:
+    """x[..., order, ...] with an own order for every line along `axis`."""
+    if x.ndim == 1:
+        return apply(TAKE, x, order, axis=0)
+    swap = tuple({axis: x.ndim - 1, x.ndim - 1: axis}.get(i, i) for i in range(x.ndim))
+    if axis == x.ndim - 1:
+        return gather(x, order, batch_dims=axis)
+    return transpose(gather(transpose(x, swap), transpose(order, swap), batch_dims=x.ndim - 1), swap)
+
+
+@composite(
+    samples=lambda: [
+        Sample(spread(3, 4)),
+        Sample(spread(3, 4, 2), 1, "DESCENDING"),
+        Sample(spread(5), 0),
+        Sample(spread(0)),
+        Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
+    ]
+)
+def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+    """The values in order along an axis.
+
+    >>> import gradtape as gt
+    >>> gt.sort([3.0, 1.0, 2.0], direction="DESCENDING").numpy()
+    array([3., 2., 1.], dtype=float32)
+    """
+    x = convert(values)
+    place = normal_axis(axis, x.ndim, "sort")
+    return _along(x, apply(ARGSORT, x, axis=place, descending=_descending(direction, "sort")), place)
+
+
+@composite(
+    samples=lambda: [
+        Sample(spread(3, 4), 2),
+        Sample(spread(5)),
+        Sample(spread(4), 0),
+        Sample(spread(3), 4, raises=(ValueError, "at least k")),
+    ]
+)
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32", name: str | None = None) -> TopK:
+    """The k largest values along the last axis, largest first, and where they are; of equal ones the first comes first.
+
+    >>> import gradtape as gt
+    >>> values, indices = gt.math.top_k([1.0, 9.0, 4.0], k=2)
+    >>> values.numpy(), indices.numpy()
+    (array([9., 4.], dtype=float32), array([1, 2], dtype=int32))
+    """
+    x, count = convert(input), int(k)
+    if x.ndim == 0 or not 0 <= count <= int(x.shape[-1]):
+        raise InvalidArgumentError(f"top_k: the last axis needs at least k = {count} elements, got shape {tuple(x.shape)}")
+    order = apply(ARGSORT, x, axis=x.ndim - 1, descending=True)
+    order = apply(SLICE_AXIS, order, axis=x.ndim - 1, start=0, size=count)
+    return TopK(_along(x, order, x.ndim - 1), cast(order, index_type))
+
+
+# -- searching -------------------------------------------------------------------------------------------------------
+
+
+def _searchsorted_impl(edges: Any, values: Any, *, side: Any, dtype: Any) -> Any:
+    count = math.prod(values.shape[:-1])
+    rows, wanted = edges.reshape(count, edges.shape[-1]), values.reshape(count, values.shape[-1])
+    out = np.empty(wanted.shape, numpy_dtype(dtype))
+    for i, (row, want) in enumerate(zip(rows, wanted, strict=True)):
+        out[i] = np.searchsorted(row, want, side)
+    return out.reshape(values.shape)
+
+
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: str | None = None
+) -> Any:
+    """Where along the last axis the values would have to be inserted to keep the sequence sorted.
+
+    >>> import gradtape as gt
+    >>> gt.searchsorted([1.0, 3.0, 5.0], [0.0, 3.0, 9.0]).numpy()
+    array([0, 1, 3], dtype=int32)
+    """
+    edges, wanted = promote(sorted_sequence, values)
+    if side not in ("left", "right"):
+        raise InvalidArgumentError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    scalar = wanted.ndim == 0
+    wanted = reshape(wanted, (1,)) if scalar else wanted
+    if edges.ndim == 1 and wanted.ndim > 1:
+        found = apply(SEARCHSORTED, edges, reshape(wanted, (-1,)), side=side, dtype=out_type)
+        return reshape(found, tuple(wanted.shape))
+    if tuple(edges.shape)[:-1] != tuple(wanted.shape)[:-1]:
+        raise InvalidArgumentError(
+            f"searchsorted: leading axes must agree, got {tuple(edges.shape)} and {tuple(wanted.shape)}"
+        )
+    out = apply(SEARCHSORTED, edges, wanted, side=side, dtype=out_type)
+    return reshape(out, ()) if scalar else out
+
+
+SEARCHSORTED: Op = nondiff(
+    "searchsorted",
+    "edges values",
+    _searchsorted_impl,
+    infer=lambda edges, values, *, side, dtype: TensorSpec(values.shape, dtype),
+    reason=_REASON,
+    batch=batching.leading,
+    call=lambda edges, values, side="left", dtype="int32": apply(
+        SEARCHSORTED, convert(edges), convert(values), side=side, dtype=dtype
+    ),
+    samples=lambda: [
+        Sample(np.sort(normal(4)), normal(3)),
+        Sample(np.sort(normal(2, 4)), normal(2, 3), "right", "int64"),
+        Sample(np.sort(normal(4)), normal(0)),
+    ],
+)
+
+
+# -- unique ----------------------------------------------------------------------------------------------------------
+
+
+def _unique_impl(x: Any, *, dtype: Any) -> Any:
+    if x.ndim != 1:
+        raise InvalidArgumentError(f"unique: expects a vector, got shape {x.shape}; reshape it to [-1] first")
+    _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first, kind="stable")  # by first occurrence, not by value
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    target = numpy_dtype(dtype)
+    return first[order].astype(target), rank[inverse].astype(target), counts[order].astype(target)
+
+
+UNIQUE: Op = nondiff(
+    "unique",
+    "x",
+    _unique_impl,
+    infer=lambda x, *, dtype: (TensorSpec((None,), dtype), TensorSpec(x.shape, dtype), TensorSpec((None,), dtype)),
+    reason="positions and counts have no derivative",
+    batch=batching.looped,
+    call=lambda x: apply(UNIQUE, convert(x), dtype="int32"),
+    outputs=0,
+    samples=lambda: [
+        Sample(np.array([3, 1, 3, 2, 1])),
+        Sample(np.array([0.5, 0.5])),
+        Sample(np.zeros((2, 2)), raises=(ValueError, "vector")),
+    ],
+)
+
+
+def unique(x: Any, out_idx: Any = "int32", name: str | None = None) -> Unique:
+    """The distinct elements of a vector in order of first occurrence, and for each element which one it is.
+
+    The gradient of `y` goes to the first occurrences.
+
+    >>> import gradtape as gt
+    >>> y, idx = gt.unique([7, 4, 7])
+    >>> y.numpy(), idx.numpy()
+    (array([7, 4], dtype=int32), array([0, 1, 0], dtype=int32))
+    """
+    x = convert(x)
+    first, idx, _ = apply(UNIQUE, x, dtype=out_idx)
+    return Unique(apply(TAKE, x, first, axis=0), idx)
+
+
+def unique_with_counts(x: Any, out_idx: Any = "int32", name: str | None = None) -> UniqueWithCounts:
+    """As `unique`, and how often each element occurs."""
+    x = convert(x)
+    first, idx, counts = apply(UNIQUE, x, dtype=out_idx)
+    return UniqueWithCounts(apply(TAKE, x, first, axis=0), idx, counts)
+
+
+# -- the position of the extremum ------------------------------------------------------------------------------------
+
+
+def _arg_impl(x: Any, *, axis: int, largest: bool, dtype: Any) -> Any:
+    if not x.shape[axis]:
+        raise InvalidArgumentError(f"{'argmax' if largest else 'argmin'}: axis {axis} of shape {x.shape} is empty")
+    return (np.argmax if largest else np.argmin)(x, axis).astype(numpy_dtype(dtype))
+
+
+def _arg(input: Any, axis: Any, dtype: Any, largest: bool, op: str) -> Any:
+    x = convert(input)
+    if x.ndim == 0:
+        raise InvalidArgumentError(f"{op}: needs at least one axis, got a scalar")
+    place = normal_axis(0 if axis is None else axis, x.ndim, op)
+    return apply(ARG_EXTREME, x, axis=place, largest=largest, dtype=dtype)
+
+
+def argmax(input: Any, axis: Any = None, output_type: Any = "int64", name: str | None = None) -> Any:
+    """Where the largest element along an axis (the first by default) is; the first of equal ones.
+
+    >>> import gradtape as gt
+    >>> gt.argmax([[1.0, 9.0], [3.0, 2.0]], axis=1).numpy()
+    array([1, 0])
+    """
+    return _arg(input, axis, output_type, True, "argmax")
+
+
+def argmin(input: Any, axis: Any = None, output_type: Any = "int64", name: str | None = None) -> Any:
+    """Where the smallest element along an axis (the first by default) is; the first of equal ones."""
+    return _arg(input, axis, output_type, False, "argmin")
+
+
+ARG_EXTREME = nondiff(
+    "arg_extreme",
+    "x",
+    _arg_impl,
+    infer=lambda x, *, axis, largest, dtype: TensorSpec((*x.shape[:axis], *x.shape[axis + 1 :]), dtype),
+    reason=_REASON,
+    batch=batching.shifted("axis"),
+    call=argmax,
+    samples=lambda: [
+        Sample(spread(3, 4)),
+        Sample(spread(3, 4), -1, "int32"),
+        Sample(spread(3)),
+        Sample(spread(3, 0), 1, raises=(ValueError, "empty")),
+        Sample(spread(), raises=(ValueError, "scalar")),
+    ],
+)
+
+
+@composite(samples=lambda: [Sample(integers(4, 3), spread(3, 4), 2)], differentiable=False)
+def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Any:
+    """Whether the target class is among the k best predictions of its row; ties count as within, NaN or inf as not.
+
+    >>> import gradtape as gt
+    >>> gt.math.in_top_k([0, 1], [[0.1, 0.9], [0.1, 0.9]], 1).numpy()
+    array([False,  True])
+    """
+    scores, wanted = convert(predictions), convert(targets)
+    if scores.ndim != 2 or tuple(wanted.shape) != tuple(scores.shape)[:1]:
+        raise InvalidArgumentError(
+            f"in_top_k: needs predictions [rows, classes] and targets [rows], "
+            f"got {tuple(scores.shape)} and {tuple(wanted.shape)}"
+        )
+    inside = logical_and(greater_equal(wanted, 0), less(wanted, int(scores.shape[1])))
+    own = gather(scores, where(inside, wanted, zeros_like(wanted)), batch_dims=1)
+    better = reduce_sum(cast(greater(scores, expand_dims(own, -1)), "int32"), -1)
+    return logical_and(logical_and(inside, is_finite(own)), less(better, int(k)))
+
+
+OPS = (ARGSORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
+COMPOSITES = (sort, top_k, in_top_k)
+
+from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and  # noqa: E402  (used above)
+from gradtape.ops.create import zeros_like  # noqa: E402
+from gradtape.ops.elementwise import cast  # noqa: E402
+from gradtape.ops.reduce import reduce_sum  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape  # noqa: E402

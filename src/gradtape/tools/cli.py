@@ -1,0 +1,39 @@
+"""The command line: `gradtape demo`. Each subcommand is one function that adds its arguments and one that runs it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib.metadata import version
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; the result is the exit status."""
+    parser = argparse.ArgumentParser(prog="gradtape", description="Automatic differentiation with a tape.")
+    parser.add_argument("--version", action="version", version=f"gradtape {version('gradtape')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    demo = commands.add_parser("demo", help="a tour in under a minute, ending with a picture")
+    demo.add_argument("--output", default="demo_output/demo.svg", help="where the picture goes (default: %(default)s)")
+    demo.add_argument("--steps", type=_positive, default=1500, help="training steps (default: %(default)s)")
+    demo.add_argument("--seed", type=int, default=0, help="seed of data and weights (default: %(default)s)")
+    demo.set_defaults(run=_demo)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from gradtape.tools import demo
+
+    demo.run(options.output, options.steps, options.seed)
+    return 0
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be positive, got {value}")
+    return value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

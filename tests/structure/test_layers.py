@@ -1,0 +1,83 @@
+"""The arrows between layers: tools → frontend → backends → {ad | passes} → ops → ir → base. Lazy imports count."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.structure.modules import SOURCE, imports, modules
+
+LAYERS = (
+    ("base",),
+    ("ir",),
+    ("ops",),
+    ("ad", "passes"),
+    ("backends",),
+    ("frontend",),
+    ("tools",),
+    ("public",),
+)
+BASE = {"errors", "dtypes", "tree", "config", "typing"}
+FOLDERS = {name for layer in LAYERS for name in layer} - {"base", "public"}
+OPTIONAL = ("scipy", "tqdm", "safetensors", "ml_dtypes", "llvmlite", "jax")
+
+
+def layer(module: str) -> str:
+    """The layer of a module; top-level namespace modules (`gradtape.linalg`) and the package itself are `public`."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return "public"
+    if parts[1] in BASE:
+        return "base"
+    return parts[1] if parts[1] in FOLDERS else "public"
+
+
+def rank(name: str) -> int:
+    return next(i for i, names in enumerate(LAYERS) if name in names)
+
+
+def violations() -> list[str]:
+    found = []
+    for module, path in modules().items():
+        own = layer(module)
+        for item in imports(path):
+            if item.module.split(".")[0] != "gradtape" or own == "public":
+                continue
+            other = layer(item.module)
+            allowed = other == own if rank(other) == rank(own) else rank(other) < rank(own)
+            if not allowed:
+                found.append(f"{path.relative_to(SOURCE)}:{item.line} ({own}) imports {item.module} ({other})")
+    return found
+
+
+def test_imports_point_down() -> None:
+    assert violations() == []
+
+
+def test_every_folder_is_a_layer() -> None:
+    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert folders <= FOLDERS, "a new folder must be placed among the layers"
+
+
+@pytest.mark.parametrize("package", OPTIONAL)
+def test_heavy_packages_are_imported_lazily(package: str) -> None:
+    eager = [
+        f"{path.relative_to(SOURCE)}:{item.line}"
+        for path in modules().values()
+        for item in imports(path)
+        if item.module.split(".")[0] == package and item.top_level and not item.for_types
+        and not (package == "llvmlite" and "backends/llvm" in str(path))
+    ]  # fmt: skip
+    assert eager == []
+
+
+def test_llvmlite_only_in_its_backend() -> None:
+    users = {path for path in modules().values() for item in imports(path) if item.module.split(".")[0] == "llvmlite"}
+    assert all(Path("backends/llvm") in path.relative_to(SOURCE).parents for path in users)
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = f"import gradtape, sys; print([p for p in {OPTIONAL!r} if p in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

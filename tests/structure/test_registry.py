@@ -1,0 +1,101 @@
+"""The registry is closed and complete: every op is listed, typed, batched, sampled, and has a rule or a reason."""
+
+import importlib
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from gradtape.ops import batching, registry
+from gradtape.ops.binding import global_names
+from gradtape.ops.opdef import Op
+from tests.harness.cases import samples_of
+from tests.structure.modules import modules
+
+# made outside the families: they carry Python functions or stand for one output of several, so no sample can describe them
+PRIVATE = {"part", "custom", "numpy_function"}
+
+# ops whose batch rule runs a Python loop: always, because the shape of the result depends on the values ...
+LOOPED = {"where_true"}
+# ... or in one rare case of several
+LOOPED_SOMETIMES: set[str] = set()
+
+
+def namespaces() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in modules():
+        yield name, vars(importlib.import_module(name))
+
+
+def test_every_op_is_registered() -> None:
+    known = set(registry.OPS)
+    strays = {
+        f"{module}.{name}"
+        for module, space in namespaces()
+        for name, value in space.items()
+        if isinstance(value, Op) and value not in known and value.name not in PRIVATE
+    }
+    assert strays == set()
+
+
+def test_every_composite_is_registered() -> None:
+    known = {composite.function for composite in registry.COMPOSITES}
+    strays = {
+        f"{module}.{name}"
+        for module, space in namespaces()
+        for name, value in space.items()
+        if isinstance(value, FunctionType) and "composite" in vars(value) and value not in known
+    }
+    assert strays == set()
+
+
+def test_names_are_unique() -> None:
+    composites = [c.name for c in registry.COMPOSITES]
+    assert len(set(composites)) == len(composites)
+    assert len({op.name for op in registry.OPS}) == len(registry.OPS)
+
+
+def holes(op: Op) -> list[str]:
+    missing = [part for part in ("impl", "infer", "batch", "samples") if getattr(op, part) is None]
+    if not any(sample.raises is None for sample in samples_of(op)):
+        missing.append("a valid sample")
+    if op.differentiable and not (op.partials or op.vjps or op.vjp):
+        missing.append("a rule")
+    if not op.differentiable and not op.reason:
+        missing.append("a reason")
+    return missing
+
+
+def test_every_op_is_complete() -> None:
+    assert {op.name: holes(op) for op in registry.OPS if holes(op)} == {}
+
+
+def test_every_composite_has_samples() -> None:
+    assert [c.name for c in registry.COMPOSITES if all(s.raises is not None for s in samples_of(c))] == []
+
+
+@pytest.mark.parametrize("op", registry.OPS, ids=lambda op: op.name)
+def test_ops_pickle_by_name(op: Op) -> None:
+    assert registry.op_by_name(op.name) is op
+
+
+def mentions_loop(rule: Any, seen: set[Any]) -> bool:
+    """Whether a batch rule, or a helper it calls, may fall back to `batching.looped`."""
+    if rule is batching.looped:
+        return True
+    if not isinstance(rule, FunctionType) or rule in seen or not rule.__module__.startswith("gradtape.ops"):
+        return False
+    seen.add(rule)
+    names = global_names(rule.__code__)
+    if "looped" in names:
+        return True
+    cells = [cell.cell_contents for cell in rule.__closure__ or ()]
+    helpers = [v for n in names if (v := rule.__globals__.get(n)) is not None and "batch" in n]
+    return any(mentions_loop(v, seen) for v in (*cells, *helpers))
+
+
+def test_looped_ops_are_listed() -> None:
+    always = {op.name for op in registry.OPS if op.batch is batching.looped}
+    sometimes = {op.name for op in registry.OPS if op.name not in always and mentions_loop(op.batch, set())}
+    assert always == LOOPED
+    assert sometimes == LOOPED_SOMETIMES
