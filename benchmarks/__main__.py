@@ -26,7 +26,7 @@ def main() -> None:
     options = arguments()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     chosen = {name: run.default_python(name, pythons) for name in ("gradtape", "numpy", *options.peers)}
-    rounds, seconds = (2, 0.05) if options.quick else (9, 0.3)
+    rounds, seconds = (2, 0.05) if options.quick else (7, 0.2)
     workloads = [w for w in WORKLOADS if not options.only or w.name.startswith(tuple(options.only))]
     peers = [run.Peer(name, python, options.threads) for name, python in chosen.items()]
     rows: list[dict[str, Any]] = []
@@ -43,7 +43,7 @@ def main() -> None:
             peer.close()
     if not options.only or report.IMPORT in options.only:
         print(report.IMPORT, file=sys.stderr)
-        found = run.import_times({p.name: p.python for p in present}, options.threads, 1 if options.quick else 7)
+        found = run.import_times({p.name: p.python for p in present}, options.threads, 1 if options.quick else 5)
         rows.append({"name": report.IMPORT, "title": "import, in a fresh process", "ops": 1, "goals": (), "peers": found})
     results = {
         "machine": report.machine(options.threads),

@@ -107,7 +107,7 @@ def _finfo(dtype: DType) -> Any:
     if dtype.name == "bfloat16":
         import ml_dtypes
 
-        return ml_dtypes.finfo(dtype.dtype)
+        return ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]
     return np.finfo(dtype.dtype)
 
 
@@ -116,7 +116,8 @@ def _bfloat16() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError as error:
         raise ImportError("bfloat16 needs the optional package ml_dtypes: pip install ml_dtypes") from error
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 float16 = DType("float16", np.float16)
@@ -153,7 +154,7 @@ def as_dtype(value: Any) -> DType:
     (<dtype: 'float64'>, <dtype: 'float32'>)
     """
     if value.__class__ is DType:
-        return value  # type: ignore[no-any-return]  # narrowed by identity of the class
+        return value
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     if value.__hash__ is not None:

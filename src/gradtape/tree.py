@@ -7,6 +7,7 @@ Containers are copied, never kept: changing one later changes nothing that was r
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -75,6 +76,8 @@ def _rebuild(structure: Any, feed: Iterator[Any]) -> Any:
     if isinstance(structure, Mapping):
         rebuilt = {key: _rebuild(structure[key], feed) for key in _sorted_keys(structure)}
         ordered = {key: rebuilt[key] for key in structure}
+        if isinstance(structure, defaultdict):
+            return defaultdict(structure.default_factory, ordered)
         return ordered if type(structure) is dict else type(structure)(ordered)  # type: ignore[call-arg]
     children = [_rebuild(child, feed) for child in structure]
     if isinstance(structure, tuple) and type(structure) is not tuple:

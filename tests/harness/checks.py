@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradtape.ops.opdef import Op
-from tests.harness import batches, slopes, values
+from tests.harness import batches, lanes, slopes, values
 from tests.harness.cases import Case, all_cases
 
 
@@ -43,6 +43,8 @@ CHECKS = (
     Check("integers", "edge cases", values.check_integers, _real),
     Check("layouts", "edge cases", values.check_layouts, lambda c: not c.fails and bool(c.leaves)),
     Check("repeated", "edge cases", slopes.check_repeated, lambda c: c.differentiable and slopes.alike(c) is not None),
+    Check("empty", "edge cases", lanes.check_empty, lanes.lane_wise),
+    Check("masked", "edge cases", lanes.check_masked, lanes.lane_wise),
     Check(
         "no_gradient", "edge cases", values.check_no_gradient,
         lambda c: not c.fails and bool(c.leaves) and not c.owner.differentiable,

@@ -34,7 +34,8 @@ Each number counts the samples of that op on which the checks of the column run;
 * **jvp** – forward mode against reverse mode (1e-12), forward over reverse, reverse over forward
 * **batch** – batch rule and `vectorized_map` (also of gradients) against a loop, each input alone and all together
 * **float32** – dtype kept, values and gradients close to float64
-* **edge cases** – integers, memory layouts, a repeated argument, nothing written to inputs, no gradient where none exists
+* **edge cases** – integers, memory layouts, a repeated argument, empty arrays, lanes masked by `where`, nothing written
+  to inputs, no gradient where there is none
 * **errors** – promised type and text, nothing recorded
 """
 

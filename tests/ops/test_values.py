@@ -39,3 +39,13 @@ def test_error(case: Case) -> None:
 @pytest.mark.parametrize("case", cases_of("no_gradient"), ids=repr)
 def test_no_gradient(case: Case) -> None:
     BY_NAME["no_gradient"].run(case)
+
+
+@pytest.mark.parametrize("case", cases_of("empty"), ids=repr)
+def test_empty(case: Case) -> None:
+    BY_NAME["empty"].run(case)
+
+
+@pytest.mark.parametrize("case", cases_of("masked"), ids=repr)
+def test_masked(case: Case) -> None:
+    BY_NAME["masked"].run(case)

@@ -16,9 +16,17 @@ from tests.structure.modules import modules
 # made outside the families: they carry Python functions or stand for one output of several, so no sample can describe them
 PRIVATE = {"part", "custom", "numpy_function"}
 
-# ops whose batch rule runs a Python loop: always, because the shape of the result depends on the values ...
-LOOPED = {"where_true"}
-# ... or in one rare case of several
+# ops whose batch rule runs a Python loop, none of them differentiable
+LOOPED = {
+    # the shape of the result depends on the values
+    "where_true", "unique",
+    # one stream of random numbers per example
+    "random_uniform", "random_normal", "random_truncated_normal", "random_integers", "random_bits", "random_gamma",
+    "random_poisson", "random_binomial", "random_categorical", "random_permutation",
+    # bookkeeping on index arrays
+    "invert_permutation", "last_writers",
+}  # fmt: skip
+# ops that fall back to the loop in some cases only
 LOOPED_SOMETIMES: set[str] = set()
 
 
@@ -98,4 +106,5 @@ def test_looped_ops_are_listed() -> None:
     always = {op.name for op in registry.OPS if op.batch is batching.looped}
     sometimes = {op.name for op in registry.OPS if op.name not in always and mentions_loop(op.batch, set())}
     assert always == LOOPED
+    assert not any(registry.op_by_name(name).differentiable for name in always | sometimes)
     assert sometimes == LOOPED_SOMETIMES

@@ -106,6 +106,8 @@ def allowed(value: Any) -> bool:
         return value in STATIC_MODULES or value.__name__ in ("numpy", "gradtape.ops.inference", "gradtape.ops.batching")
     if isinstance(value, FunctionType):
         return hasattr(value, "op") or value in DOORS or value.__module__ in ("gradtape.dtypes", "gradtape.ir.types")
+    if value is dispatch.CAST:  # the slot of the cast op, filled once at import
+        return True
     return isinstance(value, (Op, type, int, float, complex, str, tuple, dtypes.DType))
 
 

@@ -294,7 +294,7 @@ def test_foreign_file(tmp_path: Path) -> None:
     with pytest.raises(gt.errors.DataLossError, match="gradtape did not write it"):
         gt.load(tmp_path / "foreign")
     saved = gt.save(tmp_path / "structure", {"a": 1})
-    with pytest.raises(gt.errors.DataLossError, match="read it with gt.load"):
+    with pytest.raises(gt.errors.DataLossError, match=r"read it with gt\.load"):
         Checkpoint(a=1).restore(saved)
     with pytest.raises(gt.errors.DataLossError, match="restore it there"):
         gt.load(Checkpoint(a=1).write(tmp_path / "checkpointed"))

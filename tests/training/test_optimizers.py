@@ -11,27 +11,27 @@ import pytest
 import gradtape as gt
 from tests.training import references as ref
 
-O = gt.optimizers
+opt = gt.optimizers
 CASES: dict[str, tuple[Callable[[], Any], Callable[[], ref.Step]]] = {
-    "sgd": (lambda: O.SGD(0.1), lambda: ref.sgd(0.1)),
-    "momentum": (lambda: O.SGD(0.1, momentum=0.9), lambda: ref.sgd(0.1, 0.9)),
-    "nesterov": (lambda: O.SGD(0.1, 0.8, nesterov=True), lambda: ref.sgd(0.1, 0.8, True)),
-    "sgd decay": (lambda: O.SGD(0.1, weight_decay=0.05), lambda: ref.decayed(ref.sgd(0.1), 0.1, 0.05)),
-    "adam": (lambda: O.Adam(0.1), lambda: ref.adam(0.1)),
-    "adam betas": (lambda: O.Adam(0.05, 0.8, 0.95, 1e-3), lambda: ref.adam(0.05, 0.8, 0.95, 1e-3)),
-    "amsgrad": (lambda: O.Adam(0.1, beta_2=0.5, amsgrad=True), lambda: ref.adam(0.1, b2=0.5, amsgrad=True)),
-    "adamw": (lambda: O.AdamW(0.1), lambda: ref.decayed(ref.adam(0.1), 0.1, 0.004)),
-    "rmsprop": (lambda: O.RMSprop(0.1), lambda: ref.rmsprop(0.1)),
-    "rmsprop momentum": (lambda: O.RMSprop(0.1, 0.8, 0.5), lambda: ref.rmsprop(0.1, 0.8, 0.5)),
-    "rmsprop centered": (lambda: O.RMSprop(0.1, centered=True), lambda: ref.rmsprop(0.1, centered=True)),
+    "sgd": (lambda: opt.SGD(0.1), lambda: ref.sgd(0.1)),
+    "momentum": (lambda: opt.SGD(0.1, momentum=0.9), lambda: ref.sgd(0.1, 0.9)),
+    "nesterov": (lambda: opt.SGD(0.1, 0.8, nesterov=True), lambda: ref.sgd(0.1, 0.8, True)),
+    "sgd decay": (lambda: opt.SGD(0.1, weight_decay=0.05), lambda: ref.decayed(ref.sgd(0.1), 0.1, 0.05)),
+    "adam": (lambda: opt.Adam(0.1), lambda: ref.adam(0.1)),
+    "adam betas": (lambda: opt.Adam(0.05, 0.8, 0.95, 1e-3), lambda: ref.adam(0.05, 0.8, 0.95, 1e-3)),
+    "amsgrad": (lambda: opt.Adam(0.1, beta_2=0.5, amsgrad=True), lambda: ref.adam(0.1, b2=0.5, amsgrad=True)),
+    "adamw": (lambda: opt.AdamW(0.1), lambda: ref.decayed(ref.adam(0.1), 0.1, 0.004)),
+    "rmsprop": (lambda: opt.RMSprop(0.1), lambda: ref.rmsprop(0.1)),
+    "rmsprop momentum": (lambda: opt.RMSprop(0.1, 0.8, 0.5), lambda: ref.rmsprop(0.1, 0.8, 0.5)),
+    "rmsprop centered": (lambda: opt.RMSprop(0.1, centered=True), lambda: ref.rmsprop(0.1, centered=True)),
     "rmsprop both": (
-        lambda: O.RMSprop(0.1, momentum=0.5, epsilon=1e-3, centered=True),
+        lambda: opt.RMSprop(0.1, momentum=0.5, epsilon=1e-3, centered=True),
         lambda: ref.rmsprop(0.1, momentum=0.5, eps=1e-3, centered=True),
     ),
-    "adagrad": (lambda: O.Adagrad(0.1), lambda: ref.adagrad(0.1)),
-    "adagrad options": (lambda: O.Adagrad(0.1, 0.5, 1e-2), lambda: ref.adagrad(0.1, 0.5, 1e-2)),
-    "lion": (lambda: O.Lion(0.1), lambda: ref.lion(0.1)),
-    "lion decay": (lambda: O.Lion(0.1, 0.8, 0.7, weight_decay=0.1), lambda: ref.decayed(ref.lion(0.1, 0.8, 0.7), 0.1, 0.1)),
+    "adagrad": (lambda: opt.Adagrad(0.1), lambda: ref.adagrad(0.1)),
+    "adagrad options": (lambda: opt.Adagrad(0.1, 0.5, 1e-2), lambda: ref.adagrad(0.1, 0.5, 1e-2)),
+    "lion": (lambda: opt.Lion(0.1), lambda: ref.lion(0.1)),
+    "lion decay": (lambda: opt.Lion(0.1, 0.8, 0.7, weight_decay=0.1), lambda: ref.decayed(ref.lion(0.1, 0.8, 0.7), 0.1, 0.1)),
 }
 SHAPES = [(), (3,), (4, 2), (0, 3)]
 
@@ -107,7 +107,7 @@ def test_complex_variables_are_pairs_of_real_ones(case: str, shape: tuple[int, .
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision(dtype: str) -> None:
     w = gt.Variable(gt.cast([1.0, -1.0], dtype))
-    for optimizer in (O.SGD(0.25, momentum=0.5), O.Adam(0.25, epsilon=1e-3), O.Lion(0.25)):
+    for optimizer in (opt.SGD(0.25, momentum=0.5), opt.Adam(0.25, epsilon=1e-3), opt.Lion(0.25)):
         w.assign(gt.cast([1.0, -1.0], dtype))
         optimizer.apply_gradients([(gt.cast([1.0, -1.0], dtype), w)])
         assert w.dtype.name == dtype
@@ -134,7 +134,7 @@ def test_values_read_before_a_step_stay(case: str) -> None:
 
 
 def test_slots_read_before_a_step_stay() -> None:
-    w, optimizer = gt.Variable([1.0, 2.0]), O.Adam()
+    w, optimizer = gt.Variable([1.0, 2.0]), opt.Adam()
     optimizer.apply_gradients([([1.0, 1.0], w)])
     momentum = optimizer.variables[2].value()
     before = momentum.numpy().copy()
@@ -146,12 +146,12 @@ def test_a_persistent_tape_keeps_the_old_values() -> None:
     w = gt.Variable([2.0, 3.0])
     with gt.GradientTape(persistent=True) as tape:
         loss = gt.reduce_sum(w**3)
-    O.SGD(0.1).apply_gradients([(tape.gradient(loss, w), w)])
+    opt.SGD(0.1).apply_gradients([(tape.gradient(loss, w), w)])
     np.testing.assert_allclose(tape.gradient(loss, w).numpy(), [12.0, 27.0])
 
 
 def test_a_step_works_in_place_when_nobody_looks() -> None:
-    w, optimizer = gt.Variable(np.zeros(10)), O.Adam()
+    w, optimizer = gt.Variable(np.zeros(10)), opt.Adam()
     g = gt.ones(10, gt.float64)
     optimizer.apply_gradients([(g, w)])
     buffers = [id(v._tensor._data) for v in (w, *optimizer.variables[2:])]
@@ -160,7 +160,7 @@ def test_a_step_works_in_place_when_nobody_looks() -> None:
 
 
 def test_training_step_works_in_place() -> None:
-    w, optimizer = gt.Variable(np.ones((4, 4), np.float32)), O.SGD(0.1)
+    w, optimizer = gt.Variable(np.ones((4, 4), np.float32)), opt.SGD(0.1)
     buffers = set()
     for _ in range(3):
         with gt.GradientTape() as tape:
@@ -204,6 +204,6 @@ def test_gradient_with_respect_to_the_learning_rate() -> None:
     with gt.GradientTape() as outer:
         with gt.GradientTape() as inner:
             loss = w**2
-        O.SGD(rate).apply_gradients([(inner.gradient(loss, w), w)])
+        opt.SGD(rate).apply_gradients([(inner.gradient(loss, w), w)])
         after = w**2  # (2 - 4 r)²
     assert float(outer.gradient(after, rate)) == pytest.approx(-8 * (2 - 0.4))

@@ -87,12 +87,12 @@ def reverse_walk(
     for record in reversed(records):
         if record not in needed:
             continue
-        ct = cotangents.get(record)
+        ct = cotangents.pop(record, None)
         if ct is None:
             continue
         keep = record in wanted
-        if not keep:
-            del cotangents[record]
+        if keep:
+            cotangents[record] = ct
         if reached is not None:
             reached.add(record)
         if prepare is not None:
@@ -114,10 +114,9 @@ def reverse_walk(
                 if grad is not None and node in needed:
                     _accumulate(cotangents, owned, node, grad)
             continue
-        elementwise = op.kind == "elementwise"
-        for i in range(len(nodes) - 1, -1, -1):
+        for i, rule in rules.steps:
             node = nodes[i]
-            if node is None or node not in needed:
+            if node not in needed:
                 continue
             if i == 0:
                 if rules.add_into is not None and node.shape:
@@ -136,19 +135,15 @@ def reverse_walk(
                     if fresh:
                         owned.add(node)
                     continue
-            rule = rules.inputs[i]
-            if rule is None:
-                continue
             grad = rule(ct, record)
             if grad is None:
                 continue
-            if elementwise and grad.shape != node.shape:
+            if rules.broadcasts and grad.shape != node.shape:
                 grad = reduce_to(grad, node.shape)
-            old = cotangents.get(node)
-            if old is None:
-                cotangents[node] = grad
-            else:
+            if node in cotangents:
                 _accumulate(cotangents, owned, node, grad)
+            else:
+                cotangents[node] = grad
     return {node: cotangents[node] for node in wanted if node in cotangents}
 
 

@@ -118,7 +118,7 @@ def transposed(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: 
         return None
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or total.wraps
     ones = zeros_like(total) + 1.0
-    tangent = recording.cotangents([total], [ones], [s._node for s in seeds], boxed)
+    tangent = recording.cotangents([total], [ones], [s._node for s in seeds if s._node is not None], boxed)
     recording.close()
     return tuple(tangent) if several else tangent[0]
 

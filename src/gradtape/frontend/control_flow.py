@@ -17,7 +17,7 @@ from gradtape.frontend.misc import truth
 from gradtape.frontend.tensor_array import TensorArray
 from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import zeros
-from gradtape.ops.dispatch import convert
+from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import stack, unstack
 from gradtape.ops.stop import stop_gradient
@@ -241,6 +241,8 @@ def _rows(elems: Any, op: str) -> list[Any]:
     flat = [convert(e) for e in tree.flatten(elems)]
     if not flat:
         raise ValueError(f"{op}: elems holds no tensors")
+    if isinstance(elems, (list, tuple)) and len(flat) == len(elems) and all(t.ndim == 0 for t in flat):
+        return list(promote(*flat))  # a plain list of numbers is one tensor
     if any(t.ndim == 0 for t in flat):
         raise ValueError(f"{op}: elems must have at least one axis; got a scalar")
     counts = [int(t.shape[0]) for t in flat]

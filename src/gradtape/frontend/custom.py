@@ -102,7 +102,7 @@ def _one_per_input(grads: Any, leaves: list[Any], places: list[int], f: Any) -> 
             f"custom_gradient: the gradient function of '{_name(f)}' returned {len(flat)} gradients for "
             f"{len(places)} tensor arguments; return one per tensor (None where there is none)"
         )
-    answers = []
+    answers: list[Any] = []
     for grad, place in zip(chosen, places, strict=True):
         if grad is None:
             answers.append(None)
@@ -171,7 +171,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         with scope_of(Scope((*listening, catcher), scope.level)):
             result = f(*args, **kwargs)
         outputs = [convert(r) for r in tree.flatten(result)]
-        variables = [v for v in catcher.variables.values() if id(v) not in own]
+        variables = [v for v in catcher.seen.values() if id(v) not in own]
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
             return _rerun(f, (args, kwargs), leaves, places, inputs, variables, cts)
@@ -206,7 +206,7 @@ def _rerun(
         args, kwargs = tree.pack_sequence_as(structure, fresh)
         outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
     versions = [again.variables.get(id(v), (v, []))[1] for v in variables]
-    wanted = [t._node for t in twins] + [node for nodes in versions for node in nodes]
+    wanted = [t._node for t in twins if t._node is not None] + [node for nodes in versions for node in nodes]
     found = again.cotangents(outputs, cts, wanted, boxed)
     answers = found[: len(twins)]
     rest = iter(found[len(twins) :])
@@ -229,7 +229,6 @@ class _Catcher(Recording):
         super().__init__()
         self.seen: dict[int, Any] = {}
         self.slow = True
-        self.variables = self.seen
 
     def watches(self, variable: Any) -> bool:
         if variable.trainable:

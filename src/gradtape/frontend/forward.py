@@ -6,8 +6,8 @@ version dies. Tangents are computed in ops, so tapes and outer accumulators see 
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gradtape import tree
 from gradtape.ad.forward import jvp_of
@@ -16,7 +16,7 @@ from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
 from gradtape.ops.create import zeros_like
 from gradtape.ops.dispatch import PART, convert
-from gradtape.ops.record import UNSHARED, Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
+from gradtape.ops.record import Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
 from gradtape.ops.tensor import Tensor
 
 
@@ -41,9 +41,8 @@ class ForwardAccumulator:
     def __init__(self, primals: Any, tangents: Any) -> None:
         self.key = TapeKey(holds=False)
         self.level = 0
-        self._tangents: dict[Record, Any] = {}
+        self._tangents: WeakKeyDictionary[Record, Any] = WeakKeyDictionary()
         self._variables: dict[int, tuple[Variable, Any]] = {}
-        self._limit = 1000
         self._recording = False
         tree.assert_same_structure(primals, tangents)
         for primal, tangent in zip(tree.flatten(primals), tree.flatten(tangents), strict=True):
@@ -135,8 +134,6 @@ class ForwardAccumulator:
         if tangent is None:
             return
         self._tangents[record] = tangent  # a tuple for several outputs, whose versions are parts of the record
-        if len(self._tangents) > self._limit:
-            self._sweep()
 
     def _known(self, node: Record | None) -> Any:
         """The tangent of a version; of one output of several, its part of the owner's."""
@@ -151,11 +148,3 @@ class ForwardAccumulator:
         place = next((i for i, r in enumerate(scope.recorders) if r is self), len(scope.recorders))
         kept = tuple(r for i, r in enumerate(scope.recorders) if r.key.holds or i < place)
         return Scope(kept, scope.level)
-
-    def _sweep(self) -> None:
-        """Forget tangents of versions nobody can reach any more."""
-        for node in list(self._tangents):
-            # references: the loop variable, the dict, the list being iterated
-            if getrefcount(node) <= UNSHARED + 2:
-                del self._tangents[node]
-        self._limit = max(1000, 2 * len(self._tangents))

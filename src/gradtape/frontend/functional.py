@@ -36,7 +36,7 @@ def _answer_numpy(args: Any) -> bool:
 
 
 def _to_numpy(structure: Any) -> Any:
-    return tree.map_structure(lambda x: np.array(x.numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure)
+    return tree.map_structure(lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure)
 
 
 def _source(value: Any) -> Any:
@@ -204,7 +204,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
         primal = source.__copy__()
         primal._node = source._node
         with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:
-            accumulator._tangents[primal._node] = batched(unit, level)  # type: ignore[index]
+            accumulator._tangents[primal._node] = batched(unit, level)
             result = convert(f(*[*args[:place], primal, *args[place + 1 :]], **kwargs))
         moved = accumulator.jvp(result, unconnected_gradients="zero")
     columns = unbatched(moved, level, size)

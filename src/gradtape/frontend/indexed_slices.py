@@ -78,7 +78,7 @@ class IndexedSlices(TensorLike):
     def __getitem__(self, key: Any) -> Tensor:
         return self.to_dense()[key]
 
-    def __neg__(self) -> IndexedSlices:
+    def __neg__(self) -> Any:
         return IndexedSlices(-self._values, self._indices, self._dense_shape)
 
     def __mul__(self, factor: Any) -> Any:

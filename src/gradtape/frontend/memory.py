@@ -303,7 +303,7 @@ def _origin(value: Any, node: Record | None) -> Any:
 def _cell_of(record: Record | None) -> Cell | None:
     if record is None or not record.saved or record.saved[0].__class__ is not Cell:
         return None
-    return record.saved[0]  # type: ignore[no-any-return]
+    return record.saved[0]
 
 
 def _nbytes(value: Any) -> int:

@@ -176,8 +176,8 @@ def described(value: Any, summarize: int | None = 3) -> str:
 
 
 def _shown(array: Any, summarize: int, depth: int) -> str:
-    if array.ndim == 0:
-        return _number(array[()])
+    if isinstance(array, (str, bytes)) or array.ndim == 0:
+        return _number(array if isinstance(array, (str, bytes)) else array[()])
     count = len(array)
     whole = summarize < 0 or count <= 2 * summarize
     head = range(count) if whole else range(summarize)

@@ -50,7 +50,7 @@ def _sigmoid_impl(x: Any) -> Any:
     if x.dtype.kind == "c":
         return np.tanh(x * 0.5) * 0.5 + 0.5
     with np.errstate(over="ignore"):  # exp(-x) may be inf; 1/inf is the right 0
-        return 1.0 / (1.0 + np.exp(-x))
+        return 1 / (1 + np.exp(-x))
 
 
 def _softplus_impl(x: Any) -> Any:
@@ -114,7 +114,7 @@ def _relu6_impl(x: Any) -> Any:
 
 
 def _leaky_impl(x: Any, *, alpha: float) -> Any:
-    return np.where(x > 0, x, x * alpha)[()]
+    return np.where(x > 0, x, x * x.dtype.type(alpha))[()]  # a bare float would widen bfloat16
 
 
 def _elu_impl(x: Any) -> Any:
@@ -126,7 +126,8 @@ SELU_ALPHA = 1.7580993408473766  # scale times the alpha of Klambauer et al. 201
 
 
 def _selu_impl(x: Any) -> Any:
-    return np.where(x > 0, x * SELU_SCALE, np.expm1(np.minimum(x, 0)) * SELU_ALPHA)[()]
+    scale, alpha = x.dtype.type(SELU_SCALE), x.dtype.type(SELU_ALPHA)
+    return np.where(x > 0, x * scale, np.expm1(np.minimum(x, 0)) * alpha)[()]
 
 
 RELU = elementwise(
@@ -234,7 +235,8 @@ def gelu_partial(x: Any, approximate: bool) -> Any:
 def _gelu_impl(x: Any, *, approximate: bool) -> Any:
     if not approximate:
         return x * NDTR.impl(x)
-    return (np.tanh((x + x * x * x * _CUBIC) * _ROOT_2_OVER_PI) + 1.0) * x * 0.5
+    cubic, root, half = (x.dtype.type(c) for c in (_CUBIC, _ROOT_2_OVER_PI, 0.5))
+    return (np.tanh((x + x * x * x * cubic) * root) + 1) * x * half
 
 
 GELU = elementwise(

@@ -30,11 +30,13 @@ Bound = Callable[[Any, Record], Any]
 class BoundRules:
     """The reverse rules of one op in one binding: either one function per input, or one joint function."""
 
-    __slots__ = ("add_into", "in_place", "inputs", "joint")
+    __slots__ = ("add_into", "broadcasts", "in_place", "inputs", "joint", "steps")
 
-    def __init__(self, inputs: tuple[Bound | None, ...], joint: Callable[..., Any] | None) -> None:
+    def __init__(self, inputs: tuple[Bound | None, ...], joint: Callable[..., Any] | None, broadcasts: bool = False) -> None:
         self.inputs = inputs
         self.joint = joint
+        self.broadcasts = broadcasts  # an answer may have to be summed down to the shape of its input
+        self.steps = tuple((i, rule) for i, rule in reversed(list(enumerate(inputs))) if rule is not None)  # as the walk goes
         self.add_into: Callable[..., None] | None = None  # (buffer, ct, rec), bare arrays only
         self.in_place: Callable[..., None] | None = None  # (ct, rec), bare arrays only
 
@@ -104,17 +106,15 @@ def global_names(code: CodeType) -> set[str]:
 # -- handing saved values to rules ---------------------------------------------------------------------------------
 
 
-def unpack(record: Record, entry: int) -> Any:
-    """A saved value as the tensor it was, with its identity, so that the backward pass can itself be recorded."""
+def unpack(record: Record, entry: int, index: int) -> Any:
+    """A saved value (of input `index`; -1: the output) as the tensor it was, with its identity, so that the backward
+    pass can itself be recorded."""
     value = record.saved[entry]
-    index, spec = save_plan(record.op).entries[entry]
-    if spec or value is None:
-        return value
+    if value.__class__ is not tuple:
+        return reboxed(value, record if index < 0 else record.nodes[index])
     if index < 0:
-        return parts(record, value) if isinstance(value, tuple) else reboxed(value, record)
-    if isinstance(value, tuple):
-        return tuple(reboxed(v, record.nodes[index + i]) for i, v in enumerate(value))
-    return reboxed(value, record.nodes[index])
+        return parts(record, value)
+    return tuple(reboxed(v, record.nodes[index + i]) for i, v in enumerate(value))
 
 
 def reboxed(value: Any, node: Record | None) -> Any:
@@ -140,7 +140,9 @@ def _call(rule: str, names: tuple[str, ...], op: Op, boxed: bool) -> str:
         if name in ("ct", "needed", "buffer"):
             arguments.append(name)
         elif name in plan.names:
-            arguments.append(f"unpack(rec, {plan.names[name]})" if boxed else f"rec.saved[{plan.names[name]}]")
+            entry = plan.names[name]
+            index, spec = plan.entries[entry]
+            arguments.append(f"unpack(rec, {entry}, {index})" if boxed and not spec else f"rec.saved[{entry}]")
         else:
             arguments.append(f"rec.attrs[{name!r}]")
     return f"{rule}({', '.join(arguments)})"
@@ -166,7 +168,7 @@ def _bind(op: Op, boxed: bool, careful: bool) -> BoundRules:
         else:
             space[f"rule{i}"] = rule if boxed else raw(rule)
             inputs.append(_compile(f"lambda ct, rec: {_call(f'rule{i}', parameters(rule), op, boxed)}", space, op))
-    rules = BoundRules(tuple(inputs), None)
+    rules = BoundRules(tuple(inputs), None, broadcasts=op.kind == "elementwise" and len(inputs) > 1)
     if not boxed and op.add_into is not None:
         space["into"] = op.add_into
         call = _call("into", parameters(op.add_into), op, False)
@@ -189,9 +191,15 @@ def _bind_partial(op: Op, i: int, space: dict[str, Any], boxed: bool, careful: b
         body = _call(f"product{i}", parameters(product), op, boxed)
     else:
         space[f"partial{i}"] = partial if boxed else raw(partial)
-        value = _call(f"partial{i}", parameters(partial), op, boxed)
+        value = _call("" if _returns_argument(partial) else f"partial{i}", parameters(partial), op, boxed)
         body = f"times(ct, {value})" if boxed or careful else f"ct * {value}"
-    return _compile(f"lambda ct, rec: {body}", space, op)
+    bound: Bound = _compile(f"lambda ct, rec: {body}", space, op)
+    return bound
+
+
+def _returns_argument(rule: Rule) -> bool:
+    """Whether the rule is `lambda x: x`: the partials of products are, and need no call."""
+    return rule.__code__.co_argcount == 1 and rule.__code__.co_code == (lambda x: x).__code__.co_code
 
 
 def _compile(text: str, space: dict[str, Any], op: Op) -> Any:

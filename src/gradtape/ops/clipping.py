@@ -33,7 +33,7 @@ def clip_factor(length: Any, limit: Any) -> Any:
     limit = limit if limit.dtype == length.dtype else cast(limit, length.dtype)
     top = maximum(length, limit)
     # a limit of 0 gives 0, also for a zero vector
-    return divide_no_nan(limit, top) + (length - length)
+    return where(is_finite(length), divide_no_nan(limit, top), float("nan"))
 
 
 def scaled(t: Any, factor: Any) -> Any:
@@ -149,7 +149,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: Any = 1e-12, name: str | Non
 OPS = ()
 COMPOSITES = (clip_by_norm, clip_by_average_norm, global_norm, clip_by_global_norm, l2_normalize)
 
-from gradtape.ops.compare import equal  # noqa: E402  (used by functions above)
+from gradtape.ops.compare import equal, is_finite  # noqa: E402  (used by functions above)
 from gradtape.ops.composite import add_n, divide_no_nan  # noqa: E402
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
 from gradtape.ops.elementwise import abs, cast, is_complex, sqrt, square  # noqa: E402

@@ -102,10 +102,11 @@ XDIVY = elementwise(
 )  # fmt: skip
 
 
-divide_no_nan: Any = binary(DIVIDE_NO_NAN)
-multiply_no_nan = binary(MULTIPLY_NO_NAN)
-xlogy, xlog1py = binary(XLOGY), binary(XLOG1PY)
-xdivy: Any = binary(XDIVY)
+divide_no_nan: Any = binary(DIVIDE_NO_NAN, "x / y, and 0 where y is 0; there the derivatives are 0 too.")
+multiply_no_nan = binary(MULTIPLY_NO_NAN, "x · y, and 0 where y is 0, even if x is infinite or NaN.")
+xlogy = binary(XLOGY, "x · log y, and 0 where x is 0; the derivatives at x = y = 0 are 0.")
+xlog1py = binary(XLOG1PY, "x · log(1 + y), and 0 where x is 0.")
+xdivy: Any = binary(XDIVY, "x / y, and 0 where x is 0; the derivatives at x = y = 0 are 0.")
 
 
 @composite(samples=lambda: [Sample(positive(3)), Sample(np.array([0.0, 2.0]), kinks=True)])
@@ -128,7 +129,7 @@ NEXTAFTER = elementwise(
     "nextafter", "x1 x2", np.nextafter, 1, lambda x2: x2 * 0.0, floating=True, infer=inference.elementwise_float,
     samples=lambda: [Sample(normal(3), normal(3) + 9.0), Sample(normal(2, 1), normal(2) - 9.0), Sample(normal(), normal())],
 )  # fmt: skip
-nextafter = binary(NEXTAFTER)
+nextafter = binary(NEXTAFTER, "The next floating-point number after x1 in the direction of x2.")
 
 
 def _quotients() -> list[Sample]:

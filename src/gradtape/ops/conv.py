@@ -48,6 +48,15 @@ def _rows(x: Any, kernel: Ints, out: Ints, strides: Ints, padding: Pads, dilatio
     return split.transpose(2, 0, 1, 3).reshape(groups, count, area * (channels // groups))
 
 
+_BLOCK = 1 << 20  # bytes of windows laid out at a time: they stay in the cache, and large images in memory
+
+
+def _blocks(batch: int, entry_bytes: int) -> list[slice]:
+    """The batch cut into pieces of about `_BLOCK` bytes, at least one entry each."""
+    step = max(_BLOCK // max(entry_bytes, 1), 1)
+    return [slice(i, i + step) for i in range(0, batch, step)] or [slice(0, 0)]
+
+
 def _split(ct: Any, groups: int) -> Any:
     """(batch, *out, channels) as (groups, positions, channels of the group)."""
     rows = ct.reshape(math.prod(ct.shape[:-1]), groups, ct.shape[-1] // groups)
@@ -63,13 +72,18 @@ def _matrices(w: Any, groups: int) -> Any:
 def _conv_impl(x: Any, w: Any, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
     kernel = w.shape[:-2]
     out = out_space(x.shape[1:-1], kernel, strides, padding, dilations, "conv")
-    shape = (x.shape[0], *out, w.shape[-1])
     if groups > 1 and w.shape[-2] == 1:
         return _depthwise(x, w, out, strides, padding, dilations)
-    rows = _rows(x, kernel, out, strides, padding, dilations, groups)
-    if groups == 1:
-        return (rows @ w.reshape(math.prod(w.shape[:-1]), w.shape[-1])).reshape(shape)
-    return (rows @ _matrices(w, groups)).transpose(1, 0, 2).reshape(shape)
+    matrices = _matrices(w, groups)
+    total = np.empty((x.shape[0], *out, w.shape[-1]), np.result_type(x, w))
+    for block in _blocks(x.shape[0], math.prod(out) * math.prod(kernel) * x.shape[-1] * x.itemsize):
+        part = total[block]
+        rows = _rows(x[block], kernel, out, strides, padding, dilations, groups)
+        if groups == 1:
+            np.matmul(rows, matrices[0], out=part.reshape(len(rows), w.shape[-1]))
+        else:
+            part[...] = (rows @ matrices).transpose(1, 0, 2).reshape(part.shape)
+    return total
 
 
 def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilations: Ints) -> Any:
@@ -84,10 +98,17 @@ def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilation
 
 
 def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
-    kernel, out, batch = w.shape[:-2], y.shape[1:-1], y.shape[0]
-    own = w.shape[-2]
-    total = np.zeros((batch, *padded_space(space, padding), own * groups), np.result_type(y, w))
-    positions = (batch, *out, own * groups)
+    total = np.zeros((y.shape[0], *padded_space(space, padding), w.shape[-2] * groups), np.result_type(y, w))
+    entry_bytes = (math.prod(total.shape[1:]) + math.prod(y.shape[1:])) * total.itemsize
+    for block in _blocks(y.shape[0], entry_bytes):
+        _add_taps(total[block], y[block], w, strides, dilations, groups)
+    return total[inner(space, padding)]
+
+
+def _add_taps(total: Any, y: Any, w: Any, strides: Ints, dilations: Ints, groups: int) -> None:
+    """Add to the padded input what each tap of the window sends back to it."""
+    kernel, out, own = w.shape[:-2], y.shape[1:-1], w.shape[-2]
+    positions = (*y.shape[:-1], own * groups)
     if groups == 1:
         rows = y.reshape(math.prod(y.shape[:-1]), y.shape[-1])
         for tap, place in taps(kernel, strides, dilations, out):
@@ -101,7 +122,6 @@ def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pad
         for tap, place in taps(kernel, strides, dilations, out):
             matrix = w[tap].reshape(own, groups, -1).transpose(1, 2, 0)
             total[place] += (split @ matrix).transpose(1, 0, 2).reshape(positions)
-    return total[inner(space, padding)]
 
 
 def _conv_filter_impl(x: Any, y: Any, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
@@ -114,10 +134,14 @@ def _conv_filter_impl(x: Any, y: Any, *, kernel: Ints, strides: Ints, padding: P
         for tap, place in taps(kernel, strides, dilations, out):
             total[tap] = np.einsum("pg,pgm->gm", source[place].reshape(len(split), groups), split)
         return total.reshape(shape)
-    rows = _rows(x, kernel, out, strides, padding, dilations, groups)
-    if groups == 1:
-        return (rows.T @ y.reshape(len(rows), y.shape[-1])).reshape(shape)
-    product = rows.transpose(0, 2, 1) @ _split(y, groups)  # (groups, window·channels, out channels of the group)
+    # (groups, window·channels of the group, out channels of the group)
+    product = np.zeros((groups, math.prod(shape[:-1]), shape[-1] // groups), np.result_type(x, y))
+    for block in _blocks(x.shape[0], math.prod(out) * math.prod(kernel) * x.shape[-1] * x.itemsize):
+        rows = _rows(x[block], kernel, out, strides, padding, dilations, groups)
+        if groups == 1:
+            product[0] += rows.T @ y[block].reshape(len(rows), shape[-1])
+        else:
+            product += rows.transpose(0, 2, 1) @ _split(y[block], groups)
     return product.transpose(1, 0, 2).reshape(shape)
 
 

@@ -18,7 +18,7 @@ from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
-from gradtape.ops.plan import save_plan
+from gradtape.ops.plan import PLANS, save_plan
 from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope, scope_of
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
@@ -34,7 +34,9 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
 
     `dtype` is demanded (ValueError when a tensor has another); `hint` is taken where it loses nothing essential.
     """
-    if isinstance(value, TensorLike):
+    if value.__class__ is Tensor:
+        tensor = value
+    elif isinstance(value, TensorLike):
         tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
     elif isinstance(value, Tensor):
         tensor = plain(value)
@@ -61,8 +63,8 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
     if value is None:
         raise ValueError("None cannot be converted to a tensor")
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
-        packed = PACK[0](value)
-        return convert(packed, dtype)
+        packed: Tensor = convert(PACK[0](value), dtype)
+        return packed
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.array(value)
         if array.dtype.kind in "US":
@@ -135,7 +137,16 @@ def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
 
 def promote(*values: Any) -> tuple[Any, ...]:
     """All values as tensors of one dtype; casts are recorded. Python values take the dtype of tensors and arrays."""
-    tensors = [convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values]
+    tensors = [
+        v if v.__class__ is Tensor else convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values
+    ]
+    common = None
+    for t in tensors:
+        if t.__class__ is not Tensor or (common is not None and t._data.dtype is not common):
+            break
+        common = t._data.dtype
+    else:
+        return tuple(tensors)
     dtype = None
     for t in tensors:
         if isinstance(t, Tensor):
@@ -184,11 +195,13 @@ def record_general(
     scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: tuple[Any, ...], attrs: dict[str, Any], out: Any
 ) -> Any:
     """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
-    keys = scope.subset(nodes)
-    if not keys:
-        return out
-    known = set(keys)
-    nodes = tuple(n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes)
+    keys = scope.keys
+    if not all([n is None or n.keys is keys for n in nodes]):  # noqa: C419  (quicker than a generator)
+        keys = scope.subset(nodes)
+        if not keys:
+            return out
+        known = set(keys)
+        nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
     entry = Record()
     entry.op = op
     entry.nodes = nodes
@@ -200,7 +213,7 @@ def record_general(
     entry.code = frame.f_code
     entry.lasti = frame.f_lasti
     several = isinstance(out, tuple)
-    values = tuple(stored(t) for t in out) if several else stored(out)
+    values: Any = tuple(stored(t) for t in out) if several else stored(out)
     entry.saved = save_plan(op).collect(inputs, nodes, values)
     entry.shape = tuple((t.shape, t.dtype) for t in values) if several else values.shape
     _append(scope, keys, entry, values)
@@ -209,8 +222,8 @@ def record_general(
             part._node = _part(scope, entry, index, values[index])
     else:
         out._node = entry
-    for recorder in reversed(scope.recorders):
-        if recorder.key in known:
+    for recorder in scope.listeners:
+        if recorder.key in keys:
             recorder.recorded(entry, inputs, nodes, out)
     if not any(key.holds for key in keys):  # forward mode alone: the tangent is all that is needed of the past
         entry.nodes = entry.saved = ()
@@ -222,7 +235,7 @@ def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> 
     is_complex = False
     for value in values if isinstance(values, tuple) else (values,):
         size += value.nbytes
-        is_complex = is_complex or as_dtype(value.dtype).is_complex
+        is_complex = is_complex or (value.dtype.is_complex if isinstance(value, Tensor) else value.dtype.kind == "c")
     holding = [r.records for r in scope.recorders if r.key in keys and r.key.holds]
     for records in holding:
         records.append(entry)
@@ -267,7 +280,8 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     """Run a primitive on tensors (or bare arrays and Python numbers, taken as constants)."""
     datas: list[Any] = []
     nodes: list[Record | None] = []
-    live = False
+    watched = 0  # bit i: input i
+    bit = 1
     for value in inputs:
         cls = value.__class__
         if cls is not Tensor:
@@ -280,20 +294,33 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
             node = value._node
             nodes.append(node)
             if node is not None:
-                live = True
+                watched += bit
         else:
             datas.append(value)
             nodes.append(None)
+        bit += bit
     try:
         result = op.impl(*datas, **attrs)
     except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError) as error:
         raise explained(op, datas, attrs, error) from error
-    out = tuple(box(r) for r in result) if result.__class__ is tuple else box(result)
-    if live:
-        scope = SCOPE.get()
-        if scope is not None:
+    if result.__class__ is tuple:
+        out: Any = tuple(box(r) for r in result)
+    else:
+        out = Tensor()
+        out._data = result
+        out._node = None
+    scope = SCOPE.get()
+    if not watched or scope is None:
+        return out
+    fast = scope.fast
+    if fast is None or out.__class__ is tuple:
+        return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
+    for node in nodes:
+        if node is not None and node.keys is not fast:
             return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
-    return out
+    if result.dtype.kind == "c":
+        scope.records.complex = True  # type: ignore[union-attr]  # `fast` scopes have a list
+    return record(scope, op, tuple(nodes), PLANS[op].savers[watched](datas, result), attrs, out, result)
 
 
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -434,6 +461,8 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
         return record_general(scope, op, (a, b), (node_a, node_b), {}, out)
 
     def general(x: Any, y: Any) -> Any:
+        if isinstance(x, TensorLike) or isinstance(y, TensorLike):
+            return call(plain(x), plain(y))  # variables, read: the short way may be open now
         x, y = promote(x, y)
         if floating and x.dtype.dtype.kind in "iub":
             x, y = (apply(CAST[0], t, dtype=as_dtype(np.float32)) for t in (x, y))

@@ -33,8 +33,7 @@ def in_double(name: str) -> Any:
     """An impl on scipy.special for several arguments, in the dtype of its inputs."""
 
     def impl(*values: Any) -> Any:
-        with np.errstate(all="ignore"):
-            out = scipy_function(name)(*values)
+        out = scipy_function(name)(*values)
         dtype = np.result_type(*values)
         return out if out.dtype == dtype else out.astype(dtype)[()]
 

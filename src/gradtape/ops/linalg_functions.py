@@ -30,10 +30,14 @@ def _expm_impl(x: Any) -> Any:
 # exp([[A, E], [0, A]]) = [[exp A, L(A, E)], [0, exp A]] with L the derivative of exp at A in direction E (Najfeld & Havel
 # 1995); its adjoint is L(Aᴴ, ·)
 def expm_change(a: Any, e: Any) -> Any:
-    """L(A, E)."""
+    """L(A, E), with E scaled to size 1 first: a large E would cost exp its accuracy, and L is linear in E."""
     n = int(a.shape[-1])
-    block = concat([concat([a, e], -1), concat([zeros_like(a), a], -1)], -2)
-    return apply(EXPM, block)[..., :n, n:]
+    if n == 0:
+        return zeros_like(e)
+    size = stop_gradient(reduce_max(abs(e), (-2, -1), True))
+    size = cast(where(size == 0, ones_like(size), size), e.dtype)
+    block = concat([concat([a, e / size], -1), concat([zeros_like(a), a], -1)], -2)
+    return apply(EXPM, block)[..., :n, n:] * size
 
 
 EXPM = general(
@@ -194,7 +198,11 @@ def sqrtm(input: Any, name: str | None = None) -> Any:
 
 OPS = (EXPM, SYLVESTER, SQRTM)
 
-from gradtape.ops.create import zeros_like  # noqa: E402  (used by functions above)
+from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
+from gradtape.ops.elementwise import abs, cast  # noqa: E402
 from gradtape.ops.matmul import matrix_transposed  # noqa: E402
 from gradtape.ops.matrix import matrices  # noqa: E402
+from gradtape.ops.reduce import reduce_max  # noqa: E402
+from gradtape.ops.select import where  # noqa: E402
 from gradtape.ops.shape import concat  # noqa: E402
+from gradtape.ops.stop import stop_gradient  # noqa: E402

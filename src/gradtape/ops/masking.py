@@ -21,6 +21,8 @@ def conjugated_product(ct: Any, partial: Any) -> Any:
 
 def cleaned(seed: Any, partial: Any) -> Any:
     """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
+    if isinstance(partial, (int, float)):
+        return partial  # a finite constant factor, kept weakly typed
     return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
 
 

@@ -12,7 +12,7 @@ from gradtape.ops import compare, elementwise, index, select
 from gradtape.ops.dispatch import apply, convert, promote
 from gradtape.ops.matmul import matmul
 from gradtape.ops.record import SCOPE, UNSHARED
-from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.tensor import Operators, Tensor
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -129,14 +129,10 @@ _OTHERS = {
 _ITEMS: dict[str, Any] = {"__getitem__": index.getitem, "__setitem__": _setitem}
 
 
-def attach(cls: type, read: bool) -> None:
-    """Give a class the operators of tensors."""
-    for name, operate in _BINARY.items():
-        setattr(cls, f"__{name}__", operate)
-        setattr(cls, f"__r{name}__", _reflected(operate))
-    for name, operate in (_OTHERS if read else _OTHERS | _ITEMS).items():
-        setattr(cls, name, operate)
-
-
-attach(Tensor, read=False)
-attach(TensorLike, read=True)
+for _name, _operate in _BINARY.items():
+    setattr(Operators, f"__{_name}__", _operate)
+    setattr(Operators, f"__r{_name}__", _reflected(_operate))
+for _name, _operate in _OTHERS.items():
+    setattr(Operators, _name, _operate)
+for _name, _operate in _ITEMS.items():
+    setattr(Tensor, _name, _operate)

@@ -6,10 +6,12 @@ hands them to the rules). A value is kept only if a rule of a watched input asks
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.ops.opdef import Op, Rule
 
+Saver = Callable[[Sequence[Any], Any], tuple[Any, ...]]
 SPECIAL = frozenset(("ct", "t", "tangents", "needed", "buffer"))
 
 
@@ -37,7 +39,7 @@ class SavePlan:
     """`entries[k]` = (input index, or -1 for the output; True if only its spec is kept); `needs[i]` = entries used by
     the rules of input i."""
 
-    __slots__ = ("entries", "names", "needs", "op", "patterns", "variadic")
+    __slots__ = ("entries", "names", "needs", "op", "patterns", "savers", "variadic")
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -57,6 +59,7 @@ class SavePlan:
             needs.append(frozenset(f for f in found if f is not None))
         self.needs = tuple(needs)
         self.patterns: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        self.savers = Savers(self)
 
     def _entry(self, name: str, inputs: dict[str, int]) -> int | None:
         """The position of a saved value, added on first sight; None for attributes."""
@@ -86,28 +89,38 @@ class SavePlan:
             keep and entry == (index, False) for keep, entry in zip(self.kept(watched), self.entries, strict=True)
         )
 
-    def collect(self, inputs: tuple[Any, ...], nodes: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-        """The saved values of a general record: None where nothing asks for them."""
-        if not self.entries:
-            return ()
-        pattern = self.kept(tuple(node is not None for node in nodes))
-        saved: list[Any] = []
-        last = len(self.op.args) - 1
-        for keep, (index, spec) in zip(pattern, self.entries, strict=True):
-            if not keep:
-                saved.append(None)
-                continue
-            value: Any
-            if index < 0:
-                value = out
-            elif self.variadic and index == last:
-                value = inputs[last:]
-            else:
-                value = inputs[index]
-            if spec:
-                value = tuple(Like(v) for v in value) if isinstance(value, tuple) else Like(value)
-            saved.append(value)
-        return tuple(saved)
+    def collect(self, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """The saved values of one record: None where nothing asks for them."""
+        return self.savers[sum([1 << i for i, node in enumerate(nodes) if node is not None])](inputs, out)
+
+    def saver(self, mask: int) -> Saver:
+        """`collect` for one pattern of watched inputs (bit i: input i), as one expression: it runs for every record."""
+        watched = tuple(bool(mask >> i & 1) for i in range(max(len(self.needs), mask.bit_length())))
+        kept = zip(self.kept(watched), self.entries, strict=True)
+        values = "".join(f"{self._source(*entry) if keep else None}, " for keep, entry in kept)
+        return eval(f"lambda inputs, out: ({values})", {"like": like})  # type: ignore[no-any-return]  # noqa: S307
+
+    def _source(self, index: int, spec: bool) -> str:
+        variadic = self.variadic and index == len(self.needs) - 1
+        value = "out" if index < 0 else f"tuple(inputs[{index}:])" if variadic else f"inputs[{index}]"
+        return f"like({value})" if spec else value
+
+
+class Savers(dict[int, Saver]):
+    """Pattern of watched inputs → what a record of it saves, made on first use."""
+
+    def __init__(self, plan: SavePlan) -> None:
+        super().__init__()
+        self.plan = plan
+
+    def __missing__(self, mask: int) -> Saver:
+        saver = self[mask] = self.plan.saver(mask)
+        return saver
+
+
+def like(value: Any) -> Any:
+    """The spec of a value, or of each of several."""
+    return tuple(Like(v) for v in value) if value.__class__ is tuple else Like(value)
 
 
 def _rules_of(op: Op, i: int) -> list[Rule]:
@@ -116,17 +129,23 @@ def _rules_of(op: Op, i: int) -> list[Rule]:
         return [op.vjp]
     rules: list[Rule] = []
     for table in (op.partials, op.products, op.vjps):
-        if table and callable(table[i]):
-            rules.append(table[i])
+        rule: Any = table[i] if table else None
+        if callable(rule):
+            rules.append(rule)
     return rules
 
 
-_plans: dict[Op, SavePlan] = {}
+class Plans(dict[Op, SavePlan]):
+    """Op → its plan, made on first use."""
+
+    def __missing__(self, op: Op) -> SavePlan:
+        plan = self[op] = SavePlan(op)
+        return plan
+
+
+PLANS = Plans()
 
 
 def save_plan(op: Op) -> SavePlan:
-    """The plan of an op, made once."""
-    plan = _plans.get(op)
-    if plan is None:
-        plan = _plans[op] = SavePlan(op)
-    return plan
+    """The plan of an op."""
+    return PLANS[op]

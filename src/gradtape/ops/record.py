@@ -44,7 +44,7 @@ class TapeKey:
 class Record:
     """One operation that ran while a tape was watching, or (op None) one watched leaf."""
 
-    __slots__ = ("attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape")
+    __slots__ = ("__weakref__", "attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape")
     op: Any  # Op, or None for a leaf
     nodes: tuple[Record | None, ...]  # the version each input was, None for a constant
     saved: tuple[Any, ...]  # in the order of the op's save plan; None where no rule needs the value
@@ -125,10 +125,10 @@ class Scope:
 
     `recorders` are entered outermost first. `level` counts the batching evaluators that are active; a recorder's own
     `level` says inside how many of them it was entered. `fast` is `keys` when a single plain tape records: the hot
-    path of dispatch.
+    path of dispatch. `listeners` want to be told of each record, innermost first.
     """
 
-    __slots__ = ("fast", "keys", "level", "recorders", "records", "subsets")
+    __slots__ = ("fast", "keys", "level", "listeners", "recorders", "records", "subsets")
 
     def __init__(self, recorders: tuple[Any, ...], level: int = 0) -> None:
         self.recorders = recorders
@@ -137,6 +137,7 @@ class Scope:
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         single = len(recorders) == 1 and recorders[0].key.holds and not recorders[0].slow
         self.fast = self.keys if single else None
+        self.listeners = () if single else tuple(r for r in reversed(recorders) if r.slow or not r.key.holds)
         self.records: RecordList | None = recorders[0].records if single else None
 
     def with_recorder(self, recorder: Any) -> Scope:

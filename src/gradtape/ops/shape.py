@@ -472,7 +472,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
         if max(before, after) > limit:
             raise InvalidArgumentError(f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}")
         if before or after:
-            order = np.pad(np.arange(int(x.shape[axis])), (before, after), mode.lower())
+            order = np.pad(np.arange(int(x.shape[axis])), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
             x = gather(x, order, axis=axis)
     return x
 

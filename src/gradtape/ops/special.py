@@ -33,8 +33,7 @@ def on_scipy(name: str) -> Any:
     """An impl that calls scipy.special and keeps the dtype of its input (SciPy widens half precision)."""
 
     def impl(x: Any) -> Any:
-        with np.errstate(all="ignore"):
-            out = scipy_function(name)(x)
+        out = scipy_function(name)(x)
         return out if out.dtype == x.dtype else out.astype(x.dtype)
 
     return impl
@@ -126,6 +125,7 @@ POLYGAMMA = elementwise(
     infer=inference.elementwise_float,
     call=lambda a, x: polygamma(a, x),
     samples=lambda: [
+        Sample(np.array(2.0), positive(3, 2), fixed=(0,)),
         Sample(np.array([0.0, 1.0, 2.0, 3.0]), positive(4), fixed=(0,)),
         Sample(np.array([[1.0], [2.0]]), positive(3), fixed=(0,)),
         Sample(np.array(1.0), positive(), fixed=(0,)),
@@ -158,13 +158,12 @@ _FAST = {("iv", 0): "i0", ("iv", 1): "i1", ("ive", 0): "i0e", ("ive", 1): "i1e",
 
 
 def _bessel_impl(x: Any, *, kind: str, order: int) -> Any:
-    with np.errstate(all="ignore"):
-        if kind == "spherical_jn":
-            out = np.sinc(x / np.pi) if order == 0 else scipy_function(kind)(order, np.asarray(x))
-        elif (kind, order) in _FAST:
-            out = scipy_function(_FAST[kind, order])(x)
-        else:
-            out = scipy_function(kind)(order, x)
+    if kind == "spherical_jn":
+        out = np.sinc(x / np.pi) if order == 0 else scipy_function(kind)(order, np.asarray(x))
+    elif (kind, order) in _FAST:
+        out = scipy_function(_FAST[kind, order])(x)
+    else:
+        out = scipy_function(kind)(order, x)
     return out if out.dtype == x.dtype else out.astype(x.dtype)[()]
 
 
@@ -275,11 +274,18 @@ FRESNEL_COS = elementwise(
     infer=inference.elementwise_float, samples=_any_real,
 )  # fmt: skip
 
-erf, erfc, erfinv, erfcinv = unary(ERF), unary(ERFC), unary(ERFINV), unary(ERFCINV)
-ndtr, ndtri = unary(NDTR), unary(NDTRI)
-lgamma = unary(LGAMMA)
-digamma: Any = unary(DIGAMMA)
-dawsn, expint, fresnel_sin, fresnel_cos = unary(DAWSN), unary(EXPINT), unary(FRESNEL_SIN), unary(FRESNEL_COS)
+erf = unary(ERF, "The error function 2/√π ∫₀ˣ exp(-t²) dt.")
+erfc = unary(ERFC, "1 - erf(x), without cancellation.")
+erfinv = unary(ERFINV, "The inverse of `erf`, for x in (-1, 1).")
+erfcinv = unary(ERFCINV, "The inverse of `erfc`, for x in (0, 2).")
+ndtr = unary(NDTR, "The distribution function of the standard normal distribution.")
+ndtri = unary(NDTRI, "The quantile function of the standard normal distribution: the inverse of `ndtr`.")
+lgamma = unary(LGAMMA, "log |Γ(x)|.")
+digamma: Any = unary(DIGAMMA, "ψ(x), the derivative of `lgamma`.")
+dawsn = unary(DAWSN, "Dawson's integral exp(-x²) ∫₀ˣ exp(t²) dt.")
+expint = unary(EXPINT, "The exponential integral Ei(x) = ∫ exp(t)/t dt from -∞ to x.")
+fresnel_sin = unary(FRESNEL_SIN, "Fresnel's integral ∫₀ˣ sin(πt²/2) dt.")
+fresnel_cos = unary(FRESNEL_COS, "Fresnel's integral ∫₀ˣ cos(πt²/2) dt.")
 
 
 @composite(samples=lambda: [Sample(positive(3)), Sample(positive(2, 4)), Sample(positive(3, 0))])

@@ -6,6 +6,7 @@ It is written as a user's program would be. The data are made here; nothing is d
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -32,7 +33,7 @@ from gradtape.tools import svg
 BLUE, ORANGE = "#2563eb", "#ea580c"
 
 
-def run(output: str, steps: int = 1500, seed: int = 0) -> dict[str, float]:
+def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
     """Run the tour, write the picture to `output`, and give the numbers that were printed."""
     started = time.perf_counter()
     print(f"gradtape {version('gradtape')}: automatic differentiation with a tape")
@@ -88,7 +89,7 @@ def _at(variable: Any, value: Any, function: Callable[[], Any]) -> Any:
 
 def _second_derivative() -> float:
     print("\n2. A second derivative: tapes nest")
-    x = Variable(np.float64(1.2))
+    x: Any = Variable(np.float64(1.2))
     with GradientTape() as outer:
         with GradientTape() as inner:
             y = exp(-x) * sin(x)
@@ -101,7 +102,7 @@ def _second_derivative() -> float:
 
 def _loop() -> float:
     print("\n3. A loop that runs until it has converged: Newton's square root")
-    x = Variable(np.float64(7.0))
+    x: Any = Variable(np.float64(7.0))
     rounds = 0
     with GradientTape() as tape:
         root = x
@@ -118,7 +119,7 @@ def _branch() -> float:
     print("\n4. A branch on a value")
     error = 0.0
     for start, exact in ((2.0, 12.0), (-2.0, -1.0)):
-        x = Variable(np.float64(start))
+        x: Any = Variable(np.float64(start))
         with GradientTape() as tape:
             y = x**3 if x > 0 else -x
         slope = float(tape.gradient(y, x))
@@ -149,7 +150,7 @@ class Net(Module):
         sizes = (2, width, width, 1)
         self.weights = [
             Variable(random.normal(scale=(2.0 if n == 2 else 1.0) / math.sqrt(n), size=(n, m)).astype(np.float32))
-            for n, m in zip(sizes[:-1], sizes[1:], strict=True)
+            for n, m in itertools.pairwise(sizes)
         ]
         self.biases = [Variable(np.zeros(m, np.float32)) for m in sizes[1:]]
 

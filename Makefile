@@ -1,0 +1,46 @@
+# One target per intention. Each makes the virtual environment .venv first when there is none or pyproject.toml changed,
+# so that on a fresh machine with Python 3.11 or newer `make demo` and `make test` are all one has to type.
+
+VENV := .venv
+STAMP := $(VENV)/.installed
+RUN := $(VENV)/bin/python
+# The first interpreter that is new enough; override with `make PYTHON=/path/to/python test`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check docs bench format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/'
+
+demo: $(STAMP) ## a tour in under a minute, ending with a picture
+	$(RUN) -m gradtape.tools.cli demo
+
+test: $(STAMP) ## all tests, one process per core
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto tests
+
+check: $(STAMP) ## lint, types, and the arrows between layers
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(RUN) -m pytest tests/structure/test_layers.py
+
+docs: $(STAMP) ## run every example of the documentation
+	$(RUN) -m pytest tests/structure/test_doctests.py tests/examples $(wildcard tests/docs)
+
+bench: $(STAMP) ## measure against the peers that are installed
+	$(RUN) -m benchmarks
+
+format: $(STAMP) ## format the source
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix --select I .
+
+clean: ## remove what the other targets made, except the virtual environment
+	rm -rf demo_output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "gradtape needs Python 3.11 or newer: install it, or make PYTHON=/path/to/python"; exit 1; }
+	test -x $(RUN) || "$(PYTHON)" -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,28 @@
+"""Every example runs as a script, with warnings as errors, and asserts its own result."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def test_there_are_examples() -> None:
+    names = {path.stem for path in EXAMPLES}
+    assert {"linear_regression", "mlp", "pinn", "maml", "implicit_solver", "scipy_minimize", "tensorflow_programs"} <= names
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example(path: Path, tmp_path: Path) -> None:
+    assert "assert" in path.read_text(), "an example states what it found"
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.strip()
