@@ -24,8 +24,6 @@ from gradtape.dtypes import (
     uint32 as uint32, uint64 as uint64,
 )  # fmt: skip
 from gradtape.errors import GradientWarning as GradientWarning
-from gradtape.frontend import protocols as protocols  # NumPy's protocols on tensors
-from gradtape.frontend.array_api import from_dlpack as from_dlpack
 from gradtape.frontend.clipping import (
     clip_by_global_norm as clip_by_global_norm, clip_by_norm as clip_by_norm, global_norm as global_norm,
 )  # fmt: skip
@@ -49,6 +47,7 @@ from gradtape.frontend.misc import (
     name_scope as name_scope, no_op as no_op, print as print, tuple as tuple,
 )  # fmt: skip
 from gradtape.frontend.module import Module as Module
+from gradtape.frontend.protocols import from_dlpack as from_dlpack
 from gradtape.frontend.saving import load as load, save as save
 from gradtape.frontend.tape import GradientTape as GradientTape, UnconnectedGradients as UnconnectedGradients
 from gradtape.frontend.tensor_array import TensorArray as TensorArray

@@ -122,7 +122,7 @@ def test_check_numerics():
         g = inner.gradient(y, x)
     np.testing.assert_allclose(g.numpy(), [3.0, 12.0])
     np.testing.assert_allclose(outer.gradient(g, x).numpy(), [6.0, 12.0])
-    with pytest.raises(Invalid, match=r"loss: the tensor of shape \(2, 2\) has 1 NaN and 2 Inf values, the first at index \(0, 1\)"):
+    with pytest.raises(Invalid, match=r"loss: the tensor of shape \(2, 2\) has 1 NaN and 2 Inf values.* index \(0, 1\)"):
         d.check_numerics(gt.constant([[1.0, np.inf], [np.nan, -np.inf]]), "loss")
     with pytest.raises(Invalid, match="1 NaN and 0 Inf"):
         d.assert_all_finite(gt.constant(np.nan), "scalar")

@@ -46,7 +46,7 @@ def test_unwritten_slots_are_zeros():
     np.testing.assert_array_equal(ta.read(0).numpy(), [0.0])
     known = gt.TensorArray(gt.float64, size=2, element_shape=(2,))
     np.testing.assert_array_equal(known.stack().numpy(), np.zeros((2, 2)))
-    with pytest.raises(gt.errors.InvalidArgumentError, match="slot 0 was never written.*element_shape"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"slot 0 was never written.*element_shape"):
         gt.TensorArray(gt.float32, size=1).read(0)
 
 
@@ -81,7 +81,7 @@ def test_unstack_gather_scatter_concat_split_identity():
 def test_empty_arrays():
     assert gt.TensorArray(gt.float32, size=0, element_shape=(3,)).stack().shape == (0, 3)
     assert gt.TensorArray(gt.float32, size=0, element_shape=(3, 2)).concat().shape == (0, 2)
-    with pytest.raises(gt.errors.InvalidArgumentError, match="empty.*element_shape"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"empty.*element_shape"):
         gt.TensorArray(gt.float32, size=0).stack()
     ta = gt.TensorArray(gt.float32, size=1, element_shape=(2,)).write(0, [1.0, 2.0])
     assert ta.gather(np.zeros(0, int)).shape == (0, 2)
@@ -106,7 +106,7 @@ def test_clear_after_read():
     assert ta.read(0).numpy() == ta.read(0).numpy() == 1.0
     ta = gt.TensorArray(gt.float32, size=1, clear_after_read=True).write(0, 1.0)
     ta.read(0)
-    with pytest.raises(gt.errors.InvalidArgumentError, match="already read.*clear_after_read=False"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"already read.*clear_after_read=False"):
         ta.read(0)
     assert ta.write(0, 2.0).read(0).numpy() == 2.0
 
@@ -116,12 +116,12 @@ def test_clear_after_read():
 
 def test_errors_change_nothing():
     ta = gt.TensorArray(gt.float32, size=2)
-    with pytest.raises(IndexError, match="index 2 is not in an array of size 2.*dynamic_size=True"):
+    with pytest.raises(IndexError, match=r"index 2 is not in an array of size 2.*dynamic_size=True"):
         ta.write(2, 1.0)
     with pytest.raises(gt.errors.OutOfRangeError, match="index -1"):
         ta.write(-1, [1.0, 2.0])
     assert ta.element_shape.rank is None
-    with pytest.raises(gt.errors.InvalidArgumentError, match="dtype float32.*dtype int32.*gt.cast"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"dtype float32.*dtype int32.*gt.cast"):
         ta.write(0, gt.constant(1))
     ta.write(0, 1.0)
     with pytest.raises(ValueError, match=r"shape \(2,\).*infer_shape=False"):
@@ -132,7 +132,7 @@ def test_errors_change_nothing():
         ta.gather([0, 2])
     with pytest.raises(TypeError, match="not an integer index"):
         ta.write(0.5, 1.0)
-    with pytest.raises(ValueError, match="4 rows do not fit.*size=4"):
+    with pytest.raises(ValueError, match=r"4 rows do not fit.*size=4"):
         ta.unstack([1.0, 2.0, 3.0, 4.0])
     with pytest.raises(IndexError):
         ta.scatter([0, 7], [5.0, 6.0])
@@ -339,3 +339,18 @@ def test_filling_is_linear_in_records():
 def test_repr():
     ta = gt.TensorArray(gt.float32, size=2).write(0, [1.0])
     assert repr(ta) == "<gt.TensorArray: size=2, dtype=float32, element_shape=(1,)>"
+
+
+def test_inside_vectorized_map_and_forward_mode():
+    def f(x):
+        ta = gt.TensorArray(gt.float64, size=3)
+        for i in range(3):
+            ta.write(i, x**i)
+        return gt.reduce_sum(ta.stack(), axis=0)
+
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(gt.vectorized_map(f, gt.constant(rows)).numpy(), 1 + rows + rows**2)
+    x = gt.constant(rows[0])
+    with gt.autodiff.ForwardAccumulator(x, gt.ones_like(x)) as acc:
+        y = f(x)
+    np.testing.assert_allclose(acc.jvp(y).numpy(), 1 + 2 * rows[0])

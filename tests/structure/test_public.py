@@ -90,7 +90,7 @@ def test_promised_names_exist(namespace: str) -> None:
     assert [name for name in NAMES[namespace].split() if name not in present] == []
 
 
-@pytest.mark.parametrize(("cls", "names"), [(gt.GradientTape, GRADIENT_TAPE), (gt.Variable, VARIABLE)], ids=["tape", "variable"])
+@pytest.mark.parametrize(("cls", "names"), [(gt.GradientTape, GRADIENT_TAPE), (gt.Variable, VARIABLE)], ids=["tape", "var"])
 def test_promised_methods_exist(cls: Any, names: str) -> None:
     assert [name for name in names.split() if name not in dir(cls)] == []
 

@@ -1,16 +1,19 @@
 """The registry is closed and complete: every op is listed, typed, batched, sampled, and has a rule or a reason."""
 
 import importlib
+import sys
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import pytest
 
+import gradtape
 from gradtape.ops import batching, registry
 from gradtape.ops.binding import global_names
 from gradtape.ops.opdef import Op
-from tests.harness.cases import samples_of
+from tests.harness.cases import all_cases, samples_of
 from tests.structure.modules import modules
 
 # made outside the families: they carry Python functions or stand for one output of several, so no sample can describe them
@@ -61,6 +64,47 @@ def test_names_are_unique() -> None:
     composites = [c.name for c in registry.COMPOSITES]
     assert len(set(composites)) == len(composites)
     assert len({op.name for op in registry.OPS}) == len(registry.OPS)
+
+
+# public functions of `gradtape.ops` that make constants or describe a tensor: nothing to differentiate, tested by hand
+NOT_SAMPLED = {
+    "as_dtype", "broadcast_dynamic_shape", "broadcast_static_shape", "constant", "convert_to_tensor", "eye", "ones", "range",
+    "rank", "shape", "size", "zeros",
+    # the public function reads one triangle; its op is sampled on the average of both, which has ordinary derivatives
+    "cholesky",
+}  # fmt: skip
+
+
+def codes_run_by_samples() -> set[Any]:
+    """The code objects of all functions that run when every valid sample is called."""
+    seen: set[Any] = set()
+    sys.setprofile(lambda frame, event, arg: seen.add(frame.f_code) if event == "call" else None)
+    try:
+        with np.errstate(all="ignore"):
+            for case in all_cases():
+                if not case.fails:
+                    case.call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_every_public_function_is_sampled() -> None:
+    """A function of `gradtape.ops` the user can call runs in the samples of some op or composite."""
+    sampled = codes_run_by_samples()
+    spaces = [gradtape, *(s for name, s in vars(gradtape).items() if name in ("math", "linalg", "nn", "signal", "bitwise"))]
+    loose = {
+        name
+        for space in spaces
+        for name, value in vars(space).items()
+        if isinstance(value, FunctionType)
+        and value.__module__.startswith("gradtape.ops")
+        and value.__code__ not in sampled
+        and not hasattr(value, "op")
+        and name not in NOT_SAMPLED
+        and not name.startswith("_")
+    }
+    assert loose == set()
 
 
 def holes(op: Op) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -282,3 +284,18 @@ def test_argument_names_order_and_defaults(name: str) -> None:
     given = {key: p.default for key, p in parameters.items()}
     assert dict(list(given.items())[: len(DEFAULTS[name])]) == DEFAULTS[name]
     assert {"clipnorm", "clipvalue", "global_clipnorm", "weight_decay", "name"} <= set(given)
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle"])
+def test_copies_train_on_their_own(way: str) -> None:
+    w = gt.Variable([1.0, 2.0])
+    optimizer = opt.Adam(0.1, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay([w])
+    optimizer.apply_gradients([([1.0, -1.0], w)])
+    both = (w, optimizer)
+    other, twin = copy.deepcopy(both) if way == "deepcopy" else pickle.loads(pickle.dumps(both))
+    optimizer.apply_gradients([([3.0, 1.0], w)])
+    assert other.numpy().tolist() != w.numpy().tolist()
+    twin.apply_gradients([([3.0, 1.0], other)])
+    assert other.numpy().tolist() == w.numpy().tolist()
+    assert [v.numpy().tolist() for v in twin.variables] == [v.numpy().tolist() for v in optimizer.variables]

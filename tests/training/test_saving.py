@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -97,6 +96,17 @@ def test_a_failed_save_does_not_count(tmp_path: Path, monkeypatch: pytest.Monkey
     assert checkpoint.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-1")
 
 
+def killed(program: str, path: Path, after: float) -> str:
+    """Run a program until it prints a line, and kill it `after` seconds later; the line."""
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            time.sleep(after)
+        finally:
+            process.kill()
+    return line
+
+
 KILLED = """
 import os, sys, time
 import gradtape as gt
@@ -114,12 +124,7 @@ checkpoint_file.replace_file(path, slow)
 
 def test_a_kill_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
-    process.stdout.close()
+    assert killed(KILLED, path, after=0.0) == "writing\n"
     loaded = gt.load(path)
     assert loaded["n"] == 1
     assert loaded["w"].numpy().sum() == 1000
@@ -136,12 +141,6 @@ def test_kills_at_random_moments_leave_a_whole_file(tmp_path: Path) -> None:
         "    print(n, flush=True)\n"
     )
     for wait in (0.0, 0.003, 0.007):
-        process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(wait)
-        process.kill()
-        process.wait(timeout=30)
-        process.stdout.close()
+        assert killed(program, path, after=wait)
         loaded = gt.load(path)
         assert np.all(loaded["w"].numpy() == loaded["n"])

@@ -1,0 +1,1 @@
+"""Transforms that differentiate: the reverse walk, forward rules, batching, custom derivatives."""

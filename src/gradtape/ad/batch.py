@@ -21,7 +21,7 @@ from gradtape.ops.tensor import Tensor
 class BatchedTensor(Tensor):
     """One tensor per example: `_data` is the tensor of all examples, axis 0 the batch."""
 
-    __slots__ = ("level",)
+    __slots__ = ()
     wraps = True
     level: int
 

@@ -1,0 +1,1 @@
+"""What the user touches: tapes, variables, accumulators, functional forms, modules, optimizers."""

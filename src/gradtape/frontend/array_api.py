@@ -224,7 +224,3 @@ def _cumulative(rule: Any) -> Any:
 def _isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     found = create.constant(np.isin(convert(x1).numpy(), convert(x2).numpy()))
     return c.logical_not(found) if invert else found
-
-
-Tensor.__array_namespace__ = array_namespace  # type: ignore[attr-defined]
-TensorLike.__array_namespace__ = array_namespace  # type: ignore[attr-defined]

@@ -8,7 +8,6 @@ Restoring checks every name, shape and dtype first, and only then assigns.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -262,6 +261,8 @@ def _find_optimizers(item: Any, path: str, seen: set[int]) -> Iterator[tuple[str
 
 def _known_paths(directory: str) -> list[str]:
     """The checkpoints noted in a directory, oldest first, that still exist."""
+    import json
+
     state = os.path.join(directory, _STATE_FILE)
     try:
         with open(state, encoding="utf-8") as file:
@@ -274,6 +275,8 @@ def _known_paths(directory: str) -> list[str]:
 
 
 def _note_paths(directory: str, paths: list[str]) -> None:
+    import json
+
     text = json.dumps({"all": [os.path.relpath(p, directory or ".") for p in paths]})
     replace_file(os.path.join(directory, _STATE_FILE), lambda file: file.write(text.encode()))
 

@@ -7,10 +7,7 @@ the arrays belong to is decided in `checkpoint.py` and `saving.py`.
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +35,8 @@ def _safetensors() -> Any:
 
 def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
     """Write arrays and a JSON-able description to `path`, replacing what is there at once or not at all."""
+    import json  # this and tempfile: only those who save pay for their import
+
     library = _safetensors()
     stored, complex_names = {}, {}
     for name, array in arrays.items():
@@ -57,6 +56,8 @@ def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
 
 def replace_file(path: str, write: Callable[[Any], Any]) -> None:
     """Let `write` fill a temporary file, then put it at `path` in one step; on any failure the old file stays."""
+    import tempfile
+
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise NotFoundError(f"cannot write {path}: the directory {directory} does not exist")
@@ -93,6 +94,8 @@ def _sync_directory(directory: str) -> None:
 
 def read_file(path: str) -> tuple[dict[str, Any], Any]:
     """The arrays and the description of a file, after its checksum was found right."""
+    import json
+
     library = _safetensors()
     try:
         with open(path, "rb") as file:
@@ -130,6 +133,8 @@ def _array(entry: Any, name: str, path: str) -> Any:
 
 
 def _checksum(arrays: Mapping[str, Any], text: str) -> str:
+    import zlib
+
     total = zlib.crc32(text.encode())
     for name in sorted(arrays):
         array = arrays[name]

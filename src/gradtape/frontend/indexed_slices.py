@@ -23,7 +23,7 @@ class IndexedSlices(TensorLike):
     ...     y = gt.reduce_sum(gt.gather(table, [1, 3, 1]))
     >>> g = tape.gradient(y, table)
     >>> g.indices.numpy(), gt.convert_to_tensor(g).numpy()[:, 0]
-    (array([1, 3, 1]), array([0., 2., 0., 1.], dtype=float32))
+    (array([1, 3, 1], dtype=int32), array([0., 2., 0., 1.], dtype=float32))
     """
 
     __slots__ = ("_dense_shape", "_indices", "_values")

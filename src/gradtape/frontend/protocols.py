@@ -1,4 +1,5 @@
 """NumPy's protocols on tensors: `np.sin(t)`, `np.sum(t, axis=0)`, `array + t` are recorded like gradtape's own ops.
+The array API namespace is attached here too.
 
 A NumPy function with a rule runs that rule; one without raises and says where and how to leave the tape on purpose. It
 never converts a tensor silently. `np.asarray(t)` and `np.array(t)` are that explicit way out. The tables load at first use.
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.frontend.array_api import array_namespace
+from gradtape.frontend.array_api import from_dlpack as from_dlpack
 from gradtape.ops.dispatch import convert
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import user_location
@@ -70,7 +73,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     label = f"np.{ufunc.__name__}"
     if method != "__call__":
         label += f".{method}"
-    if any(target is not None for target in options.pop("out", ())):
+    if any(target is not None for target in options.pop("out", None) or ()):
         raise _no_out(label)
     rule = UFUNCS.get(ufunc)
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
@@ -136,6 +139,7 @@ def attach(cls: Any) -> None:
     """Give a class NumPy's protocols."""
     cls.__array_ufunc__ = array_ufunc
     cls.__array_function__ = array_function
+    cls.__array_namespace__ = array_namespace
 
 
 attach(Tensor)

@@ -98,7 +98,9 @@ def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
     versions = tape._versions(source)
     if not versions:
         return
-    blocked = _blocking_record(tape.records, set(versions), {t._node for t in targets if t._node is not None})
+    # an integer target was warned about by itself
+    ends = {t._node for t in targets if t._node is not None and t.dtype.is_differentiable}
+    blocked = _blocking_record(tape.records, set(versions), ends)
     if blocked is None:
         return
     place = blocked.location
@@ -124,4 +126,9 @@ def _blocking_record(records: Any, sources: set[Record], targets: set[Record]) -
 
 def _cuts(record: Record) -> bool:
     """Non-differentiable because of integers: deliberate stops are not warned about."""
-    return record.op.kind == "nondiff" and record.op.name not in ("stop_gradient", "zeros_like", "ones_like")
+    if record.op.name == "cast":
+        return not record.attrs["dtype"].is_differentiable  # type: ignore[index]
+    return record.op.kind == "nondiff" and record.op.name not in _SILENT
+
+
+_SILENT = ("stop_gradient", "zeros_like", "ones_like", "numpy_function")

@@ -167,7 +167,7 @@ class TensorArray:
         tensor = self._typed(value, method)
         if not tensor.ndim:
             raise InvalidArgumentError(f"TensorArray.{method}: a scalar has no rows")
-        rows = arrays.unstack(tensor)
+        rows: list[Any] = arrays.unstack(tensor)
         if rows:
             self._checked(rows[0], method)
         return rows

@@ -1,0 +1,1 @@
+"""What a program is: shapes and types (operations and regions come with compiled functions)."""

@@ -62,11 +62,11 @@ def _softplus_impl(x: Any) -> Any:
 
 SIGMOID = elementwise(
     "sigmoid", "x", _sigmoid_impl, lambda out: out * (1.0 - out), floating=True, infer=inference.elementwise_float,
-    samples=_smooth,
+    call=lambda x: sigmoid(x), samples=_smooth,
 )  # fmt: skip
 SOFTPLUS = elementwise(
     "softplus", "x", _softplus_impl, lambda x: sigmoid(x), floating=True, infer=inference.elementwise_float,
-    samples=_smooth,
+    call=lambda x: softplus(x), samples=_smooth,
 )  # fmt: skip
 _sigmoid, _softplus = unary(SIGMOID), unary(SOFTPLUS)
 
@@ -132,11 +132,11 @@ def _selu_impl(x: Any) -> Any:
 
 RELU = elementwise(
     "relu", "x", _relu_impl, lambda out: cast(out > 0, out.dtype),
-    samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
+    call=lambda x: relu(x), samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
 )  # fmt: skip
 RELU6 = elementwise(
     "relu6", "x", _relu6_impl, lambda out: cast(logical_and(out > 0, out < 6), out.dtype),
-    samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
+    call=lambda x: relu6(x), samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
 )  # fmt: skip
 LEAKY_RELU = elementwise(
     "leaky_relu", "x", _leaky_impl, lambda x, alpha: cast(x > 0, x.dtype) * (1.0 - alpha) + alpha,
@@ -146,11 +146,11 @@ LEAKY_RELU = elementwise(
 # eˣ = out + 1 where x < 0
 ELU = elementwise(
     "elu", "x", _elu_impl, lambda out: where(out < 0, out + 1.0, ones_like(out)), floating=True,
-    infer=inference.elementwise_float, samples=_lanes,
+    infer=inference.elementwise_float, call=lambda x: elu(x), samples=_lanes,
 )  # fmt: skip
 SELU = elementwise(
     "selu", "x", _selu_impl, lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE), floating=True,
-    infer=inference.elementwise_float, samples=_lanes,
+    infer=inference.elementwise_float, call=lambda x: selu(x), samples=_lanes,
 )  # fmt: skip
 _relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
 

@@ -20,7 +20,6 @@ from gradtape.ops.elementwise import divide
 from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
-from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- products and quotients that are 0 by definition -----------------------------------------------------------------
 
@@ -225,12 +224,24 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     return apply(ADD_N, *tensors)
 
 
+@composite(
+    samples=lambda: [
+        Sample([normal(2), normal(2)]),
+        Sample([normal(2), normal(2)], (None,), fixed=(1,)),
+        Sample([np.arange(2), np.arange(2)], (2,), "int64", fixed=(1, 2)),
+        Sample([normal(2), normal(2)], (3,), fixed=(1,), raises=(ValueError, "not compatible")),
+        Sample([normal(2)], None, "int32", fixed=(2,), raises=(ValueError, "not int32")),
+    ]
+)
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
     """`add_n`; `shape` and `tensor_dtype` are checked when given."""
-    total = add_n(inputs)
-    if tensor_dtype is not None and total.dtype != as_dtype(tensor_dtype):
-        raise InvalidArgumentError(f"accumulate_n: the sum is {total.dtype.name}, not {as_dtype(tensor_dtype).name}")
-    return total if shape is None else ensure_shape(total, shape)
+    tensors = [convert(x) for x in inputs]
+    for x in tensors:
+        if tensor_dtype is not None and x.dtype != as_dtype(tensor_dtype):
+            raise InvalidArgumentError(f"accumulate_n: a tensor is {x.dtype.name}, not {as_dtype(tensor_dtype).name}")
+        if shape is not None:
+            ensure_shape(x, shape)
+    return add_n(tensors)
 
 
 @composite(
@@ -376,11 +387,11 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     return TensorShape(dims)
 
 
+@composite(samples=lambda: [Sample(np.array([2, 1]), np.array([3])), Sample((2, 1), (4,))], differentiable=False)
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
     """The shape two shapes (integer tensors) broadcast to, as an integer tensor."""
     dims = inference.broadcast_shapes(static_shape(shape_x), static_shape(shape_y))
-    kind = convert(shape_x).dtype if isinstance(shape_x, (Tensor, TensorLike)) else as_dtype("int32")
-    return convert(np.array(dims, kind.dtype))
+    return convert(np.array(dims, convert(shape_x).dtype.dtype))
 
 
 # -- counting and order ----------------------------------------------------------------------------------------------
@@ -453,8 +464,8 @@ OPS = (
     DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, ADD_N, ANGLE, INVERT_PERMUTATION,
 )  # fmt: skip
 COMPOSITES = (
-    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, polyval, meshgrid, ensure_shape,
-    count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
+    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, accumulate_n, polyval, meshgrid,
+    ensure_shape, broadcast_dynamic_shape, count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
 )  # fmt: skip
 
 from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal  # noqa: E402  (rules above name these)

@@ -33,7 +33,7 @@ from gradtape.ops.windows import (
     taps,
     to_channels_last,
     window_rows,
-)  # fmt: skip
+)
 
 # -- the three maps on bare arrays -------------------------------------------------------------------------------------
 

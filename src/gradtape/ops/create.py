@@ -53,9 +53,7 @@ def static_shape(shape: Any) -> tuple[int, ...]:
     """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints."""
     if isinstance(shape, TensorLike):
         shape = shape.read()
-    if isinstance(shape, Tensor):
-        shape = shape.tolist()
-    elif isinstance(shape, np.ndarray):
+    if isinstance(shape, (Tensor, np.ndarray)):
         shape = shape.tolist()
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
@@ -194,6 +192,13 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     return first + (expand_dims(stop, place) - first) * box(steps)
 
 
+@composite(
+    samples=lambda: [
+        Sample(np.array([0, 2, 5]), 3, normal(), normal(), fixed=(0,)),
+        Sample(np.array([[0], [1]]), 2, normal(), 0.0, 0, fixed=(0,)),
+        Sample(np.array([1, -1]), 2, dtype="float64"),
+    ]
+)
 def one_hot(
     indices: Any,
     depth: Any,
@@ -263,7 +268,7 @@ def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor
 
 
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
-COMPOSITES = (fill, linspace)
+COMPOSITES = (fill, linspace, one_hot)
 
 from gradtape.ops.select import where  # noqa: E402  (used by functions above; it builds on this file)
 from gradtape.ops.shape import broadcast_to, expand_dims  # noqa: E402

@@ -14,8 +14,7 @@ import numpy as np
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import CAST as _CAST_SLOT
-from gradtape.ops.dispatch import apply, binary, convert, promote, unary
+from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, promote, unary
 from gradtape.ops.opdef import Op, Sample, elementwise, general
 from gradtape.ops.sampling import away, normal, positive, unit
 
@@ -57,7 +56,8 @@ def differentiable_dtype(x: Any) -> bool:
 
 def is_complex(x: Any) -> bool:
     """Whether a tensor, array or number is complex."""
-    return isinstance(x, builtins.complex) if isinstance(x, (bool, int, float, builtins.complex)) else as_dtype(x.dtype).is_complex
+    number = isinstance(x, (bool, int, float, builtins.complex))
+    return isinstance(x, builtins.complex) if number else as_dtype(x.dtype).is_complex
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -370,14 +370,14 @@ REAL = general(
     "real", "x", lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
     jvps=(lambda t: real(t),),
-    infer=inference.real_part, batch=batching.elementwise, samples=_both,
+    infer=inference.real_part, batch=batching.elementwise, call=lambda x: real(x), samples=_both,
 )  # fmt: skip
 IMAG = general(
     "imag", "x", lambda x: np.array(x.imag)[()],
     # d Im(z): the cotangent of z is i·ct
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
     jvps=(lambda t: imag(t),),
-    infer=inference.real_part, batch=batching.elementwise, samples=_both,
+    infer=inference.real_part, batch=batching.elementwise, call=lambda x: imag(x), samples=_both,
 )  # fmt: skip
 CONJ = general(
     "conj", "x", np.conj, vjps=(lambda ct: conj(ct),), jvps=(lambda t: conj(t),),

@@ -65,7 +65,7 @@ FFT: Op = linear(
     lambda ct, rank: apply(IFFT, ct, rank=rank) * points(ct.shape, rank),
     infer=inference.same,
     batch=batching.leading,
-    call=lambda x, rank: _transform(FFT, x, rank, "fft"),
+    call=lambda x, rank: (fft, fft2d, fft3d)[rank - 1](x),
     samples=_complex_samples,
 )
 IFFT: Op = linear(
@@ -75,7 +75,7 @@ IFFT: Op = linear(
     lambda ct, rank: apply(FFT, ct, rank=rank) * (1.0 / points(ct.shape, rank)),
     infer=inference.same,
     batch=batching.leading,
-    call=lambda x, rank: _transform(IFFT, x, rank, "ifft"),
+    call=lambda x, rank: (ifft, ifft2d, ifft3d)[rank - 1](x),
     samples=_complex_samples,
 )
 # x̄_j = Re Σ_k ct_k e^{2πi jk/n} over the half spectrum; n·irfft counts inner elements twice

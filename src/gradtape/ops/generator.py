@@ -6,7 +6,6 @@ between threads. `split` makes independent generators for workers.
 
 from __future__ import annotations
 
-import secrets
 from threading import Lock
 from typing import Any
 
@@ -16,7 +15,7 @@ from gradtape.dtypes import float32, int32, uint64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import random as numbers
 from gradtape.ops.dispatch import convert
-from gradtape.ops.random_state import key_of, stream_word
+from gradtape.ops.random_state import entropy_word, key_of, stream_word
 from gradtape.ops.tensor import box
 
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -46,7 +45,7 @@ class Generator:
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
         """A generator seeded by the operating system."""
-        return cls.from_key_counter(secrets.randbits(64), 0)
+        return cls.from_key_counter(entropy_word(), 0)
 
     @classmethod
     def from_state(cls, state: Any, alg: Any = None) -> Generator:
@@ -100,11 +99,11 @@ class Generator:
 
     def make_seeds(self, count: int = 1) -> Any:
         """Seeds for the stateless functions: an int64 tensor of shape (2, count)."""
-        return numbers.key_bits(self._next(), (2, int(count)), "int64", "Generator.make_seeds")
+        return numbers.key_bits(self._next, (2, int(count)), "int64", "Generator.make_seeds")
 
     def split(self, count: int = 1) -> list[Generator]:
         """`count` independent generators."""
-        words = np.asarray(numbers.key_bits(self._next(), (int(count),), "uint64", "Generator.split")._data)
+        words = np.asarray(numbers.key_bits(self._next, (int(count),), "uint64", "Generator.split")._data)
         return [Generator.from_key_counter(int(w), 0) for w in words]
 
     def __getstate__(self) -> tuple[int, int]:
@@ -122,26 +121,26 @@ class Generator:
 
     def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None) -> Any:
         """Uniform numbers in [minval, maxval); differentiable in both bounds."""
-        return numbers.key_uniform(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
+        return numbers.key_uniform(self._next, shape, minval, maxval, dtype, "Generator.uniform")
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None) -> Any:
         """Normal numbers; differentiable in mean and stddev."""
-        return numbers.key_normal(numbers.RANDOM_NORMAL, self._next(), shape, mean, stddev, dtype, "Generator.normal")
+        return numbers.key_normal(numbers.RANDOM_NORMAL, self._next, shape, mean, stddev, dtype, "Generator.normal")
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Any:
         """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev."""
         op = numbers.RANDOM_TRUNCATED_NORMAL
-        return numbers.key_normal(op, self._next(), shape, mean, stddev, dtype, "Generator.truncated_normal")
+        return numbers.key_normal(op, self._next, shape, mean, stddev, dtype, "Generator.truncated_normal")
 
     def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Any:
         """Integers over the whole range of their type."""
-        return numbers.key_bits(self._next(), shape, dtype, "Generator.uniform_full_int")
+        return numbers.key_bits(self._next, shape, dtype, "Generator.uniform_full_int")
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Any:
         """Binomial counts; counts and probs broadcast to `shape`."""
-        return numbers.key_binomial(self._next(), shape, counts, probs, dtype)
+        return numbers.key_binomial(self._next, shape, counts, probs, dtype)
 
 
 def _packed(key: int, counter: int) -> Any:

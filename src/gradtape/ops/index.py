@@ -16,8 +16,8 @@ from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert, explained
-from gradtape.ops.opdef import Sample, general, linear, multilinear
-from gradtape.ops.sampling import integers, normal
+from gradtape.ops.opdef import Sample, composite, general, linear, multilinear
+from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike
 
 Key = tuple[Any, ...]
@@ -366,9 +366,9 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> Key:
             part = np.asarray(part) if part else np.zeros(0, np.intp)
             if part.dtype == object:
                 part = np.array([int(p) for p in part])
-        if isinstance(part, (bool, np.bool_)):
-            part = np.asarray(part)
-        if isinstance(part, np.ndarray) and part.dtype == bool:
+        if isinstance(part, (bool, np.bool_)) or (isinstance(part, np.ndarray) and part.dtype == bool and not part.ndim):
+            out.append(bool(part))  # a new axis of length one or zero
+        elif isinstance(part, np.ndarray) and part.dtype == bool:
             out.extend(_mask_arrays(part, out, shape))
         elif isinstance(part, np.ndarray):
             if part.dtype.kind not in "iu":
@@ -380,12 +380,12 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> Key:
             out.append(part)
         else:
             out.append(_whole(part))
+    if any(k is True or k is False for k in out) and any(isinstance(k, np.ndarray) for k in out):
+        raise InvalidArgumentError("an index with a single True or False together with index arrays is not supported")
     return tuple(out)
 
 
 def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    if mask.ndim == 0:
-        return [None, np.zeros(1 if mask else 0, np.intp)]
     if Ellipsis not in before:
         axis = sum(1 for b in before if b is not None)
         want = shape[axis : axis + mask.ndim]
@@ -446,6 +446,17 @@ def _getitem_arrays(x: Any, key: Key) -> Any:
 # -- TensorFlow's names ----------------------------------------------------------------------------------------------
 
 
+@composite(
+    samples=lambda: [
+        Sample(normal(4, 3), np.array([2, 0, 2])),
+        Sample(normal(2, 4), np.array([[1, 1], [3, 0]]), axis=1),
+        Sample(normal(2, 4), np.array([[1, 1], [3, 0]]), axis=1, batch_dims=1),
+        Sample(normal(2, 3, 4), np.array([[1, 3, 3], [0, 2, 1]]), axis=2, batch_dims=1),
+        Sample(normal(2, 4), np.array(1)),
+        Sample(normal(4), np.array([-1]), raises=(ValueError, "not in")),
+        Sample(normal(4), np.array([0.5]), raises=(ValueError, "integers")),
+    ]
+)
 def gather(
     params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: str | None = None
 ) -> Any:
@@ -493,11 +504,12 @@ def check_range(indices: Any, size: int, op: str) -> None:
         raise OutOfRangeOrInvalid(f"{op}: index {bad} is not in [0, {size})")
 
 
-class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):
+class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):  # noqa: N818  (named after the two it is)
     """TensorFlow raises InvalidArgumentError here; Python programmers expect an IndexError: it is both."""
 
 
 OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED)
+COMPOSITES = (gather,)
 
 from gradtape.ops.create import zeros, zeros_like  # noqa: E402  (used by functions above; they build on this file)
 from gradtape.ops.elementwise import cast  # noqa: E402

@@ -19,7 +19,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply
-from gradtape.ops.opdef import Sample, general
+from gradtape.ops.opdef import Sample, composite, general
 from gradtape.ops.sampling import normal, symmetric
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
@@ -483,6 +483,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     return apply(EIG, matrices(tensor, "eig", square=True))  # type: ignore[no-any-return]
 
 
+@composite(samples=lambda: [Sample(symmetric(3, 3) + 0.3 * normal(3, 3)), Sample(normal(2, 3), raises=(ValueError, "square"))])
 def eigvals(tensor: Any, name: str | None = None) -> Any:
     """Complex eigenvalues of square matrices, in LAPACK's order; see `eig`.
 
@@ -494,6 +495,7 @@ def eigvals(tensor: Any, name: str | None = None) -> Any:
 
 
 OPS = (QR, SVD, SINGULAR_VALUES, EIGH, EIGVALSH, EIG)
+COMPOSITES = (eigvals,)
 
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
 from gradtape.ops.elementwise import cast, conj, imag, is_complex, real  # noqa: E402

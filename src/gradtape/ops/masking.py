@@ -7,6 +7,7 @@ A non-finite cotangent is never masked.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
@@ -21,8 +22,8 @@ def conjugated_product(ct: Any, partial: Any) -> Any:
 
 def cleaned(seed: Any, partial: Any) -> Any:
     """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
-    if isinstance(partial, (int, float)):
-        return partial  # a finite constant factor, kept weakly typed
+    if isinstance(partial, (int, float)) and math.isfinite(partial):
+        return partial  # a constant factor, kept weakly typed
     return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
 
 

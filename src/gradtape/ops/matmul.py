@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops import inference
+from gradtape.ops.dispatch import apply, promote
 from gradtape.ops.opdef import Sample, multilinear
 from gradtape.ops.sampling import normal
 

@@ -89,7 +89,10 @@ def _recorders_want_copy() -> bool:
 
 
 def rebind(tensor: Tensor, version: Tensor) -> None:
-    """Give a tensor object a new version."""
+    """Give a tensor object a new version; a plain tensor updated with a batched value becomes batched."""
+    if version.wraps:
+        tensor.__class__ = version.__class__
+        tensor.level = version.level  # type: ignore[attr-defined]
     tensor._data = version._data
     tensor._node = version._node
 

@@ -29,7 +29,7 @@ from gradtape.ops.windows import (
     per_axis,
     taps,
     to_channels_last,
-)  # fmt: skip
+)
 
 # -- the maps on bare arrays -------------------------------------------------------------------------------------------
 

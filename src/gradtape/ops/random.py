@@ -3,11 +3,12 @@
 A key is a uint64 tensor of two words for NumPy's counter-based Philox generator, so equal keys give equal numbers in every
 thread, trace or replay. The stateful functions take a fresh key from `random_state.py`; the `stateless_*` functions use
 the caller's seed. Location and scale are applied by ordinary ops on top, so gradients flow to mean, stddev, minval,
-maxval and beta (the reparameterised form).
+maxval and beta (the reparameterised form); gamma samples have their implicit derivative in alpha.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, sampling
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Sample, nondiff
+from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.opdef import Op, Sample, elementwise, nondiff
 from gradtape.ops.random_state import STATE
 from gradtape.ops.tensor import Tensor
 
 Shape = tuple[int, ...]
+Draw = Callable[[], Any]  # gives the key; called only once all arguments are known to be good
 
 
 def _generator(key: Any) -> np.random.Generator:
@@ -131,7 +133,7 @@ RANDOM_GAMMA = _sampler(
     "random_gamma", "key alpha", _gamma_impl,
     lambda key, alpha, *, shape: TensorSpec((*shape, *alpha.shape), alpha.dtype),
     lambda: [Sample(_KEY, sampling.positive(n), shape=(3,), fixed=(1,)) for n in (2, 0)],
-    "gamma samples are drawn by rejection; the derivative in alpha is not implemented (the one in beta is)",
+    "samples are drawn by rejection; their derivative comes from reparameterized_gamma",
 )  # fmt: skip
 RANDOM_POISSON = _sampler(
     "random_poisson", "key rate", _poisson_impl,
@@ -153,6 +155,41 @@ RANDOM_PERMUTATION = _sampler(
     lambda: [Sample(_KEY, count=5)], "positions have no derivative",
 )  # fmt: skip
 
+
+def gamma_sample_slope(alpha: Any, z: Any) -> Any:
+    """dz/dα of a gamma sample at a fixed value of its distribution function: -(∂P/∂α)/(∂P/∂z).
+
+    Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
+    """
+    return -igamma_da(alpha, z, 1) / gamma_density(alpha, z)
+
+
+# the sample z as a function of alpha: the same value, with the implicit derivative
+REPARAMETERIZED_GAMMA: Op = elementwise(
+    "reparameterized_gamma",
+    "alpha z",
+    lambda alpha, z: z if alpha.shape == z.shape else np.broadcast_to(z, np.broadcast_shapes(alpha.shape, z.shape)),
+    lambda alpha, out: gamma_sample_slope(alpha, out),
+    None,
+    call=lambda alpha, z: apply(REPARAMETERIZED_GAMMA, *promote(alpha, z)),
+    samples=lambda: [
+        Sample(sampling.positive(2), sampling.positive(3, 2), fixed=(1,), kinks=True),
+        Sample(sampling.positive(), sampling.positive(), fixed=(1,), kinks=True),
+    ],
+)
+
+
+def _gamma_samples(draw: Draw, alpha: Any, shape: Shape) -> Any:
+    return apply(REPARAMETERIZED_GAMMA, alpha, apply(RANDOM_GAMMA, draw(), stop_gradient(alpha), shape=shape))
+
+
+def _dims(shape: Any) -> Shape:
+    dims = static_shape(shape)
+    if any(d < 0 for d in dims):
+        raise InvalidArgumentError(f"random: dimensions must be non-negative, got shape {dims}")
+    return dims
+
+
 # -- distributions over a given key: shared by the stateful, the stateless and the Generator's functions ----------------
 
 
@@ -163,9 +200,9 @@ def _floating(dtype: Any, op: str) -> Any:
     return target
 
 
-def key_uniform(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Any:
+def key_uniform(draw: Draw, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Any:
     """Uniform numbers in [minval, maxval) from a key."""
-    target, dims = as_dtype(dtype), static_shape(shape)
+    target, dims = as_dtype(dtype), _dims(shape)
     if target.is_integer:
         if maxval is None:
             raise InvalidArgumentError(f"{op}: maxval must be given for the integer dtype {target.name}")
@@ -174,8 +211,9 @@ def key_uniform(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any, op: 
             raise InvalidArgumentError(f"{op}: minval and maxval must be integers for dtype {target.name}")
         if low.__class__ is Tensor and high.__class__ is Tensor and not np.all(low._data < high._data):
             raise InvalidArgumentError(f"{op}: need minval < maxval, got {low.tolist()} and {high.tolist()}")
-        return apply(RANDOM_INTEGERS, key, low, high, shape=dims, dtype=target)
-    out = apply(RANDOM_UNIFORM, key, shape=dims, dtype=_floating(target, op))
+        return apply(RANDOM_INTEGERS, draw(), low, high, shape=dims, dtype=target)
+    target = _floating(target, op)
+    out = apply(RANDOM_UNIFORM, draw(), shape=dims, dtype=target)
     if maxval is None:
         maxval = 1.0
     if _is(minval, 0.0) and _is(maxval, 1.0):
@@ -184,10 +222,10 @@ def key_uniform(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any, op: 
     return out * (high - low) + low
 
 
-def key_normal(op: Any, key: Any, shape: Any, mean: Any, stddev: Any, dtype: Any, name: str) -> Any:
+def key_normal(op: Any, draw: Draw, shape: Any, mean: Any, stddev: Any, dtype: Any, name: str) -> Any:
     """(Truncated) normal numbers from a key."""
-    target = _floating(dtype, name)
-    out = apply(op, key, shape=static_shape(shape), dtype=target)
+    target, dims = _floating(dtype, name), _dims(shape)
+    out = apply(op, draw(), shape=dims, dtype=target)
     if not _is(stddev, 1.0):
         out = out * convert(stddev, hint=target)
     return out if _is(mean, 0.0) else out + convert(mean, hint=target)
@@ -197,19 +235,19 @@ def _is(value: Any, number: float) -> bool:
     return isinstance(value, (int, float)) and value == number
 
 
-def key_gamma(key: Any, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Any:
+def key_gamma(draw: Draw, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Any:
     """Gamma numbers of shape alpha and rate beta from a key: `shape` of them for each pair of parameters."""
     target = _floating(dtype, op)
     alpha = cast(convert(alpha, hint=target), target)
-    dims = static_shape(shape)
+    dims = _dims(shape)
     if beta is None:
-        return apply(RANDOM_GAMMA, key, alpha, shape=dims)
+        return _gamma_samples(draw, alpha, dims)
     beta = cast(convert(beta, hint=target), target)
     together = np.broadcast_shapes(tuple(alpha.shape), tuple(beta.shape))
-    return apply(RANDOM_GAMMA, key, broadcast_to(alpha, together), shape=dims) / beta
+    return _gamma_samples(draw, broadcast_to(alpha, together), dims) / beta
 
 
-def key_categorical(key: Any, logits: Any, num_samples: Any, dtype: Any, op: str) -> Any:
+def key_categorical(draw: Draw, logits: Any, num_samples: Any, dtype: Any, op: str) -> Any:
     """Class numbers from a key, with probabilities softmax(logits) in each row."""
     logits = convert(logits)
     if logits.ndim != 2 or not logits.dtype.is_floating or not logits.shape[-1]:
@@ -217,26 +255,29 @@ def key_categorical(key: Any, logits: Any, num_samples: Any, dtype: Any, op: str
             f"{op}: logits must be a floating tensor of shape (batch, classes), got shape {tuple(logits.shape)}, "
             f"dtype {logits.dtype.name}"
         )
-    target = int64 if dtype is None else as_dtype(dtype)
-    return apply(RANDOM_CATEGORICAL, key, logits, count=int(num_samples), dtype=target)
+    target, (count,) = int64 if dtype is None else as_dtype(dtype), _dims(int(num_samples))
+    return apply(RANDOM_CATEGORICAL, draw(), logits, count=count, dtype=target)
 
 
-def key_poisson(key: Any, shape: Any, lam: Any, dtype: Any) -> Any:
+def key_poisson(draw: Draw, shape: Any, lam: Any, dtype: Any) -> Any:
     """Poisson counts from a key: `shape` of them for each rate."""
-    return apply(RANDOM_POISSON, key, convert(lam), shape=static_shape(shape), dtype=as_dtype(dtype))
+    lam, dims, target = convert(lam), _dims(shape), as_dtype(dtype)
+    return apply(RANDOM_POISSON, draw(), lam, shape=dims, dtype=target)
 
 
-def key_binomial(key: Any, shape: Any, counts: Any, probs: Any, dtype: Any) -> Any:
+def key_binomial(draw: Draw, shape: Any, counts: Any, probs: Any, dtype: Any) -> Any:
     """Binomial counts from a key; counts and probs broadcast to `shape`."""
-    return apply(RANDOM_BINOMIAL, key, convert(counts), convert(probs), shape=static_shape(shape), dtype=as_dtype(dtype))
+    counts, probs, dims, target = convert(counts), convert(probs), _dims(shape), as_dtype(dtype)
+    return apply(RANDOM_BINOMIAL, draw(), counts, probs, shape=dims, dtype=target)
 
 
-def key_bits(key: Any, shape: Any, dtype: Any, op: str) -> Any:
+def key_bits(draw: Draw, shape: Any, dtype: Any, op: str) -> Any:
     """Integers over the whole range of their type, from a key."""
     target = as_dtype(dtype)
     if target.name not in ("int32", "int64", "uint32", "uint64"):
         raise InvalidArgumentError(f"{op}: dtype must be int32, int64, uint32 or uint64, got {target.name}")
-    return apply(RANDOM_BITS, key, shape=static_shape(shape), dtype=target)
+    dims = _dims(shape)
+    return apply(RANDOM_BITS, draw(), shape=dims, dtype=target)
 
 
 # -- stateful functions ------------------------------------------------------------------------------------------------
@@ -263,7 +304,7 @@ def uniform(
     >>> gt.random.uniform([2, 3], maxval=4, dtype=gt.int32).shape
     TensorShape([2, 3])
     """
-    return key_uniform(STATE.key(seed), shape, minval, maxval, dtype, "random.uniform")
+    return key_uniform(lambda: STATE.key(seed), shape, minval, maxval, dtype, "random.uniform")
 
 
 def normal(
@@ -275,7 +316,7 @@ def normal(
     >>> gt.random.normal([2, 3]).shape
     TensorShape([2, 3])
     """
-    return key_normal(RANDOM_NORMAL, STATE.key(seed), shape, mean, stddev, dtype, "random.normal")
+    return key_normal(RANDOM_NORMAL, lambda: STATE.key(seed), shape, mean, stddev, dtype, "random.normal")
 
 
 def truncated_normal(
@@ -287,19 +328,19 @@ def truncated_normal(
     >>> bool(gt.reduce_max(abs(gt.random.truncated_normal([100]))) <= 2.0)
     True
     """
-    return key_normal(RANDOM_TRUNCATED_NORMAL, STATE.key(seed), shape, mean, stddev, dtype, "random.truncated_normal")
+    return key_normal(RANDOM_TRUNCATED_NORMAL, lambda: STATE.key(seed), shape, mean, stddev, dtype, "random.truncated_normal")
 
 
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in beta only."""
-    return key_gamma(STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
+    """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both."""
+    return key_gamma(lambda: STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
 
 
 def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Any:
     """Poisson counts, `shape` of them for each rate in lam."""
-    return key_poisson(STATE.key(seed), shape, lam, dtype)
+    return key_poisson(lambda: STATE.key(seed), shape, lam, dtype)
 
 
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None) -> Any:
@@ -309,7 +350,7 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | No
     >>> gt.random.categorical([[0.0, -1000.0]], 3).numpy()
     array([[0, 0, 0]])
     """
-    return key_categorical(STATE.key(seed), logits, num_samples, dtype, "random.categorical")
+    return key_categorical(lambda: STATE.key(seed), logits, num_samples, dtype, "random.categorical")
 
 
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
@@ -319,14 +360,14 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
     >>> sorted(gt.random.shuffle([3.0, 1.0, 2.0]).numpy().tolist())
     [1.0, 2.0, 3.0]
     """
-    return _shuffled(STATE.key(seed), value, "random.shuffle")
+    return _shuffled(lambda: STATE.key(seed), value, "random.shuffle")
 
 
-def _shuffled(key: Any, value: Any, op: str) -> Any:
+def _shuffled(draw: Draw, value: Any, op: str) -> Any:
     value = convert(value)
     if not value.ndim:
         raise InvalidArgumentError(f"{op}: a scalar has no axis to shuffle")
-    return gather(value, apply(RANDOM_PERMUTATION, key, count=int(value.shape[0])))
+    return gather(value, apply(RANDOM_PERMUTATION, draw(), count=int(value.shape[0])))
 
 
 # -- stateless functions -----------------------------------------------------------------------------------------------
@@ -357,8 +398,8 @@ def stateless_uniform(
     True
     """
     if minval is None and maxval is None and as_dtype(dtype).is_integer:
-        return key_bits(seed_key(seed), shape, dtype, "random.stateless_uniform")
-    return key_uniform(seed_key(seed), shape, minval, maxval, dtype, "random.stateless_uniform")
+        return key_bits(lambda: seed_key(seed), shape, dtype, "random.stateless_uniform")
+    return key_uniform(lambda: seed_key(seed), shape, minval, maxval, dtype, "random.stateless_uniform")
 
 
 def stateless_normal(
@@ -371,7 +412,7 @@ def stateless_normal(
     alg: Any = "auto_select",
 ) -> Any:
     """Normal numbers that depend only on the seed (two integers) and the arguments."""
-    return key_normal(RANDOM_NORMAL, seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
+    return key_normal(RANDOM_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
 
 
 def stateless_truncated_normal(
@@ -384,37 +425,39 @@ def stateless_truncated_normal(
     alg: Any = "auto_select",
 ) -> Any:
     """Truncated normal numbers that depend only on the seed (two integers) and the arguments."""
-    return key_normal(RANDOM_TRUNCATED_NORMAL, seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal")
+    return key_normal(
+        RANDOM_TRUNCATED_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal"
+    )
 
 
 def stateless_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = float32, name: str | None = None) -> Any:
     """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`."""
-    target, dims = _floating(dtype, "random.stateless_gamma"), static_shape(shape)
+    target, dims = _floating(dtype, "random.stateless_gamma"), _dims(shape)
     alpha = broadcast_to(cast(convert(alpha, hint=target), target), dims)
-    out = apply(RANDOM_GAMMA, seed_key(seed), alpha, shape=())
+    out = _gamma_samples(lambda: seed_key(seed), alpha, ())
     return out if beta is None else out / cast(convert(beta, hint=target), target)
 
 
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Any:
     """Poisson counts that depend only on the seed; lam broadcasts to `shape`."""
-    return key_poisson(seed_key(seed), (), broadcast_to(convert(lam), static_shape(shape)), dtype)
+    return key_poisson(lambda: seed_key(seed), (), broadcast_to(convert(lam), _dims(shape)), dtype)
 
 
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Any:
     """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`."""
-    return key_binomial(seed_key(seed), shape, counts, probs, output_dtype)
+    return key_binomial(lambda: seed_key(seed), shape, counts, probs, output_dtype)
 
 
 def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None) -> Any:
     """Class numbers that depend only on the seed and the arguments."""
-    return key_categorical(seed_key(seed), logits, num_samples, dtype, "random.stateless_categorical")
+    return key_categorical(lambda: seed_key(seed), logits, num_samples, dtype, "random.stateless_categorical")
 
 
 def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Any:
     """The slices along the first axis in an order that depends only on the seed."""
-    return _shuffled(seed_key(seed), value, "random.stateless_shuffle")
+    return _shuffled(lambda: seed_key(seed), value, "random.stateless_shuffle")
 
 
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
@@ -438,9 +481,11 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
 
 OPS = (
     RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_TRUNCATED_NORMAL, RANDOM_INTEGERS, RANDOM_BITS, RANDOM_GAMMA, RANDOM_POISSON,
-    RANDOM_BINOMIAL, RANDOM_CATEGORICAL, RANDOM_PERMUTATION,
+    RANDOM_BINOMIAL, RANDOM_CATEGORICAL, RANDOM_PERMUTATION, REPARAMETERIZED_GAMMA,
 )  # fmt: skip
 
 from gradtape.ops.elementwise import cast  # noqa: E402  (used by functions above)
+from gradtape.ops.incomplete import gamma_density, igamma_da  # noqa: E402
 from gradtape.ops.index import gather  # noqa: E402
 from gradtape.ops.shape import broadcast_to, stack  # noqa: E402
+from gradtape.ops.stop import stop_gradient  # noqa: E402

@@ -6,7 +6,7 @@ Keys therefore never repeat within a stream, whatever thread asks, and `reset` s
 
 from __future__ import annotations
 
-import secrets
+import os
 from threading import Lock
 from typing import Any
 
@@ -15,6 +15,11 @@ import numpy as np
 from gradtape.ops.tensor import box
 
 _DEFAULT_SEED = 87654321  # used with an op seed when no global seed was set, so that the op seed alone is reproducible
+
+
+def entropy_word() -> int:
+    """A 64-bit word from the operating system."""
+    return int.from_bytes(os.urandom(8), "little")
 
 
 def stream_word(*seeds: int) -> int:
@@ -55,7 +60,7 @@ class RandomState:
     def _word(self, op_seed: int | None) -> int:
         if op_seed is not None:
             return stream_word(_DEFAULT_SEED if self._seed is None else self._seed, 1, int(op_seed))
-        return secrets.randbits(64) if self._seed is None else stream_word(self._seed, 0)
+        return entropy_word() if self._seed is None else stream_word(self._seed, 0)
 
 
 STATE = RandomState()

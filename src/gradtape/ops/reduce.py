@@ -120,6 +120,17 @@ REDUCE_MEAN = linear(
 # -- product ---------------------------------------------------------------------------------------------------------
 
 
+@composite(
+    samples=lambda: [
+        Sample(away(3, 2)),
+        Sample(away(2, 3, 2), [0, 2]),
+        Sample(away(2, 3), 0, True),
+        Sample(away()),
+        Sample(normal(0, 3), 0),
+        Sample(np.array([2.0, 0.0, 3.0])),
+        Sample(away(3), 1, raises=(ValueError, "out of range")),
+    ]
+)
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Product over the given axes; the gradient is exact at zeros.
 
@@ -313,7 +324,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
 
 OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
-COMPOSITES = (reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
+COMPOSITES = (reduce_prod, reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
 
 from gradtape.ops.compare import is_finite  # noqa: E402  (used by functions above; these modules build on this one)
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402

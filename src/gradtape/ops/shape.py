@@ -164,7 +164,8 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
            [2, 4]], dtype=int32)
     """
     x = convert(a)
-    order = tuple(reversed(range(x.ndim))) if perm is None else tuple(normal_axis(p, x.ndim, "transpose") for p in static_shape(perm))
+    given = reversed(range(x.ndim)) if perm is None else static_shape(perm)
+    order = tuple(normal_axis(p, x.ndim, "transpose") for p in given)
     if sorted(order) != list(range(x.ndim)):
         raise InvalidArgumentError(f"transpose: perm {order} is not a permutation of {x.ndim} axes")
     out = apply(TRANSPOSE, x, perm=order)
@@ -323,6 +324,15 @@ SLICE_AXIS = linear(
 )
 
 
+@composite(
+    samples=lambda: [
+        Sample(normal(4, 2), 2),
+        Sample(normal(2, 5), [2, -1, 1], 1),
+        Sample(normal(3), [0, 3]),
+        Sample(normal(5), 2, raises=(ValueError, "do not divide")),
+        Sample(normal(5), [2, 2], raises=(ValueError, "do not add up")),
+    ]
+)
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Any]:
     """`value` cut along an axis into equal parts (an int) or parts of the given sizes (one may be -1).
 
@@ -367,6 +377,15 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
 dispatch.PACK.append(stack)
 
 
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 2)),
+        Sample(normal(2, 3), axis=-1),
+        Sample(normal(2), 2),
+        Sample(normal(2), 3, raises=(ValueError, "num=3")),
+        Sample(normal(), raises=(ValueError, "scalar")),
+    ]
+)
 def unstack(value: Any, num: int | None = None, axis: Any = 0, name: str = "unstack") -> list[Any]:
     """The slices of `value` along an axis, as a list."""
     x = convert(value)
@@ -470,14 +489,22 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     for axis, (before, after) in enumerate(pairs):
         limit = int(x.shape[axis]) - (mode == "REFLECT")
         if max(before, after) > limit:
-            raise InvalidArgumentError(f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}")
+            raise InvalidArgumentError(
+                f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
+            )
         if before or after:
             order = np.pad(np.arange(int(x.shape[axis])), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
             x = gather(x, order, axis=axis)
     return x
 
 
-@composite(samples=lambda: [Sample(normal(2, 3), [2, 1]), Sample(normal(2), [0]), Sample(normal(2), [1, 2], raises=(ValueError, "rank"))])
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), [2, 1]),
+        Sample(normal(2), [0]),
+        Sample(normal(2), [1, 2], raises=(ValueError, "rank")),
+    ]
+)
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """`input` repeated `multiples[i]` times along axis i.
 
@@ -523,7 +550,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
 
 OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
-COMPOSITES = (expand_dims, squeeze, pad, tile, repeat)
+COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
 
 from gradtape.ops.create import ones_like  # noqa: E402  (used by functions above; these modules build on this one)
 from gradtape.ops.elementwise import conj  # noqa: E402

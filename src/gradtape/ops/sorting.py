@@ -1,6 +1,6 @@
 """Order: sort, argsort, top_k, searchsorted, unique, argmax, argmin.
 
-Positions have no derivative; sorted values are gathered by position, so their gradient goes back to where they came from.
+Positions have no derivative; the gradient of a value that was moved goes back to where it came from. Sorting is stable.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.index import TAKE, gather
-from gradtape.ops.opdef import Op, Sample, composite, nondiff
+from gradtape.ops.index import INDEX, TAKE, gather
+from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import integers, normal, spread
-from gradtape.ops.shape import normal_axis, transpose
+from gradtape.ops.shape import TRANSPOSE, normal_axis
 
 _REASON = "positions are constant almost everywhere"
 
@@ -74,7 +74,7 @@ def argsort(values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: b
     return apply(ARGSORT, x, axis=place, descending=_descending(direction, "argsort"))
 
 
-ARGSORT = nondiff(
+ARGSORT: Op = nondiff(
     "argsort",
     "x",
     _argsort_impl,
@@ -93,25 +93,30 @@ ARGSORT = nondiff(
 )
 
 
-def _along(x: Any, order: Any, axis: int) -> Any:
+def along(x: Any, order: Any, axis: int) -> Any:
     """x[..., order, ...] with an own order for every line along `axis`."""
     if x.ndim == 1:
         return apply(TAKE, x, order, axis=0)
-    swap = tuple({axis: x.ndim - 1, x.ndim - 1: axis}.get(i, i) for i in range(x.ndim))
-    if axis == x.ndim - 1:
-        return gather(x, order, batch_dims=axis)
-    return transpose(gather(transpose(x, swap), transpose(order, swap), batch_dims=x.ndim - 1), swap)
+    last = x.ndim - 1
+    swap = tuple(last if i == axis else axis if i == last else i for i in range(x.ndim))
+    if axis != last:
+        x, order = apply(TRANSPOSE, x, perm=swap), apply(TRANSPOSE, order, perm=swap)
+    lines = [np.arange(int(x.shape[i])).reshape([-1 if j == i else 1 for j in range(last + 1)]) for i in range(last)]
+    out = apply(INDEX, x, *lines, order)
+    return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
 
-@composite(
-    samples=lambda: [
-        Sample(spread(3, 4)),
-        Sample(spread(3, 4, 2), 1, "DESCENDING"),
-        Sample(spread(5), 0),
-        Sample(spread(0)),
-        Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
-    ]
-)
+def unsorted(ct: Any, x: Any, axis: int, descending: bool) -> Any:
+    """The sorted line `ct` put back in the order of x: gathered by the inverse permutation."""
+    order = apply(ARGSORT, x, axis=axis, descending=descending)
+    return along(ct, apply(ARGSORT, order, axis=axis, descending=False), axis)
+
+
+def _sort_impl(x: Any, *, axis: int, descending: bool) -> Any:
+    out = np.sort(x, axis)
+    return np.flip(out, axis) if descending else out
+
+
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """The values in order along an axis.
 
@@ -121,7 +126,26 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     """
     x = convert(values)
     place = normal_axis(axis, x.ndim, "sort")
-    return _along(x, apply(ARGSORT, x, axis=place, descending=_descending(direction, "sort")), place)
+    return apply(SORT, x, axis=place, descending=_descending(direction, "sort"))
+
+
+SORT: Op = general(
+    "sort",
+    "x",
+    _sort_impl,
+    vjps=(lambda ct, x, axis, descending: unsorted(ct, x, axis, descending),),
+    jvps=(lambda t, x, axis, descending: along(t, apply(ARGSORT, x, axis=axis, descending=descending), axis),),
+    infer=lambda x, *, axis, descending: TensorSpec(x.shape, x.dtype),
+    batch=batching.shifted("axis"),
+    call=sort,
+    samples=lambda: [
+        Sample(spread(3, 4)),
+        Sample(spread(3, 4, 2), 1, "DESCENDING"),
+        Sample(spread(5), 0),
+        Sample(spread(0)),
+        Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
+    ],
+)
 
 
 @composite(
@@ -145,7 +169,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32"
         raise InvalidArgumentError(f"top_k: the last axis needs at least k = {count} elements, got shape {tuple(x.shape)}")
     order = apply(ARGSORT, x, axis=x.ndim - 1, descending=True)
     order = apply(SLICE_AXIS, order, axis=x.ndim - 1, start=0, size=count)
-    return TopK(_along(x, order, x.ndim - 1), cast(order, index_type))
+    return TopK(along(x, order, x.ndim - 1), cast(order, index_type))
 
 
 # -- searching -------------------------------------------------------------------------------------------------------
@@ -192,13 +216,15 @@ SEARCHSORTED: Op = nondiff(
     infer=lambda edges, values, *, side, dtype: TensorSpec(values.shape, dtype),
     reason=_REASON,
     batch=batching.leading,
-    call=lambda edges, values, side="left", dtype="int32": apply(
-        SEARCHSORTED, convert(edges), convert(values), side=side, dtype=dtype
-    ),
+    call=searchsorted,
     samples=lambda: [
         Sample(np.sort(normal(4)), normal(3)),
         Sample(np.sort(normal(2, 4)), normal(2, 3), "right", "int64"),
         Sample(np.sort(normal(4)), normal(0)),
+        Sample(np.sort(normal(4)), normal(2, 2)),
+        Sample(np.sort(normal(4)), normal()),
+        Sample(normal(4), normal(2), "middle", raises=(ValueError, "side")),
+        Sample(normal(2, 4), normal(3, 2), raises=(ValueError, "leading axes")),
     ],
 )
 
@@ -234,6 +260,13 @@ UNIQUE: Op = nondiff(
 )
 
 
+@composite(
+    samples=lambda: [
+        Sample(spread(4)),
+        Sample(np.array([3, 1, 3]), "int64"),
+        Sample(spread(2, 2), raises=(ValueError, "vector")),
+    ]
+)
 def unique(x: Any, out_idx: Any = "int32", name: str | None = None) -> Unique:
     """The distinct elements of a vector in order of first occurrence, and for each element which one it is.
 
@@ -249,6 +282,7 @@ def unique(x: Any, out_idx: Any = "int32", name: str | None = None) -> Unique:
     return Unique(apply(TAKE, x, first, axis=0), idx)
 
 
+@composite(samples=lambda: [Sample(spread(4)), Sample(np.array([3, 1, 3]), "int64")])
 def unique_with_counts(x: Any, out_idx: Any = "int32", name: str | None = None) -> UniqueWithCounts:
     """As `unique`, and how often each element occurs."""
     x = convert(x)
@@ -283,6 +317,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = "int64", name: str |
     return _arg(input, axis, output_type, True, "argmax")
 
 
+@composite(samples=lambda: [Sample(spread(3, 4)), Sample(spread(3, 4), -1, "int32"), Sample(spread(3))], differentiable=False)
 def argmin(input: Any, axis: Any = None, output_type: Any = "int64", name: str | None = None) -> Any:
     """Where the smallest element along an axis (the first by default) is; the first of equal ones."""
     return _arg(input, axis, output_type, False, "argmin")
@@ -326,8 +361,8 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     return logical_and(logical_and(inside, is_finite(own)), less(better, int(k)))
 
 
-OPS = (ARGSORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
-COMPOSITES = (sort, top_k, in_top_k)
+OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
+COMPOSITES = (argmin, top_k, unique, unique_with_counts, in_top_k)
 
 from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and  # noqa: E402  (used above)
 from gradtape.ops.create import zeros_like  # noqa: E402

@@ -62,6 +62,12 @@ class TensorLike(Operators):
         """The current value as a tensor, watched as the scope demands."""
         raise TypeError(f"{type(self).__name__} cannot be read as a tensor")
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.read().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.read().__dlpack_device__()
+
 
 class Tensor(Operators):
     """An array of numbers that tapes can follow.
@@ -78,7 +84,8 @@ class Tensor(Operators):
     array([1., 5., 6.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_data", "_node")
+    # `level` is used by batched tensors only; the same layout lets `t[i] = batched` turn a plain tensor into one
+    __slots__ = ("__weakref__", "_data", "_node", "level")
     wraps = False  # True in subclasses whose ops an evaluator runs: batched and traced tensors
     _data: Any
     _node: Record | None
@@ -172,7 +179,7 @@ class Tensor(Operators):
             yield self[i]
 
     def __dlpack__(self, **options: Any) -> Any:
-        return np.ascontiguousarray(self._data).copy().__dlpack__(**options)
+        return np.array(self._data, order="C").__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return np.empty(0).__dlpack_device__()
@@ -191,7 +198,7 @@ class Tensor(Operators):
         return Reference(self)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return box(np.array(self._data)[()] if self._data.ndim == 0 else self._data.copy())
+        return box(self._data.copy())
 
     def __copy__(self) -> Tensor:
         twin = Tensor()

@@ -186,12 +186,12 @@ def _accuracy(net: Net, points: Any, labels: Any) -> float:
 
 
 def _progress(steps: Iterable[int]) -> Iterator[int]:
-    """The steps, with a progress bar where tqdm is installed."""
+    """The steps, with a progress bar where tqdm is installed and somebody is watching."""
     try:
         from tqdm import tqdm
     except ImportError:
         return iter(steps)
-    return iter(tqdm(steps, desc="   training", unit="step", leave=False))
+    return iter(tqdm(steps, desc="   training", unit="step", leave=False, disable=None))
 
 
 def _say(line: str) -> None:

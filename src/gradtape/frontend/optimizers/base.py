@@ -12,7 +12,6 @@ that decay must be swept whole, as in Keras, and take the densified gradient.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -69,7 +68,7 @@ class Optimizer:
         self._set_rate(learning_rate)
         self._variables: list[Variable] = []
         self._slots: dict[int, tuple[Variable, ...]] = {}
-        self._undecayed: set[int] = set()
+        self._undecayed: list[Variable] = []
         self._undecayed_words: tuple[str, ...] = ()
         self._deferred: dict[str, Any] = {}
 
@@ -164,13 +163,15 @@ class Optimizer:
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
         """Leave these variables, and those whose name contains one of `var_names`, out of the weight decay."""
-        self._undecayed.update(id(v) for v in var_list or ())
+        self._undecayed.extend(var_list or ())
         self._undecayed_words += tuple(var_names or ())
 
     def _decays(self, variable: Variable) -> bool:
         if not self.weight_decay:
             return False
-        return id(variable) not in self._undecayed and not any(word in variable.name for word in self._undecayed_words)
+        if any(word in variable.name for word in self._undecayed_words):
+            return False
+        return not any(other is variable for other in self._undecayed)
 
     # -- slots ---------------------------------------------------------------------------------------------------
 
@@ -207,6 +208,14 @@ class Optimizer:
         for name in self.slot_names:
             self._deferred.pop(f"slots/{index}/{name}", None)
         return tuple(slots)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_slots": [self._slots[id(v)] for v in self._variables]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # copies and pickles have variables of their own: their slots are found again by the new identities
+        vars(self).update(state)
+        self._slots = {id(v): slots for v, slots in zip(self._variables, state["_slots"], strict=True)}
 
     def checkpoint_state(self) -> dict[str, Variable]:
         """Name → variable, for checkpoints: slots are numbered in the order their variables were first seen."""
@@ -313,19 +322,26 @@ class Optimizer:
     def _update_array(self, variable: Variable, g: Any, rate: float, decay: float) -> None:
         own = (variable, *self._slots[id(variable)])
         targets = [writable(v) for v in own]
-        flat = [as_parts(t).reshape(-1) for t in targets]
-        g = g.reshape(-1)
-        for start in range(0, g.size, PIECE):
-            piece = slice(start, start + PIECE)
-            w, *slots = (f[piece] for f in flat)
-            if decay:
-                w -= w * decay
-            value, new = self.update(ARRAYS, w, g[piece], slots, rate)
-            for old, content in zip((w, *slots), (value, *new), strict=True):
-                if content is not old:
-                    old[...] = content
+        if g.size <= PIECE and targets[0].dtype.kind != "c":
+            self._update_piece(targets, g, rate, decay)
+        else:
+            flat = [as_parts(t).reshape(-1) for t in targets]
+            g = g.reshape(-1)
+            for start in range(0, g.size, PIECE):
+                piece = slice(start, start + PIECE)
+                self._update_piece([f[piece] for f in flat], g[piece], rate, decay)
         for v, target in zip(own, targets, strict=True):
             bind(v, target if target.shape else target[()])
+
+    def _update_piece(self, own: list[Any], g: Any, rate: float, decay: float) -> None:
+        """Write the new values into the arrays `own`: value and slots, or equal parts of them."""
+        w, *slots = own
+        if decay:
+            w -= w * decay
+        value, new = self.update(ARRAYS, w, g, slots, rate)
+        for old, content in zip(own, (value, *new), strict=True):
+            if content is not old:
+                old[...] = content
 
     def _update_rows(self, variable: Variable, g: Rows, rate: float) -> None:
         own = (variable, *self._slots[id(variable)])
@@ -364,6 +380,8 @@ class Optimizer:
 
 
 def _wants_argument(function: Callable[..., Any]) -> bool:
+    import inspect
+
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

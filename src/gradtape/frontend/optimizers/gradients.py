@@ -54,6 +54,10 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
 
 
 def _fitting(gradient: Any, variable: Variable, optimizer: str) -> Any:
+    if gradient.__class__ is Tensor and variable._tensor.__class__ is Tensor:
+        have, want = gradient._data, variable._tensor._data
+        if have.dtype is want.dtype and have.shape == want.shape and want.dtype.kind in "fc":
+            return gradient  # what training gives, seen at a glance
     if not variable.dtype.is_differentiable:
         raise ValueError(f"{optimizer}: variable '{variable.name}' has dtype {variable.dtype.name}, which cannot be trained")
     if isinstance(gradient, IndexedSlices):
