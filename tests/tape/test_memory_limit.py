@@ -50,7 +50,7 @@ def test_unreachable_limit_warns_with_the_floor_and_still_answers() -> None:
 
 
 def test_persistent_tape_answers_again_and_differentiates_its_gradient() -> None:
-    tape, loss, x = _chain(60_000, steps=30, persistent=True)
+    tape, loss, x = _chain(120_000, steps=30, persistent=True)
     first = tape.gradient(loss, x)
     again = tape.gradient(loss, x)
     second = tape.gradient(first, x)

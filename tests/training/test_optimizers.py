@@ -207,3 +207,36 @@ def test_gradient_with_respect_to_the_learning_rate() -> None:
         opt.SGD(rate).apply_gradients([(inner.gradient(loss, w), w)])
         after = w**2  # (2 - 4 r)²
     assert float(outer.gradient(after, rate)) == pytest.approx(-8 * (2 - 0.4))
+
+
+@pytest.mark.parametrize("clip", ["clipnorm", "global_clipnorm", "clipvalue"])
+def test_clipping_at_a_zero_gradient_keeps_derivatives_finite(clip: str) -> None:
+    w = gt.Variable(np.zeros(2))
+    with gt.GradientTape(through_assignments=True) as outer:
+        opt.SGD(0.25, **{clip: 1.0}).minimize(lambda: gt.reduce_sum(w * w), [w])
+        result = gt.reduce_sum(3.0 * w)
+    np.testing.assert_allclose(outer.gradient(result, w).numpy(), [1.5, 1.5])
+
+
+def test_a_step_inside_the_block_of_a_spent_tape_is_an_ordinary_step() -> None:
+    w = gt.Variable([2.0])
+    with gt.GradientTape() as tape:
+        loss = gt.reduce_sum(w * w)
+        gradient = tape.gradient(loss, w)
+        opt.SGD(0.25).apply_gradients([(gradient, w)])
+    assert w.numpy().tolist() == [1.0]
+
+
+def test_a_shared_buffer_is_not_written() -> None:
+    first = gt.Variable(np.ones(3))
+    second = gt.Variable(first)
+    opt.SGD(0.5).apply_gradients([(np.ones(3), first)])
+    assert first.numpy().tolist() == [0.5, 0.5, 0.5]
+    assert second.numpy().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_steps_ignore_the_callers_floating_point_traps() -> None:
+    w = gt.Variable(np.array([1e300, 1.0]))
+    with np.errstate(all="raise"):
+        opt.RMSprop(0.1).apply_gradients([(np.array([1e200, 1.0]), w)])  # the square overflows
+    assert np.isfinite(w.numpy()).all()

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad.batch import batched, unbatched
 from gradtape.ops.binding import reboxed
 from gradtape.ops.dispatch import record_general
 from gradtape.ops.opdef import Op
-from gradtape.ops.record import NOBODY, current_scope, scope_of
+from gradtape.ops.record import NOBODY, Scope, current_scope, scope_of
+from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.tensor import Tensor
 
 
@@ -62,10 +64,41 @@ def record_custom(
         twin = output.__copy__()
         twin._node = None
         twins.append(twin)
+    level = max((t.level for t in (*inputs, *outputs) if t.wraps), default=0)  # type: ignore[attr-defined]
     scope = current_scope()
+    if level and twins:
+        twins = _record_batches(inputs, twins, function, level, scope)
+        scope = scope.inside(level)
     nodes = tuple(x._node for x in inputs)
     if not scope.recorders or not twins or all(n is None for n in nodes):
         return tuple(twins)
     values = tuple(np.empty(0) if isinstance(x, Tensor) else x for x in inputs)  # nothing of the inputs is kept
     record_general(scope, CUSTOM, values, nodes, {"rule": CallRule(function)}, tuple(twins))
     return tuple(twins)
+
+
+def _record_batches(inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Any, level: int, scope: Scope) -> list[Any]:
+    """Recorders outside the batching evaluator see one operation on whole batches; what all examples share gets the sum."""
+    mine = [_at_level(x, level) for x in inputs]
+    flags = [_at_level(o, level) for o in outputs]
+    size = next(int(t._data.shape[0]) for t, flag in zip((*inputs, *outputs), (*mine, *flags), strict=True) if flag)
+
+    def on_batches(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+        here = current_scope()
+        with scope_of(Scope(here.recorders, max(here.level, level))):
+            seeds = tuple(batched(ct, level) if flag else ct for ct, flag in zip(cts, flags, strict=True))
+            answers = function(seeds, needed)
+        wholes = [None if a is None else unbatched(a, level, size) for a in answers]
+        return [w if own or w is None else reduce_sum(w, 0) for w, own in zip(wholes, mine, strict=True)]
+
+    with scope_of(scope.below(level)):
+        inner = record_custom(
+            [x._data if flag else x for x, flag in zip(inputs, mine, strict=True)],
+            [o._data if flag else o for o, flag in zip(outputs, flags, strict=True)],
+            on_batches,
+        )
+    return [batched(t, level) if flag else t for t, flag in zip(inner, flags, strict=True)]
+
+
+def _at_level(tensor: Any, level: int) -> bool:
+    return bool(tensor.wraps and tensor.level == level)

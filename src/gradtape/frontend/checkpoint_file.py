@@ -35,7 +35,7 @@ def _safetensors() -> Any:
 
 def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
     """Write arrays and a JSON-able description to `path`, replacing what is there at once or not at all."""
-    import json  # this and tempfile: only those who save pay for their import
+    import json  # only those who save pay for its import
 
     library = _safetensors()
     stored, complex_names = {}, {}
@@ -56,29 +56,21 @@ def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
 
 def replace_file(path: str, write: Callable[[Any], Any]) -> None:
     """Let `write` fill a temporary file, then put it at `path` in one step; on any failure the old file stays."""
-    import tempfile
-
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise NotFoundError(f"cannot write {path}: the directory {directory} does not exist")
-    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=directory)
+    temporary = os.path.join(directory, f".{os.path.basename(path)}.{os.urandom(8).hex()}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
     _sync_directory(directory)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _sync_directory(directory: str) -> None:

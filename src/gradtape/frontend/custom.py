@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradtape import tree
@@ -173,10 +174,14 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         outputs = [convert(r) for r in tree.flatten(result)]
         variables = [v for v in catcher.seen.values() if id(v) not in own]
 
-        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-            return _rerun(f, (args, kwargs), leaves, places, inputs, variables, cts)
+        with _values_of(catcher.first, only_changed=True):
+            versions = [v.read() for v in variables]
+            snapshot = [(v, v._tensor) for v, _ in catcher.first]
 
-        versions = [v.read() for v in variables]
+        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            with _values_of(snapshot):
+                return _rerun(f, (args, kwargs), leaves, places, inputs, variables, cts)
+
         taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.level)
         with scope_of(taping):
             twins = record_custom([*inputs, *versions], outputs, backward)
@@ -221,19 +226,35 @@ def _rerun(
 
 
 class _Catcher(Recording):
-    """Notes which trainable variables are read, without recording anything."""
+    """Notes which variables are read and their values at the first reading, without recording anything."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("first", "seen")
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: dict[int, Any] = {}
+        self.first: list[tuple[Any, Tensor]] = []
         self.slow = True
 
     def watches(self, variable: Any) -> bool:
+        if all(variable is not known for known, _ in self.first):
+            self.first.append((variable, variable._tensor))
         if variable.trainable:
             self.seen[id(variable)] = variable
         return False
+
+
+@contextlib.contextmanager
+def _values_of(snapshot: list[tuple[Any, Tensor]], only_changed: bool = False) -> Iterator[None]:
+    """Variables as they were: what a rerun reads; what it writes is undone."""
+    moved = [(v, old, v._tensor) for v, old in snapshot if not only_changed or v._tensor._data is not old._data]
+    for variable, old, _ in moved:
+        variable._tensor = old
+    try:
+        yield
+    finally:
+        for variable, _, now in moved:
+            variable._tensor = now
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

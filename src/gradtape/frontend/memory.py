@@ -70,15 +70,18 @@ class Cell:
     """The output of one record: its value or None, and how to make it: op(*args), an arg being a Cell, (Cell, index) or
     an array."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "budget", "children", "cost", "group", "locks", "nbytes", "op", "value")
+    __slots__ = ("__weakref__", "args", "attrs", "budget", "children", "cost", "group", "locks", "nbytes", "op", "order", "value")
 
-    def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], cost: float, nbytes: int, budget: Budget) -> None:
+    def __init__(
+        self, op: Any, attrs: Any, args: tuple[Any, ...], cost: float, nbytes: int, budget: Budget, order: int
+    ) -> None:
         self.op = op
         self.attrs = attrs
         self.args = args
         self.cost = cost
         self.nbytes = nbytes
         self.budget = budget
+        self.order = order  # of recording
         self.value: Any = None
         self.group: Group | None = None
         self.locks = 0
@@ -144,7 +147,8 @@ class MemoryManager:
         value = tuple(stored(o) for o in out) if isinstance(out, tuple) else stored(out)
         if any(isinstance(v, Tensor) for v in (value if isinstance(value, tuple) else (value,))):
             return
-        cell = Cell(record.op, record.attrs, args, _cost(record.op, inputs, value), _nbytes(value), self.budget)
+        cell = Cell(record.op, record.attrs, args, _cost(record.op, inputs, value), _nbytes(value), self.budget, self._count)
+        self._count += 1
         for parent in cell.parents():
             parent.children.append(weakref.ref(cell))
         plan = save_plan(record.op)
@@ -256,16 +260,18 @@ class MemoryManager:
     def _materialize(self, goal: Cell) -> None:
         """Compute dropped values bottom-up with an explicit stack; arguments at hand are locked meanwhile."""
         stack: list[tuple[Cell, list[Cell]]] = [(goal, [])]
+        seen: set[int] = set()
+        pinned: list[Cell] = []
         while stack:
             cell, held = stack[-1]
             missing = None
             if cell.value is None:
                 for parent in cell.parents():
-                    if parent.value is None:
-                        missing = parent
-                    elif parent not in held:
+                    if parent.value is not None and parent not in held:
                         parent.locks += 1
                         held.append(parent)
+                    elif parent.value is None and (missing is None or parent.order < missing.order):
+                        missing = parent  # the oldest first: the others usually need it too
             if missing is not None:
                 stack.append((missing, []))
                 continue
@@ -273,6 +279,10 @@ class MemoryManager:
                 values = [_at_hand(a) for a in cell.args]
                 with np.errstate(all="ignore"):
                     cell.keep(cell.op.impl(*values, **(cell.attrs or {})))
+                if id(cell) in seen:  # needed twice on the way to one goal: keep it until we are there
+                    pinned.append(cell)
+                    cell.locks += 1
+                seen.add(id(cell))
                 cell.locks += 1
                 self._queue(cell)
                 self._shrink()
@@ -280,6 +290,8 @@ class MemoryManager:
             for parent in held:
                 parent.locks -= 1
             stack.pop()
+        for cell in pinned:
+            cell.locks -= 1
 
 
 def _at_hand(origin: Any) -> Any:

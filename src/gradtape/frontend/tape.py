@@ -81,7 +81,6 @@ class GradientTape:
         self._through = through_assignments
         self._profile = profile
         self._debug = debug
-        self._closed = False
         self._active = 0
         self.level = 0  # batching evaluators around the block
         self._memory: Any = None
@@ -91,6 +90,7 @@ class GradientTape:
             self._memory = MemoryManager(memory_limit)
         self.slow = memory_limit is not None
         self._fresh()
+        self._closed = False
 
     def _fresh(self) -> None:
         self.key = TapeKey(holds=True)

@@ -130,16 +130,23 @@ def _selu_impl(x: Any) -> Any:
     return np.where(x > 0, x * scale, np.expm1(np.minimum(x, 0)) * alpha)[()]
 
 
+def _step_impl(x: Any) -> Any:
+    return (x > 0).astype(x.dtype)
+
+
+# piecewise constant: its derivative is 0, not missing, so second derivatives of the relu family are zeros, not None
+STEP = elementwise("step", "x", _step_impl, lambda x: x * 0.0, samples=_lanes)
+step = unary(STEP)
 RELU = elementwise(
-    "relu", "x", _relu_impl, lambda out: cast(out > 0, out.dtype),
+    "relu", "x", _relu_impl, lambda out: step(out),
     call=lambda x: relu(x), samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
 )  # fmt: skip
 RELU6 = elementwise(
-    "relu6", "x", _relu6_impl, lambda out: cast(logical_and(out > 0, out < 6), out.dtype),
+    "relu6", "x", _relu6_impl, lambda out: step(out) * step(6.0 - out),
     call=lambda x: relu6(x), samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
 )  # fmt: skip
 LEAKY_RELU = elementwise(
-    "leaky_relu", "x", _leaky_impl, lambda x, alpha: cast(x > 0, x.dtype) * (1.0 - alpha) + alpha,
+    "leaky_relu", "x", _leaky_impl, lambda x, alpha: step(x) * (1.0 - alpha) + alpha,
     call=lambda x, alpha: leaky_relu(x, alpha),
     samples=lambda: [Sample(away(3, 2), 0.2), Sample(away(), 1.5), Sample(away(0), 0.0)],
 )  # fmt: skip
@@ -380,11 +387,10 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Any:
     return concat([_relu(x), _relu(-x)], axis)
 
 
-OPS = (SIGMOID, SOFTPLUS, RELU, RELU6, LEAKY_RELU, ELU, SELU, GELU, SOFTMAX, LOG_SOFTMAX)
+OPS = (SIGMOID, SOFTPLUS, STEP, RELU, RELU6, LEAKY_RELU, ELU, SELU, GELU, SOFTMAX, LOG_SOFTMAX)
 COMPOSITES = (log_sigmoid, silu, softsign, crelu)
 
-from gradtape.ops.compare import logical_and  # noqa: E402  (rules and functions above name these ops)
-from gradtape.ops.create import ones_like  # noqa: E402
+from gradtape.ops.create import ones_like  # noqa: E402  (rules and functions above name these ops)
 from gradtape.ops.elementwise import abs, cast, exp, tanh  # noqa: E402
 from gradtape.ops.reduce import reduce_sum  # noqa: E402
 from gradtape.ops.select import where  # noqa: E402

@@ -125,7 +125,8 @@ class Scope:
 
     `recorders` are entered outermost first. `level` counts the batching evaluators that are active; a recorder's own
     `level` says inside how many of them it was entered. `fast` is `keys` when a single plain tape records: the hot
-    path of dispatch. `listeners` want to be told of each record, innermost first.
+    path of dispatch. `listeners` want to be told of each record, outermost first: the tangents
+    of an inner accumulator are computed from values whose outer tangents must be known.
     """
 
     __slots__ = ("fast", "keys", "level", "listeners", "recorders", "records", "subsets")
@@ -137,7 +138,7 @@ class Scope:
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         single = len(recorders) == 1 and recorders[0].key.holds and not recorders[0].slow
         self.fast = self.keys if single else None
-        self.listeners = () if single else tuple(r for r in reversed(recorders) if r.slow or not r.key.holds)
+        self.listeners = () if single else tuple(r for r in recorders if r.slow or not r.key.holds)
         self.records: RecordList | None = recorders[0].records if single else None
 
     def with_recorder(self, recorder: Any) -> Scope:
