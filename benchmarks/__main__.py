@@ -17,6 +17,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="workloads whose name starts so (repeatable)")
     parser.add_argument("--peers", nargs="*", default=list(run.PEERS[2:]), choices=run.PEERS[2:], help="whom to measure")
     parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a peer (repeatable)")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of every peer (default 7)")
     parser.add_argument("--threads", type=int, default=1, help="threads of every peer (default 1)")
     parser.add_argument("--output", type=Path, help="write PATH.json and PATH.md")
     return parser.parse_args()
@@ -26,7 +27,7 @@ def main() -> None:
     options = arguments()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     chosen = {name: run.default_python(name, pythons) for name in ("gradtape", "numpy", *options.peers)}
-    rounds, seconds = (2, 0.05) if options.quick else (7, 0.2)
+    rounds, seconds = (2, 0.05) if options.quick else (options.rounds, 0.2)
     workloads = [w for w in WORKLOADS if not options.only or w.name.startswith(tuple(options.only))]
     peers = [run.Peer(name, python, options.threads) for name, python in chosen.items()]
     rows: list[dict[str, Any]] = []
@@ -43,7 +44,7 @@ def main() -> None:
             peer.close()
     if not options.only or report.IMPORT in options.only:
         print(report.IMPORT, file=sys.stderr)
-        found = run.import_times({p.name: p.python for p in present}, options.threads, 1 if options.quick else 5)
+        found = run.import_times({p.name: p.python for p in present}, options.threads, min(rounds, 5))
         rows.append({"name": report.IMPORT, "title": "import, in a fresh process", "ops": 1, "goals": (), "peers": found})
     results = {
         "machine": report.machine(options.threads),

@@ -420,3 +420,17 @@ def test_numpy_function_inside_a_custom_gradient():
         tape.watch(x)
         y = f(x)
     close(tape.gradient(y, x), np.cos(x.numpy()))
+
+
+def test_a_function_that_updates_its_argument():
+    @gt.custom_gradient
+    def f(t):
+        t[0] = 0.0
+        return gt.reduce_sum(t), lambda upstream: upstream * wide([5.0, 6.0])
+
+    x = wide([1.0, 2.0])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        h = x * 1.0
+        y = f(h)
+    close(tape.gradient(y, x), [5.0, 6.0])

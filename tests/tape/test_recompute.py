@@ -157,3 +157,18 @@ def test_unwatched_arguments_cost_nothing():
         y = f(wide(1.0))
         assert len(tape.records) == 0
     close(y, np.sin(1.0))
+
+
+def test_a_function_that_updates_its_argument():
+    def f(t):
+        t[0] = t[0] * t[1]
+        return gt.reduce_sum(t * t)
+
+    x = wide([2.0, 3.0])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        h = x * 1.0
+        y = gt.recompute_grad(f)(h)
+    close(y, 36.0 + 9.0)
+    close(h, [6.0, 3.0])
+    close(tape.gradient(y, x), [2 * 6 * 3.0, 2 * 6 * 2.0 + 6.0])

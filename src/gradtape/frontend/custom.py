@@ -49,7 +49,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, places = _tensors_in(args, kwargs)
-        inputs = [convert(leaves[i]) for i in places]
+        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
         captured = Recording(catch_variables=True)
         own = {id(leaves[i]) for i in places}
         with captured.recording():
@@ -163,7 +163,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, places = _tensors_in(args, kwargs)
-        inputs = [convert(leaves[i]) for i in places]
+        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
         own = {id(leaves[i]) for i in places}
         scope = current_scope()
         catcher = _Catcher()

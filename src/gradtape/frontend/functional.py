@@ -187,7 +187,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
             answer = tape.jacobian(out, source, unconnected_gradients="zero")
         else:
             tape.close()
-            answer = _forward_jacobian(f, fresh, _places(argnums, len(args))[0], kwargs, out)
+            answer = _forward_jacobian(f, _with_sources(args, argnums)[0], _places(argnums, len(args))[0], kwargs, out)
         return _to_numpy(answer) if _answer_numpy(args) else answer
 
     return wrapped

@@ -8,6 +8,7 @@ for what a variable means as a source).
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from sys import getrefcount
 from typing import Any
@@ -26,6 +27,7 @@ from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Reference, Tensor, TensorLike, box
 
 _counter = itertools.count()
+_watching = threading.Lock()
 
 
 class VariableKey:
@@ -139,31 +141,30 @@ class Variable(TensorLike):
         return self._read_watched(scope)
 
     def _read_watched(self, scope: Scope) -> Tensor:
-        recorders = list(scope.recorders)
-        node = self._tensor._node
+        tensor = self._tensor
+        node = tensor._node
         known = set() if node is None else set(node.keys)
-        new = [r for r in recorders if r.key not in known and r.watches(self)]
-        if not new:
-            return self._tensor
-        return self.watched_by(new, recorders, scope)
+        new = [r for r in scope.recorders if r.key not in known and r.watches(self)]
+        return self.watched_by(new, list(scope.recorders), scope) if new else tensor
 
     def watched_by(self, new: list[Any], recorders: list[Any], scope: Scope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
-        node = self._tensor._node
-        known = set() if node is None else set(node.keys)
-        if node is None or node.op is None:
-            holders = [r for r in recorders if r.key in known or r in new]
-            keys = tuple(r.key for r in holders)
-            fresh = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), self._tensor._data.shape)
-            self._tensor = box(self._tensor._data, fresh)
+        with _watching:  # tapes of several threads may meet here; each must get the tensor it was registered with
+            tensor = self._tensor
+            node = tensor._node
+            known = set() if node is None else set(node.keys)
+            if node is None or node.op is None:
+                holders = [r for r in recorders if r.key in known or r in new]
+                keys = tuple(r.key for r in holders)
+                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape)
+                tensor = self._tensor = box(tensor._data, node)
+            else:
+                holders = new
+                keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
+                node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
             for recorder in holders:
-                recorder.add_version(self, fresh)
-        else:
-            keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
-            node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
-            for recorder in new:
                 recorder.add_version(self, node)
-        return self._tensor
+            return tensor
 
     def value(self) -> Tensor:
         """The current value as a tensor: later assignments do not change it, nor does changing it change the variable."""
