@@ -75,7 +75,9 @@ def page() -> str:
             if isinstance(owner, kind):
                 cells = [str(row[column] or "–") for column in COLUMNS]
                 if owner.name in BY_HAND:
-                    cells = ["by hand" if column in ("first", "second") else c for column, c in zip(COLUMNS, cells, strict=True)]
+                    cells = [
+                        "by hand" if column in ("first", "second") else c for column, c in zip(COLUMNS, cells, strict=True)
+                    ]
                 if not owner.differentiable:
                     cells = ["none" if column in SLOPES else cell for column, cell in zip(COLUMNS, cells, strict=True)]
                 lines.append(f"| `{owner.name}` | {' | '.join(cells)} |")

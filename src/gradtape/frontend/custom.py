@@ -205,13 +205,14 @@ def _rerun(
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
     with again.recording():
         twins = [again.watched(x) for x in inputs]
+        starts: list[Any] = [t._node for t in twins]  # before f, which may update its arguments
         fresh = list(leaves)
         for place, twin in zip(places, twins, strict=True):
             fresh[place] = twin
         args, kwargs = tree.pack_sequence_as(structure, fresh)
         outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
     versions = [again.variables.get(id(v), (v, []))[1] for v in variables]
-    wanted = [t._node for t in twins if t._node is not None] + [node for nodes in versions for node in nodes]
+    wanted = starts + [node for nodes in versions for node in nodes]
     found = again.cotangents(outputs, cts, wanted, boxed)
     answers = found[: len(twins)]
     rest = iter(found[len(twins) :])

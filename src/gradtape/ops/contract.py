@@ -44,8 +44,8 @@ def _pair(a: str, b: str, out: str) -> Pair:
     summed = [c for c in a if c in b and c not in out]
     if not summed:
         lanes_a, lanes_b = (tuple(slice(None) if c in x else None for c in out) for x in (a, b))
-        orders = (_order(x, [c for c in out if c in x]) for x in (a, b))
-        return Pair((lanes_a, lanes_b), *orders, None, None)
+        order_a, order_b = (_order(x, [c for c in out if c in x]) for x in (a, b))
+        return Pair((lanes_a, lanes_b), order_a, order_b, None, None)
     shared = [c for c in out if c in a and c in b]
     free_a, free_b = [c for c in out if c in a and c not in b], [c for c in out if c in b and c not in a]
     matrices = len(free_a) == len(free_b) == len(summed) == 1
