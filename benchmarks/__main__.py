@@ -14,7 +14,7 @@ from benchmarks.workloads import WORKLOADS
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="gradtape against its peers, side by side")
     parser.add_argument("--quick", action="store_true", help="two short rounds: to see that everything runs")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="workloads whose name starts so (repeatable)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="workloads whose name starts so")
     parser.add_argument("--peers", nargs="*", default=list(run.PEERS[2:]), choices=run.PEERS[2:], help="whom to measure")
     parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a peer (repeatable)")
     parser.add_argument("--rounds", type=int, default=7, help="turns of every peer (default 7)")

@@ -95,7 +95,8 @@ def verdicts(row: dict[str, Any]) -> str:
     floor = times.pop("numpy", None)
     said = []
     if floor is not None and row["name"] == IMPORT:
-        said.append(_said(own - floor <= IMPORT_ALLOWANCE, f"numpy + {(own - floor) * 1e3:.0f} ms ≤ {IMPORT_ALLOWANCE * 1e3:.0f} ms"))
+        extra = own - floor
+        said.append(_said(extra <= IMPORT_ALLOWANCE, f"numpy + {extra * 1e3:.0f} ms ≤ {IMPORT_ALLOWANCE * 1e3:.0f} ms"))
     elif floor is not None and floor > OP_LONG:
         said.append(_said(own <= OP_FACTOR * floor, f"{own / floor:.2f} × ≤ {OP_FACTOR} × numpy"))
     elif floor is not None:

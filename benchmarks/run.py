@@ -101,7 +101,8 @@ def import_times(pythons: dict[str, str], threads: int, rounds: int) -> dict[str
     code = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
     times: dict[str, list[float]] = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory() as cache:
-        cached = {k: v for k, v in environment(threads).items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": cache}
+        cached = environment(threads) | {"PYTHONPYCACHEPREFIX": cache}
+        cached.pop("PYTHONDONTWRITEBYTECODE", None)
         for _ in range(rounds + 1):
             for name, python in pythons.items():
                 settings = cached if name in ("gradtape", "numpy") else environment(threads)

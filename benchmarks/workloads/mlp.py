@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def inputs() -> Inputs:
     rng = generator("mlp")
     found: Inputs = {"x": rng.standard_normal((BATCH, SIZES[0])).astype(np.float32)}
     found["labels"] = rng.integers(0, SIZES[-1], BATCH)
-    for layer, (rows, columns) in enumerate(zip(SIZES, SIZES[1:], strict=False)):
+    for layer, (rows, columns) in enumerate(pairwise(SIZES)):
         found[f"w{layer}"] = (rng.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
         found[f"b{layer}"] = (0.1 * rng.standard_normal(columns)).astype(np.float32)
     return found

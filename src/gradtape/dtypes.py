@@ -21,13 +21,15 @@ class DType:
     (True, True, <dtype: 'float32'>)
     """
 
-    __slots__ = ("_numpy", "name")
+    __slots__ = ("_numpy", "kind", "name")
     name: str
+    kind: str  # NumPy's letter: b bool, i and u integers, f floating (bfloat16 too), c complex, O string
     _numpy: np.dtype[Any] | None
 
     def __init__(self, name: str, numpy_type: Any = None) -> None:
         self.name = name
         self._numpy = None if numpy_type is None else np.dtype(numpy_type)
+        self.kind = "f" if self._numpy is None else self._numpy.kind
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -44,24 +46,24 @@ class DType:
 
     @property
     def is_floating(self) -> bool:
-        return self.name in ("float16", "bfloat16", "float32", "float64")
+        return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
-        return self.name in ("complex64", "complex128")
+        return self.kind == "c"
 
     @property
     def is_integer(self) -> bool:
-        return "int" in self.name
+        return self.kind in "iu"
 
     @property
     def is_bool(self) -> bool:
-        return self.name == "bool"
+        return self.kind == "b"
 
     @property
     def is_differentiable(self) -> bool:
         """True for the types that carry derivatives: floating and complex."""
-        return self.is_floating or self.is_complex
+        return self.kind in "fc"
 
     @property
     def real_dtype(self) -> DType:
@@ -155,6 +157,8 @@ def as_dtype(value: Any) -> DType:
     """
     if value.__class__ is DType:
         return value
+    if isinstance(value, np.dtype) and (known := _BY_NUMPY.get(value)) is not None:
+        return known
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     if value.__hash__ is not None:

@@ -20,14 +20,21 @@ class LeafTuple(tuple[Any, ...]):
 
 def is_nested(structure: Any) -> bool:
     """Whether `structure` is a container that `flatten` opens."""
-    return isinstance(structure, (list, tuple, Mapping)) and not isinstance(structure, LeafTuple)
+    kind = structure.__class__
+    known = _NESTED.get(kind)
+    if known is None:
+        known = _NESTED[kind] = issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, LeafTuple)
+    return known
+
+
+_NESTED: dict[type, bool] = {}  # a cache: asking an abstract base class is slow
 
 
 def children(structure: Any) -> list[Any]:
     """What is directly inside a container; dicts in sorted key order."""
-    if isinstance(structure, Mapping):
-        return [structure[key] for key in _sorted_keys(structure)]
-    return list(structure)
+    if structure.__class__ is list or not isinstance(structure, Mapping):
+        return list(structure)
+    return [structure[key] for key in _sorted_keys(structure)]
 
 
 def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
@@ -37,12 +44,12 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return list(mapping)
 
 
-def _walk(structure: Any) -> Iterator[Any]:
-    if is_nested(structure):
-        for child in children(structure):
-            yield from _walk(child)
-    else:
-        yield structure
+def _collect(structure: Any, leaves: list[Any]) -> None:
+    for child in children(structure):
+        if is_nested(child):
+            _collect(child, leaves)
+        else:
+            leaves.append(child)
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
@@ -52,7 +59,11 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> gt.nest.flatten({"b": 2, "a": [1, (3,)]})
     [1, 3, 2]
     """
-    return list(_walk(structure))
+    if not is_nested(structure):
+        return [structure]
+    leaves: list[Any] = []
+    _collect(structure, leaves)
+    return leaves
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
@@ -73,6 +84,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
 def _rebuild(structure: Any, feed: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(feed)
+    if structure.__class__ is list:
+        return [_rebuild(child, feed) for child in structure]
     if isinstance(structure, Mapping):
         rebuilt = {key: _rebuild(structure[key], feed) for key in _sorted_keys(structure)}
         ordered = {key: rebuilt[key] for key in structure}

@@ -125,7 +125,7 @@ def public_function(op: Op) -> Any:
 def samples_of(owner: Op | Composite) -> list[Sample]:
     """The samples, drawn from a generator seeded by the name."""
     seeded = np.random.default_rng(zlib.crc32(owner.name.encode()))
-    sampling._generator.bit_generator.state = seeded.bit_generator.state
+    sampling._generator().bit_generator.state = seeded.bit_generator.state
     return list(owner.samples()) if owner.samples is not None else []
 
 

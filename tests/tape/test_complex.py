@@ -23,7 +23,8 @@ def numeric(f, z):
 
 
 @pytest.mark.parametrize("f", [
-    lambda z: gt.reduce_sum(gt.abs(z) ** 2), lambda z: gt.reduce_sum(gt.abs(z * z + 1.0)), lambda z: gt.math.real(gt.reduce_sum(z**3)),
+    lambda z: gt.reduce_sum(gt.abs(z) ** 2), lambda z: gt.reduce_sum(gt.abs(z * z + 1.0)),
+    lambda z: gt.math.real(gt.reduce_sum(z**3)),
     lambda z: gt.reduce_sum(gt.math.imag(gt.exp(z)) * gt.math.real(z)), lambda z: gt.reduce_sum(gt.math.angle(z)),
     lambda z: gt.math.real(gt.reduce_prod(gt.math.conj(z) * z[::-1])), lambda z: gt.reduce_sum(gt.abs(gt.sin(z) / z)),
 ])  # fmt: skip

@@ -328,9 +328,8 @@ def test_jacobian_and_hessian_free_their_tape():
 
 def test_a_paused_block_holds_no_tape():
     x = gt.Variable(1.0)
-    with gt.GradientTape() as tape:
-        with tape.stop_recording():
-            _ = x * x
+    with gt.GradientTape() as tape, tape.stop_recording():
+        _ = x * x
     alive = weakref.ref(tape)
     del tape
     assert alive() is None

@@ -80,7 +80,8 @@ def test_third_derivative_through_matmul_in_a_while_loop():
     w = np.array([[0.6, 0.2], [-0.1, 0.5]])
 
     def f(x):
-        _, m = gt.while_loop(lambda i, m: i < 3, lambda i, m: (i + 1, gt.matmul(m, w) * x), (gt.constant(0), gt.eye(2, dtype=gt.float64)))
+        start = (gt.constant(0), gt.eye(2, dtype=gt.float64))
+        _, m = gt.while_loop(lambda i, m: i < 3, lambda i, m: (i + 1, gt.matmul(m, w) * x), start)
         return gt.reduce_sum(m)
 
     # f(x) = c·x³

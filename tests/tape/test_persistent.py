@@ -247,10 +247,17 @@ def test_jacobian_inside_its_own_persistent_tape_can_be_differentiated():
 def test_a_persistent_tape_across_an_exception():
     x = wide(2.0)
     tape = gt.GradientTape(persistent=True)
-    with pytest.raises(KeyError), tape:
-        tape.watch(x)
-        y = x**3
-        raise KeyError("stop")
+    kept = []
+
+    def fail():
+        with tape:
+            tape.watch(x)
+            kept.append(x**3)
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fail()
+    y = kept[0]
     z = x * 2.0
     close(tape.gradient(y, x), 12.0)
     assert tape.gradient(z, x) is None

@@ -1,8 +1,7 @@
 """Random programs of loops, branches and mutation: the eager gradient equals finite differences, however it is asked."""
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gradtape as gt
 from gradtape.ops.record import RecordList

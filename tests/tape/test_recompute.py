@@ -172,3 +172,54 @@ def test_a_function_that_updates_its_argument():
     close(y, 36.0 + 9.0)
     close(h, [6.0, 3.0])
     close(tape.gradient(y, x), [2 * 6 * 3.0, 2 * 6 * 2.0 + 6.0])
+
+
+def test_watched_tensors_captured_by_the_function():
+    x, w = wide(2.0), wide(3.0)
+    with gt.GradientTape() as tape:
+        tape.watch([x, w])
+        h = w * w
+        y = gt.recompute_grad(lambda t: gt.sin(t * h) * w)(x)
+    gx, gw = tape.gradient(y, [x, w])
+    close(gx, np.cos(18.0) * 27.0)
+    close(gw, np.cos(18.0) * 2.0 * 6.0 * 3.0 + np.sin(18.0))
+
+
+def test_captured_and_given_at_once_counts_once():
+    check_orders(lambda x: gt.reduce_sum(gt.recompute_grad(lambda t: t * gt.sin(x))(x)), [0.3, 0.8])
+
+
+def test_second_order_with_captured_values():
+    check_orders(lambda x: gt.reduce_sum(gt.recompute_grad(lambda t: t * gt.sin(x * t))(x[::-1] * 2.0)), [0.3, 0.8])
+
+
+def test_a_captured_value_returned_as_it_is():
+    x, w = wide(2.0), wide(3.0)
+    with gt.GradientTape() as tape:
+        tape.watch([x, w])
+        a, b = gt.recompute_grad(lambda t: (t * 2.0, w))(x)
+        y = a * b
+    gx, gw = tape.gradient(y, [x, w])
+    close(gx, 6.0)
+    close(gw, 4.0)
+
+
+def test_a_captured_value_in_a_vectorized_map():
+    x, w = wide([0.3, 0.7, 1.1]), wide(2.0)
+    with gt.GradientTape() as tape:
+        tape.watch([x, w])
+        y = gt.vectorized_map(gt.recompute_grad(lambda t: gt.sin(t * w)), x)
+    gx, gw = tape.gradient(y, [x, w])
+    d = x.numpy()
+    close(gx, 2 * np.cos(2 * d))
+    close(gw, np.sum(d * np.cos(2 * d)))
+
+
+def test_a_variable_that_carries_a_watched_value():
+    x, v = wide(1.3), gt.Variable(np.float64(0.0), trainable=False)
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        v.assign(x * x)
+        y = gt.recompute_grad(lambda t: t * v)(x)
+        v.assign(5.0)
+    close(tape.gradient(y, x), 3 * 1.3**2)

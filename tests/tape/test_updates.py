@@ -256,7 +256,7 @@ def test_a_failed_operation_leaves_no_record():
         y = x * 2.0
         count = len(tape.records)
         for bad in (lambda: x + wide([1.0, 2.0]), lambda: gt.matmul(x, x), lambda: gt.reshape(x, (2, 2)),
-                    lambda: gt.reduce_sum(x, 3), lambda: x[9], lambda: gt.concat([x, gt.ones((1, 1), gt.float64)], 0)):  # fmt: skip
+                    lambda: gt.reduce_sum(x, 3), lambda: x[9], lambda: gt.concat([x, gt.ones((1, 1))], 0)):  # fmt: skip
             with pytest.raises((ValueError, IndexError)):
                 bad()
         assert len(tape.records) == count

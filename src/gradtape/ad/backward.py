@@ -8,6 +8,7 @@ arrays (nobody records the pass) or tensors (somebody does). In-place additions 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from cmath import isfinite
 from typing import Any
 
 import numpy as np
@@ -217,13 +218,14 @@ def all_finite(values: Iterable[Any]) -> bool:
             if not all_finite(value.values):
                 return False
             continue
-        if isinstance(value, Tensor):
-            data = innermost(value)
-        else:
-            data = value
+        data = innermost(value)
         if data.__class__ is ndarray:
-            data = np.add.reduce(data, axis=None) if data.dtype.kind in "fc" else data.dtype.type(0)
-        if not np.isfinite(data):
+            if data.dtype.char in "fdFD" and data.flags.c_contiguous:
+                flat = data.reshape(-1)
+                data = np.dot(flat, flat)  # BLAS: less than half the time of a sum
+            else:
+                data = np.add.reduce(data, axis=None) if data.dtype.kind in "fc" else 0.0
+        if not isfinite(data):
             return False
     return True
 

@@ -51,12 +51,17 @@ class Recording:
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
             twin._node = leaf((self.key,), tensor.shape)
-        elif self.key not in node.keys:
-            node.keys = (*(key for key in node.keys if key.open), self.key)
-            self.kept.append(node)
+        else:
+            self.know(node)
         if tensor.dtype.is_complex:
             self.records.complex = True
         return twin
+
+    def know(self, node: Record) -> None:
+        """Watch a version that others recorded."""
+        if self.key not in node.keys:
+            node.keys = (*(key for key in node.keys if key.open), self.key)
+            self.kept.append(node)
 
     def cotangents(self, outputs: Sequence[Any], cts: Sequence[Any], wanted: Sequence[Record], boxed: bool) -> list[Any]:
         """The cotangents of `wanted` given those of `outputs`, as tensors; None where not connected."""

@@ -17,10 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradtape import dtypes as d
-from gradtape.ops import compare as c
-from gradtape.ops import create
-from gradtape.ops import elementwise as e
-from gradtape.ops import select as s
+from gradtape.ops import compare as c, create, elementwise as e, select as s
 from gradtape.ops.dispatch import convert
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.operators import matmul_operator
@@ -148,10 +145,7 @@ def _info() -> Any:
 
 @functools.cache
 def _namespace() -> Any:
-    from gradtape.frontend import numpy_functions as f
-    from gradtape.frontend import numpy_linalg as la
-    from gradtape.frontend import numpy_shapes as sh
-    from gradtape.frontend import numpy_ufuncs as u
+    from gradtape.frontend import numpy_functions as f, numpy_linalg as la, numpy_shapes as sh, numpy_ufuncs as u
 
     rules = {**f.FUNCTIONS, **sh.SHAPES, **la.LINALG}
     dtypes = {

@@ -41,9 +41,7 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     return true_fn() if truth(pred, "cond") else false_fn()
 
 
-def case(
-    pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
-) -> Any:
+def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
     """The result of the first function whose predicate is true, or of `default`.
 
     Args:

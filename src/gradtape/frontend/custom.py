@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from gradtape import tree
 from gradtape.ad.custom import record_custom
 from gradtape.ad.recording import Recording
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.onlookers import Onlooker, VariableValues, captured_versions
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import Record, Scope, current_scope, scope_of
-from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.tensor import Tensor, TensorLike, box
 
 
 def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
@@ -149,8 +151,9 @@ def _checked_variables(grads: list[Any], variables: list[Any], f: Any) -> list[A
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` without saved intermediate values: the backward pass runs it again. Trades time for memory.
 
-    Works at any order, in forward mode, with variables read inside and with keyword arguments. `f` must be
-    deterministic.
+    Works at any order, in forward mode, with keyword arguments, and with variables and watched tensors that `f`
+    captures. `f` must be deterministic; variables have the values of the first run when it runs again, and what it
+    assigns then is undone.
 
     >>> import gradtape as gt
     >>> x = gt.Variable(2.0)
@@ -164,27 +167,26 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, places = _tensors_in(args, kwargs)
         inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
-        own = {id(leaves[i]) for i in places}
         scope = current_scope()
-        catcher = _Catcher()
-        # tapes pause and accumulators go on: they carry their tangents through the forward pass itself
+        values = VariableValues()
+        # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
         listening = tuple(r for r in scope.recorders if not r.key.holds)
-        with scope_of(Scope((*listening, catcher), scope.level)):
+        onlookers = [Onlooker(r, values) for r in scope.recorders if r.key.holds]
+        with scope_of(Scope((*listening, *onlookers, values), scope.level)):
             result = f(*args, **kwargs)
         outputs = [convert(r) for r in tree.flatten(result)]
-        variables = [v for v in catcher.seen.values() if id(v) not in own]
-
-        with _values_of(catcher.first, only_changed=True):
-            versions = [v.read() for v in variables]
-            snapshot = [(v, v._tensor) for v, _ in catcher.first]
+        captured = captured_versions(onlookers, inputs, outputs)
+        values.finish(onlookers)
+        for onlooker in onlookers:
+            onlooker.records.clear()
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-            with _values_of(snapshot):
-                return _rerun(f, (args, kwargs), leaves, places, inputs, variables, cts)
+            with values.restored():
+                return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts)
 
         taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.level)
         with scope_of(taping):
-            twins = record_custom([*inputs, *versions], outputs, backward)
+            twins = record_custom([*inputs, *(box(np.empty(0), node) for node in captured)], outputs, backward)
         for recorder in listening:
             for old, new in zip(outputs, twins, strict=True):
                 if new._node is None:
@@ -198,64 +200,24 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rerun(
-    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], variables: list[Any], cts: tuple[Any, ...]
+    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], captured: list[Record], cts: Any
 ) -> list[Any]:
     """Run `f` again, recorded, and carry the cotangents back through that run."""
-    again = Recording(catch_variables=True)
+    again = Recording()
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
     with again.recording():
         twins = [again.watched(x) for x in inputs]
         starts: list[Any] = [t._node for t in twins]  # before f, which may update its arguments
+        for node in captured:
+            again.know(node)
         fresh = list(leaves)
         for place, twin in zip(places, twins, strict=True):
             fresh[place] = twin
         args, kwargs = tree.pack_sequence_as(structure, fresh)
         outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
-    versions = [again.variables.get(id(v), (v, []))[1] for v in variables]
-    wanted = starts + [node for nodes in versions for node in nodes]
-    found = again.cotangents(outputs, cts, wanted, boxed)
-    answers = found[: len(twins)]
-    rest = iter(found[len(twins) :])
-    for nodes in versions:
-        parts = [g for g in (next(rest) for _ in nodes) if g is not None]
-        total = None
-        for part in parts:
-            total = part if total is None else total + part
-        answers.append(total)
+    found = again.cotangents(outputs, cts, [*starts, *captured], boxed)
     again.close()
-    return answers
-
-
-class _Catcher(Recording):
-    """Notes which variables are read and their values at the first reading, without recording anything."""
-
-    __slots__ = ("first", "seen")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: dict[int, Any] = {}
-        self.first: list[tuple[Any, Tensor]] = []
-        self.slow = True
-
-    def watches(self, variable: Any) -> bool:
-        if all(variable is not known for known, _ in self.first):
-            self.first.append((variable, variable._tensor))
-        if variable.trainable:
-            self.seen[id(variable)] = variable
-        return False
-
-
-@contextlib.contextmanager
-def _values_of(snapshot: list[tuple[Any, Tensor]], only_changed: bool = False) -> Iterator[None]:
-    """Variables as they were: what a rerun reads; what it writes is undone."""
-    moved = [(v, old, v._tensor) for v, old in snapshot if not only_changed or v._tensor._data is not old._data]
-    for variable, old, _ in moved:
-        variable._tensor = old
-    try:
-        yield
-    finally:
-        for variable, _, now in moved:
-            variable._tensor = now
+    return found
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -307,8 +269,6 @@ def _as_type(value: Any, dtype: Any) -> Any:
 
 
 def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
-    import numpy as np
-
     result = func(*[np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in xs])
     values = result if isinstance(result, (list, tuple)) else [result]
     if len(values) != len(dtypes):

@@ -47,9 +47,7 @@ def _short(array: Any, count: int) -> str:
     return described(array.reshape(-1) if array.ndim > 1 else array, count)
 
 
-def assert_equal(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
-) -> None:
+def assert_equal(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x == y for all elements (broadcast against each other).
 
     >>> import gradtape as gt
@@ -65,9 +63,7 @@ def assert_none_equal(
     _compare("assert_none_equal", np.not_equal, "!=", x, y, message, summarize)
 
 
-def assert_less(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
-) -> None:
+def assert_less(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x < y for all elements."""
     _compare("assert_less", np.less, "<", x, y, message, summarize)
 
@@ -79,9 +75,7 @@ def assert_less_equal(
     _compare("assert_less_equal", np.less_equal, "<=", x, y, message, summarize)
 
 
-def assert_greater(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
-) -> None:
+def assert_greater(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x > y for all elements."""
     _compare("assert_greater", np.greater, ">", x, y, message, summarize)
 
@@ -103,16 +97,12 @@ def assert_negative(x: Any, message: str | None = None, summarize: int | None = 
     _compare("assert_negative", np.less, "<", x, 0, message, summarize)
 
 
-def assert_non_negative(
-    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
-) -> None:
+def assert_non_negative(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x >= 0 for all elements."""
     _compare("assert_non_negative", np.greater_equal, ">=", x, 0, message, summarize)
 
 
-def assert_non_positive(
-    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
-) -> None:
+def assert_non_positive(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x <= 0 for all elements."""
     _compare("assert_non_positive", np.less_equal, "<=", x, 0, message, summarize)
 

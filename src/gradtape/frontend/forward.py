@@ -16,7 +16,7 @@ from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
 from gradtape.ops.create import zeros_like
 from gradtape.ops.dispatch import PART, convert
-from gradtape.ops.record import Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
+from gradtape.ops.record import WATCHING, Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
 from gradtape.ops.tensor import Tensor
 
 
@@ -46,11 +46,13 @@ class ForwardAccumulator:
         self._recording = False
         tree.assert_same_structure(primals, tangents)
         for primal, tangent in zip(tree.flatten(primals), tree.flatten(tangents), strict=True):
-            self._watch(primal, tangent)
+            with WATCHING:
+                self._watch(primal, tangent)
 
     def _watch(self, primal: Any, tangent: Any) -> None:
         if not isinstance(primal, (Tensor, Variable)):
-            raise ValueError(f"ForwardAccumulator: primals must be tensors or variables, got {type(primal).__name__} {primal!r}")
+            kind = type(primal).__name__
+            raise ValueError(f"ForwardAccumulator: primals must be tensors or variables, got {kind} {primal!r}")
         direction = convert(tangent, hint=primal.dtype)
         if tuple(direction.shape) != tuple(primal.shape) or direction.dtype != primal.dtype:
             raise ValueError(
@@ -137,8 +139,9 @@ class ForwardAccumulator:
 
     def _known(self, node: Record | None) -> Any:
         """The tangent of a version; of one output of several, its part of the owner's."""
-        if node is None or node.op is not PART or not node.nodes:
-            return None if node is None else self._tangents.get(node)
+        own = None if node is None else self._tangents.get(node)
+        if own is not None or node is None or node.op is not PART or not node.nodes:
+            return own
         whole = self._tangents.get(node.nodes[0])  # type: ignore[arg-type]  # a part always has its owner
         return None if whole is None else whole[node.attrs["index"]]  # type: ignore[index]
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from gradtape.ad.backward import SparseRows
 from gradtape.dtypes import DType
 from gradtape.ir.types import TensorShape
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.index import TAKE_ADD
-from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.record import Record
+from gradtape.ops.tensor import Tensor, TensorLike, box
 
 
 class IndexedSlices(TensorLike):
@@ -100,3 +104,24 @@ class IndexedSlices(TensorLike):
 
 def _is_number(factor: Any) -> bool:
     return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0)
+
+
+def total_of(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
+    """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
+    parts = [found[node] for node in dict.fromkeys(versions) if node in found]
+    if not parts:
+        return None
+    if any(p.__class__ is SparseRows for p in parts):
+        if all(p.__class__ is SparseRows for p in parts):
+            joined = SparseRows([v for p in parts for v in p.values], [i for p in parts for i in p.indices], parts[0].shape)
+            values, indices = joined.joined()
+            return IndexedSlices(box(values), box(indices), dense_shape=joined.shape)
+        parts = [p.dense() if p.__class__ is SparseRows else p for p in parts]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    if boxed:
+        return total
+    if total.__class__ is np.ndarray and not total.ndim:
+        total = total[()]
+    return box(total)

@@ -18,16 +18,10 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.numpy_linalg import flat, moveaxis
 from gradtape.frontend.numpy_shapes import concatenate, shape_of, take, values
 from gradtape.frontend.numpy_ufuncs import as_bool, floats, trunc
-from gradtape.ops import compare as c
-from gradtape.ops import elementwise as e
-from gradtape.ops import reduce as r
-from gradtape.ops import select as s
-from gradtape.ops import shape as arrays
-from gradtape.ops import sorting
+from gradtape.ops import compare as c, elementwise as e, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.composite import angle as angle_of
 from gradtape.ops.create import constant, zeros_like
-from gradtape.ops.cumulative import cumprod as running_product
-from gradtape.ops.cumulative import cumsum as running_sum
+from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
 from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.special import sinc as normalised_sinc
 from gradtape.ops.tensor import Tensor, TensorLike

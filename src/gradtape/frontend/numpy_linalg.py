@@ -17,13 +17,14 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.numpy_ufuncs import floats, vecdot
-from gradtape.ops import elementwise as e
-from gradtape.ops import fft as f
-from gradtape.ops import linalg_det as determinants
-from gradtape.ops import linalg_solve as solving
-from gradtape.ops import linalg_spectral as spectral
-from gradtape.ops.contract import einsum as contraction
-from gradtape.ops.contract import tensordot as contracted
+from gradtape.ops import (
+    elementwise as e,
+    fft as f,
+    linalg_det as determinants,
+    linalg_solve as solving,
+    linalg_spectral as spectral,
+)
+from gradtape.ops.contract import einsum as contraction, tensordot as contracted
 from gradtape.ops.create import eye, zeros
 from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.matmul import swap_last
@@ -409,7 +410,6 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 
 def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(x, axes, -1)
-
 
 
 LINALG: dict[Any, Rule] = {

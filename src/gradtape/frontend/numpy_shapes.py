@@ -295,9 +295,7 @@ def ones_like_(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
     return _like(ones_like(a, dtype), shape)
 
 
-def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     a = convert(a)
     value = cast(convert(fill_value), a.dtype if dtype is None else dtype)
     return arrays.broadcast_to(value, shape_of(a) if shape is None else shape)

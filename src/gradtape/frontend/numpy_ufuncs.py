@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import float32, float64
-from gradtape.ops import compare as c
-from gradtape.ops import elementwise as e
-from gradtape.ops import select as s
+from gradtape.ops import compare as c, elementwise as e, select as s
 from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod, cumsum
 from gradtape.ops.dispatch import convert, promote

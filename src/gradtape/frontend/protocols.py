@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.frontend.array_api import array_namespace
-from gradtape.frontend.array_api import from_dlpack as from_dlpack
+from gradtape.frontend.array_api import array_namespace, from_dlpack as from_dlpack
 from gradtape.ops.dispatch import convert
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import user_location

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from gradtape import tree
-from gradtape.ad.backward import SparseRows, gradients
+from gradtape.ad.backward import gradients
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend import jacobian
-from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.indexed_slices import total_of
 from gradtape.frontend.tape_messages import (
     aligned, check_source, check_target, one_target, warn_assignment, warn_not_differentiable, warn_unconnected,
 )  # fmt: skip
@@ -27,7 +25,7 @@ from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.dispatch import PART, convert
 from gradtape.ops.record import (
-    NOBODY, SCOPE, Record, RecordList, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of, user_frame,
+    NOBODY, SCOPE, WATCHING, Record, RecordList, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of, user_frame,
 )  # fmt: skip
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.ops.tensor import Tensor, box
@@ -64,7 +62,7 @@ class GradientTape:
 
     __slots__ = (
         "__weakref__", "_active", "_closed", "_crossed", "_debug", "_kept", "_lazy", "_memory", "_persistent",
-        "_profile", "_spent_at", "_through", "_tensors", "_variables", "_watch_accessed", "key", "level", "records", "slow",
+        "_profile", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "key", "level", "records", "slow",
     )  # fmt: skip
 
     def __init__(
@@ -169,9 +167,13 @@ class GradientTape:
         """Drop all records; versions shared with another open tape keep their values."""
         self.key.open = False
         records = self.records
+        keys: Any = None
         while records:
             record = records.pop()
-            if not any(key.open for key in record.keys):
+            if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
+                keys = record.keys
+                shared = any(key.open for key in keys)
+            if not shared:
                 record.saved = ()
                 record.nodes = ()
                 record.attrs = None
@@ -215,10 +217,11 @@ class GradientTape:
         if self._spent_at is not None:
             self._fresh()
         for item in leaves:
-            if isinstance(item, Variable):
-                self._watch_variable(item)
-            else:
-                self._watch_tensor(item)
+            with WATCHING:
+                if isinstance(item, Variable):
+                    self._watch_variable(item)
+                else:
+                    self._watch_tensor(item)
 
     def _watch_variable(self, variable: Variable) -> None:
         scope = SCOPE.get()
@@ -341,7 +344,7 @@ class GradientTape:
                 cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
                 prepare=self._prepare(),
             )  # fmt: skip
-            answers = [_total(found, versions, boxed) for versions in wanted_lists]
+            answers = [total_of(found, versions, boxed) for versions in wanted_lists]
         if self._memory is not None:
             self._memory.finish()
         if reached:
@@ -472,7 +475,8 @@ class GradientTape:
             firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
         blocks = []
         for first, row in zip(firsts, flat, strict=True):
-            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, jacobian.identity_rows(first))
+            unit = None if first is None else jacobian.identity_rows(first)
+            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, unit)
             blocks.append([
                 zeros((*tuple(row.shape), *tuple(s.shape)), s.dtype) if a is None else jacobian.jacobian_shape(a, row, s)
                 for a, s in zip(answers, flat, strict=True)
@@ -514,8 +518,12 @@ class GradientTape:
         self._spent_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         enter_scope(current_scope().without(self))
         self.key.open = False
+        keys: Any = None
         for record in self.records:
-            if not any(key.open for key in record.keys):
+            if record.keys is not keys:
+                keys = record.keys
+                shared = any(key.open for key in keys)
+            if not shared:
                 record.saved = ()
                 record.attrs = None  # index arrays, and what a custom gradient function captured
 
@@ -568,32 +576,9 @@ class GradientTape:
                 tuple(self.records), cotangents, {n for versions in wanted_lists for n in versions}, boxed=True,
                 cut=self._through is False, prepare=self._prepare(),
             )  # fmt: skip
-            results = [_total(found, versions, True) for versions in wanted_lists]
+            results = [total_of(found, versions, True) for versions in wanted_lists]
         owner.nodes = tuple(None if r is None else self._node_of(r) for r in results)
         owner.saved = ()
         added = len(self.records) - position
         self.records.extend(tail)
         return added
-
-
-def _total(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
-    """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
-    parts = [found[node] for node in dict.fromkeys(versions) if node in found]
-    if not parts:
-        return None
-    if any(p.__class__ is SparseRows for p in parts):
-        if all(p.__class__ is SparseRows for p in parts):
-            joined = SparseRows([v for p in parts for v in p.values], [i for p in parts for i in p.indices], parts[0].shape)
-            values, indices = joined.joined()
-            return IndexedSlices(box(values), box(indices), dense_shape=joined.shape)
-        parts = [p.dense() if p.__class__ is SparseRows else p for p in parts]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    if boxed:
-        return total
-    if total.__class__ is np.ndarray and not total.ndim:
-        total = total[()]
-    return box(total)
-
-

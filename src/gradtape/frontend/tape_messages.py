@@ -21,7 +21,7 @@ def warn(message: str) -> None:
     import sys
 
     depth, frame = 1, sys._getframe(1)
-    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
         frame = frame.f_back
         depth += 1
     warnings.warn(message, GradientWarning, stacklevel=depth + 1)
@@ -44,7 +44,8 @@ def check_target(target: Any) -> Any:
 def one_target(target: Any, method: str) -> Any:
     """The target of a Jacobian: one tensor."""
     if tree.is_nested(target):
-        raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {type(target).__name__}; stack or concat it")
+        kind = type(target).__name__
+        raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {kind}; stack or concat it")
     return check_target(target)
 
 
@@ -79,11 +80,13 @@ def check_source(source: Any) -> Any:
 
 
 def warn_not_differentiable(what: str, value: Any) -> None:
+    """For integers and booleans, with the cure."""
     label = f" '{value.name}'" if isinstance(value, Variable) else ""
     warn(f"{what}{label} has dtype {value.dtype.name}, which carries no gradient; use gt.cast(x, gt.float32) before the tape")
 
 
 def warn_assignment(variable: Variable, node: Record) -> None:
+    """When the gradient of a variable crossed an assignment to it."""
     place = node.location
     where = "" if place is None else f" at {place[0]}:{place[1]}"
     warn(
@@ -114,7 +117,7 @@ def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
 
 def _blocking_record(records: Any, sources: set[Record], targets: set[Record]) -> Record | None:
     """The first non-differentiable record on a path from a source to a target, if every path has one."""
-    tainted: dict[Record, Record | None] = {source: None for source in sources}
+    tainted: dict[Record, Record | None] = dict.fromkeys(sources)
     for record in records:
         for node in record.nodes:
             if node in tainted:

@@ -194,9 +194,7 @@ class TensorArray:
         """Make the array `wanted` slots long; refuse a slot that cannot exist."""
         if place < 0 or (place >= len(self._items) and not self._dynamic_size):
             cure = "" if place < 0 else "; make it with dynamic_size=True or a larger size"
-            raise OutOfRangeError(
-                f"TensorArray.{method}: index {place} is not in an array of size {len(self._items)}{cure}"
-            )
+            raise OutOfRangeError(f"TensorArray.{method}: index {place} is not in an array of size {len(self._items)}{cure}")
         if wanted is not None:
             self._items.extend([None] * (wanted - len(self._items)))
 

@@ -8,7 +8,6 @@ for what a variable means as a source).
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from sys import getrefcount
 from typing import Any
@@ -22,12 +21,11 @@ from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
-from gradtape.ops.record import SCOPE, UNSHARED, Scope, leaf
+from gradtape.ops.record import SCOPE, UNSHARED, WATCHING, Scope, leaf
 from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Reference, Tensor, TensorLike, box
 
 _counter = itertools.count()
-_watching = threading.Lock()
 
 
 class VariableKey:
@@ -149,7 +147,7 @@ class Variable(TensorLike):
 
     def watched_by(self, new: list[Any], recorders: list[Any], scope: Scope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
-        with _watching:  # tapes of several threads may meet here; each must get the tensor it was registered with
+        with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
             tensor = self._tensor
             node = tensor._node
             known = set() if node is None else set(node.keys)

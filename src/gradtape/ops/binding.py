@@ -21,7 +21,7 @@ from gradtape.ops import dispatch
 from gradtape.ops.dispatch import PART, _part
 from gradtape.ops.opdef import Op, Rule
 from gradtape.ops.plan import parameters, save_plan
-from gradtape.ops.record import SCOPE, Record
+from gradtape.ops.record import INTERNAL, SCOPE, Record
 from gradtape.ops.tensor import Tensor, box
 
 Bound = Callable[[Any, Record], Any]
@@ -203,7 +203,9 @@ def _returns_argument(rule: Rule) -> bool:
 
 
 def _compile(text: str, space: dict[str, Any], op: Op) -> Any:
-    return eval(compile(text, f"<gradtape rule of {op.name}>", "eval"), space)  # noqa: S307  (our own template)
+    filename = f"<gradtape rule of {op.name}>"
+    INTERNAL.add(filename)
+    return eval(compile(text, filename, "eval"), space)  # noqa: S307  (our own template)
 
 
 class Binding(dict[Op, BoundRules]):

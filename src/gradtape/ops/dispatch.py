@@ -22,7 +22,6 @@ from gradtape.ops.plan import PLANS, save_plan
 from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope, scope_of
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
-FLOATS = frozenset((np.float32, np.float64, np.float16))
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
 
 
@@ -176,7 +175,7 @@ def record(
     shape = entry.shape = data.shape
     frame = _getframe(2)
     code = frame.f_code
-    while INTERNAL[code.co_filename] and frame.f_back is not None:
+    while code.co_filename in INTERNAL and frame.f_back is not None:
         frame = frame.f_back
         code = frame.f_code
     entry.code = code
@@ -208,7 +207,7 @@ def record_general(
     entry.attrs = attrs
     entry.keys = keys
     frame = _getframe(2)
-    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
         frame = frame.f_back
     entry.code = frame.f_code
     entry.lasti = frame.f_lasti
@@ -424,11 +423,11 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
                         return general(x, y)
                 elif a.dtype is not b.dtype:
                     return general(x, y)
-            elif weak and (y.__class__ is float or y.__class__ is int) and _is_float(a):
+            elif weak and (y.__class__ is float or y.__class__ is int) and a.dtype.kind in "fc":
                 b, node_b = y, None
             else:
                 return general(x, y)
-        elif weak and (x.__class__ is float or x.__class__ is int) and y.__class__ is Tensor and _is_float(y._data):
+        elif weak and (x.__class__ is float or x.__class__ is int) and y.__class__ is Tensor and y._data.dtype.kind in "fc":
             a, node_a = x, None
             b, node_b = y._data, y._node
         else:
@@ -474,7 +473,3 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = op.name
     call.__doc__ = doc or None
     return call
-
-
-def _is_float(data: Any) -> bool:
-    return data.__class__ in FLOATS or (data.__class__ is ndarray and data.dtype.kind in "fc")

@@ -56,8 +56,10 @@ def differentiable_dtype(x: Any) -> bool:
 
 def is_complex(x: Any) -> bool:
     """Whether a tensor, array or number is complex."""
-    number = isinstance(x, (bool, int, float, builtins.complex))
-    return isinstance(x, builtins.complex) if number else as_dtype(x.dtype).is_complex
+    cls = x.__class__
+    if cls is float or cls is int or cls is bool or cls is builtins.complex:
+        return cls is builtins.complex
+    return bool(x.dtype.kind == "c")
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:

@@ -407,6 +407,8 @@ def _whole(value: Any) -> int:
 
 def getitem(x: Any, key: Any) -> Any:
     """x[key] for everything NumPy's indexing accepts."""
+    if key.__class__ is int:
+        return apply(GETITEM, x, key=(key,))
     key = normal_key(key, tuple(x.shape))
     if not any(isinstance(k, np.ndarray) for k in key):
         return apply(GETITEM, x, key=key)

@@ -83,7 +83,8 @@ def matmul(
     array([[11.]], dtype=float32)
     """
     a, b = promote(a, b)
-    if a.ndim < 2 or b.ndim < 2:
+    rows, columns = a.shape, b.shape
+    if len(rows) < 2 or len(columns) < 2:
         raise InvalidArgumentError(
             f"matmul: both operands need rank 2 or more, got shapes {tuple(a.shape)} and {tuple(b.shape)}; "
             "use gt.linalg.matvec or gt.tensordot for vectors"
@@ -92,7 +93,9 @@ def matmul(
         a = matrix_transposed(a) if adjoint_a else swap_last(a)
     if transpose_b or adjoint_b:
         b = matrix_transposed(b) if adjoint_b else swap_last(b)
-    if a.shape[-1] != b.shape[-2]:
+    if transpose_a or adjoint_a or transpose_b or adjoint_b:
+        rows, columns = a.shape, b.shape
+    if rows[-1] != columns[-2]:
         raise InvalidArgumentError(
             f"matmul: inner dimensions differ: {tuple(a.shape)} times {tuple(b.shape)} "
             f"({a.shape[-1]} columns against {b.shape[-2]} rows)"

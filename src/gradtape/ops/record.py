@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import _getframe, getrefcount
-from threading import Lock
+from threading import Lock, RLock
 from types import CodeType
 from typing import Any
 
 from numpy import ndarray
-
 
 
 def _unshared() -> int:
@@ -26,9 +25,11 @@ def _unshared() -> int:
     return getrefcount(item)
 
 
-UNSHARED = _unshared()  # what getrefcount says of an object that only one local name holds: 2, or 1 where arguments are borrowed
+# what getrefcount says of an object that only one local name holds: 2, or 1 where arguments are borrowed
+UNSHARED = _unshared()
+WATCHING = RLock()  # taken while a version gets one more watcher: threads may share tensors and variables
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class TapeKey:
@@ -145,7 +146,8 @@ class Scope:
         return Scope((*self.recorders, recorder), self.level)
 
     def without(self, recorder: Any) -> Scope:
-        return Scope(tuple(r for r in self.recorders if r is not recorder), self.level)
+        rest = tuple([r for r in self.recorders if r is not recorder])
+        return Scope(rest, self.level) if rest or self.level else NOBODY
 
     def below(self, level: int) -> Scope:
         """What is outside the batching evaluator of this level: its inner operations run there."""
@@ -187,22 +189,18 @@ def current_scope() -> Scope:
     return SCOPE.get() or NOBODY
 
 
-class _InternalFiles(dict[str, bool]):
-    """co_filename → whether the frame is gradtape's own (and so not the user's line)."""
-
-    def __missing__(self, filename: str) -> bool:
-        answer = filename.startswith((_ROOT, "<gradtape"))
-        self[filename] = answer
-        return answer
+def _own_files() -> set[str]:
+    return {os.path.join(folder, name) for folder, _, names in os.walk(_ROOT) for name in names if name.endswith(".py")}
 
 
-INTERNAL = _InternalFiles()
+# file names of gradtape's own code, whose frames are not the user's line; `ops/binding.py` adds the rules it compiles
+INTERNAL: set[str] = _own_files()
 
 
 def user_frame(depth: int) -> Any:
     """The innermost frame that is not gradtape's own, starting `depth` frames up."""
     frame = _getframe(depth + 1)
-    while INTERNAL[frame.f_code.co_filename] and frame.f_back is not None:
+    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
         frame = frame.f_back
     return frame
 

@@ -23,6 +23,8 @@ def normal_axes(axis: Any, rank: int, op: str) -> tuple[int, ...]:
     """Axes of a reduction (None: all) as a sorted tuple of distinct non-negative ints."""
     if axis is None:
         return tuple(range(rank))
+    if axis.__class__ is int:
+        return (normal_axis(axis, rank, op),)
     if isinstance(axis, (Tensor, np.ndarray)):
         axis = axis.tolist()
     axes = tuple(normal_axis(a, rank, op) for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))

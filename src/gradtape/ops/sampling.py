@@ -5,51 +5,57 @@ Used only when tests ask an op for its samples, never at import.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-_generator = np.random.default_rng(20240229)
+
+@functools.cache
+def _generator() -> Any:
+    """Made on first use: importing numpy.random takes longer than the rest of this package's import."""
+    return np.random.default_rng(20240229)
+
 
 
 def normal(*shape: int) -> Any:
     """Around zero, both signs."""
-    return _generator.normal(size=shape)
+    return _generator().normal(size=shape)
 
 
 def positive(*shape: int) -> Any:
     """Between 0.3 and 2.3."""
-    return _generator.uniform(0.3, 2.3, size=shape)
+    return _generator().uniform(0.3, 2.3, size=shape)
 
 
 def unit(*shape: int) -> Any:
     """Between -0.8 and 0.8: inside the domain of asin, atanh, erfinv."""
-    return _generator.uniform(-0.8, 0.8, size=shape)
+    return _generator().uniform(-0.8, 0.8, size=shape)
 
 
 def away(*shape: int) -> Any:
     """Both signs, at least 0.4 away from zero."""
-    return _generator.uniform(0.4, 2.0, size=shape) * _generator.choice([-1.0, 1.0], size=shape)
+    return _generator().uniform(0.4, 2.0, size=shape) * _generator().choice([-1.0, 1.0], size=shape)
 
 
 def spread(*shape: int) -> Any:
     """All values at least 0.2 apart, in random order: for max, sort and the like."""
     count = int(np.prod(shape, dtype=int))
-    return (_generator.permutation(count) * 0.3 + _generator.uniform(0.0, 0.1, size=count) - count * 0.15).reshape(shape)
+    return (_generator().permutation(count) * 0.3 + _generator().uniform(0.0, 0.1, size=count) - count * 0.15).reshape(shape)
 
 
 def integers(high: int, *shape: int) -> Any:
     """Integers in [0, high)."""
-    return _generator.integers(0, high, size=shape)
+    return _generator().integers(0, high, size=shape)
 
 
 def symmetric(*shape: int) -> Any:
     """Symmetric matrices (over the last two axes) with distinct eigenvalues."""
-    a = _generator.normal(size=shape)
+    a = _generator().normal(size=shape)
     return a + np.swapaxes(a, -1, -2) + np.diag(np.arange(shape[-1]) * 3.0)
 
 
 def definite(*shape: int) -> Any:
     """Symmetric positive definite matrices over the last two axes."""
-    a = _generator.normal(size=shape)
+    a = _generator().normal(size=shape)
     return a @ np.swapaxes(a, -1, -2) + 2.0 * np.eye(shape[-1])

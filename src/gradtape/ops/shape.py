@@ -58,7 +58,7 @@ def full_shape(wanted: tuple[int, ...], have: tuple[int, ...]) -> tuple[int, ...
 RESHAPE = linear(
     "reshape",
     "x",
-    lambda x, *, shape: np.reshape(x, shape) if shape else np.reshape(x, ())[()],
+    lambda x, *, shape: x.reshape(shape) if shape else x.reshape(())[()],
     lambda ct, x_spec: apply(RESHAPE, ct, shape=tuple(x_spec.shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(int(inputs[0].shape[0]), *attrs["shape"])),
@@ -98,10 +98,18 @@ def _batch_broadcast(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     return apply(op, apply(RESHAPE, x, shape=padded), shape=(padded[0], *shape))
 
 
+def _broadcast_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+    if math.prod(shape) > 4096 or not shape:
+        return np.broadcast_to(x, shape)
+    out = np.empty(shape, x.dtype)  # small: filling is quicker than making the view
+    out[...] = x
+    return out
+
+
 BROADCAST_TO = linear(
     "broadcast_to",
     "x",
-    lambda x, *, shape: np.broadcast_to(x, shape),
+    _broadcast_impl,
     lambda ct, x_spec: unbroadcast(ct, x_spec.shape),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=_batch_broadcast,
@@ -180,7 +188,7 @@ def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
 TRANSPOSE = linear(
     "transpose",
     "x",
-    lambda x, *, perm: np.transpose(x, perm) if perm else x,
+    lambda x, *, perm: x.transpose(perm) if perm else x,
     lambda ct, perm: apply(TRANSPOSE, ct, perm=inverse_permutation(perm)),
     infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),

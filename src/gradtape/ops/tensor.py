@@ -94,7 +94,7 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> TensorShape:
-        return TensorShape(self._data.shape)
+        return tuple.__new__(TensorShape, self._data.shape)
 
     @property
     def dtype(self) -> DType:
