@@ -22,6 +22,7 @@ test: $(STAMP) ## all tests, one process per core
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m pytest tests/structure/test_layers.py
 

@@ -3,132 +3,293 @@
 This file only re-exports: every name here is defined in the layer it belongs to (see ARCHITECTURE.md).
 """
 
-from gradtape import autodiff as autodiff
-from gradtape import bitwise as bitwise
-from gradtape import config as config
-from gradtape import debugging as debugging
-from gradtape import errors as errors
-from gradtape import linalg as linalg
-from gradtape import math as math
-from gradtape import optimizers as optimizers
-from gradtape import test as test
-from gradtape import train as train
-from gradtape import nn as nn
-from gradtape import random as random
-from gradtape import signal as signal
-from gradtape import tree as nest
+from gradtape import (
+    autodiff as autodiff,
+    bitwise as bitwise,
+    config as config,
+    debugging as debugging,
+    errors as errors,
+    linalg as linalg,
+    math as math,
+    nest as nest,
+    nn as nn,
+    optimizers as optimizers,
+    random as random,
+    signal as signal,
+    test as test,
+    train as train,
+)
 from gradtape.dtypes import (
-    DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool, complex64 as complex64,
-    complex128 as complex128, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
-    int16 as int16, int32 as int32, int64 as int64, string as string, uint8 as uint8, uint16 as uint16,
-    uint32 as uint32, uint64 as uint64,
+    DType as DType,
+    as_dtype as as_dtype,
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    complex64 as complex64,
+    complex128 as complex128,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    string as string,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )  # fmt: skip
 from gradtape.errors import GradientWarning as GradientWarning
 from gradtape.frontend.clipping import (
-    clip_by_global_norm as clip_by_global_norm, clip_by_norm as clip_by_norm, global_norm as global_norm,
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    global_norm as global_norm,
 )  # fmt: skip
 from gradtape.frontend.control_flow import (
-    case as case, cond as cond, foldl as foldl, foldr as foldr, map_fn as map_fn, scan as scan,
-    switch_case as switch_case, while_loop as while_loop,
+    case as case,
+    cond as cond,
+    foldl as foldl,
+    foldr as foldr,
+    map_fn as map_fn,
+    scan as scan,
+    switch_case as switch_case,
+    while_loop as while_loop,
 )  # fmt: skip
 from gradtape.frontend.custom import (
-    custom_gradient as custom_gradient, grad_pass_through as grad_pass_through, numpy_function as numpy_function,
-    py_function as py_function, recompute_grad as recompute_grad,
+    custom_gradient as custom_gradient,
+    grad_pass_through as grad_pass_through,
+    numpy_function as numpy_function,
+    py_function as py_function,
+    recompute_grad as recompute_grad,
 )  # fmt: skip
 from gradtape.frontend.functional import (
-    grad as grad, hessian as hessian, hvp as hvp, jacobian as jacobian, jvp as jvp, value_and_grad as value_and_grad,
+    grad as grad,
+    hessian as hessian,
+    hvp as hvp,
+    jacobian as jacobian,
+    jvp as jvp,
+    value_and_grad as value_and_grad,
     vjp as vjp,
 )  # fmt: skip
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.misc import (
-    Assert as Assert, control_dependencies as control_dependencies, device as device,
-    executing_eagerly as executing_eagerly, group as group, init_scope as init_scope, is_tensor as is_tensor,
-    name_scope as name_scope, no_op as no_op, print as print, tuple as tuple,
+    Assert as Assert,
+    control_dependencies as control_dependencies,
+    device as device,
+    executing_eagerly as executing_eagerly,
+    group as group,
+    init_scope as init_scope,
+    is_tensor as is_tensor,
+    name_scope as name_scope,
+    no_op as no_op,
+    print as print,
+    tuple as tuple,
 )  # fmt: skip
 from gradtape.frontend.module import Module as Module
 from gradtape.frontend.protocols import from_dlpack as from_dlpack
 from gradtape.frontend.saving import load as load, save as save
-from gradtape.frontend.tape import GradientTape as GradientTape, UnconnectedGradients as UnconnectedGradients
+from gradtape.frontend.tape import GradientTape as GradientTape
+from gradtape.frontend.tape_messages import UnconnectedGradients as UnconnectedGradients
 from gradtape.frontend.tensor_array import TensorArray as TensorArray
 from gradtape.frontend.variable import Variable as Variable
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
 from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
 from gradtape.ops.blocks import (
-    batch_to_space as batch_to_space, depth_to_space as depth_to_space, sequence_mask as sequence_mask,
-    space_to_batch as space_to_batch, space_to_batch_nd as space_to_batch_nd, space_to_depth as space_to_depth,
+    batch_to_space as batch_to_space,
+    depth_to_space as depth_to_space,
+    sequence_mask as sequence_mask,
+    space_to_batch as space_to_batch,
+    space_to_batch_nd as space_to_batch_nd,
+    space_to_depth as space_to_depth,
 )  # fmt: skip
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.compare import (
-    equal as equal, greater as greater, greater_equal as greater_equal, is_finite as is_finite, is_inf as is_inf,
-    is_nan as is_nan, less as less, less_equal as less_equal, logical_and as logical_and, logical_not as logical_not,
-    logical_or as logical_or, logical_xor as logical_xor, not_equal as not_equal,
+    equal as equal,
+    greater as greater,
+    greater_equal as greater_equal,
+    is_finite as is_finite,
+    is_inf as is_inf,
+    is_nan as is_nan,
+    less as less,
+    less_equal as less_equal,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
+    not_equal as not_equal,
 )  # fmt: skip
 from gradtape.ops.composite import (
-    accumulate_n as accumulate_n, add_n as add_n, angle as angle, broadcast_dynamic_shape as broadcast_dynamic_shape,
-    broadcast_static_shape as broadcast_static_shape, divide_no_nan as divide_no_nan, ensure_shape as ensure_shape,
-    meshgrid as meshgrid, multiply_no_nan as multiply_no_nan, scalar_mul as scalar_mul,
-    squared_difference as squared_difference, truediv as truediv, truncatediv as truncatediv,
-    truncatemod as truncatemod, xlog1py as xlog1py, xlogy as xlogy,
+    accumulate_n as accumulate_n,
+    add_n as add_n,
+    angle as angle,
+    broadcast_dynamic_shape as broadcast_dynamic_shape,
+    broadcast_static_shape as broadcast_static_shape,
+    divide_no_nan as divide_no_nan,
+    ensure_shape as ensure_shape,
+    meshgrid as meshgrid,
+    multiply_no_nan as multiply_no_nan,
+    scalar_mul as scalar_mul,
+    squared_difference as squared_difference,
+    truediv as truediv,
+    truncatediv as truncatediv,
+    truncatemod as truncatemod,
+    xlog1py as xlog1py,
+    xlogy as xlogy,
 )  # fmt: skip
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
 from gradtape.ops.create import (
-    constant as constant, convert_to_tensor as convert_to_tensor, eye as eye, fill as fill, linspace as linspace,
-    one_hot as one_hot, ones as ones, ones_like as ones_like, range as range, rank as rank, shape as shape,
-    size as size, zeros as zeros, zeros_like as zeros_like,
+    constant as constant,
+    convert_to_tensor as convert_to_tensor,
+    eye as eye,
+    fill as fill,
+    linspace as linspace,
+    one_hot as one_hot,
+    ones as ones,
+    ones_like as ones_like,
+    range as range,
+    rank as rank,
+    shape as shape,
+    size as size,
+    zeros as zeros,
+    zeros_like as zeros_like,
 )  # fmt: skip
 from gradtape.ops.cumulative import cumprod as cumprod, cumsum as cumsum, cumulative_logsumexp as cumulative_logsumexp
 from gradtape.ops.elementwise import (
-    abs as abs, acos as acos, acosh as acosh, add as add, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
-    atanh as atanh, cast as cast, complex as complex, conj as conj, cos as cos, cosh as cosh, divide as divide,
-    exp as exp, expm1 as expm1, imag as imag, log as log, log1p as log1p, multiply as multiply, negative as negative,
-    pow as pow, real as real, reciprocal as reciprocal, rsqrt as rsqrt, sign as sign, sin as sin, sinh as sinh,
-    sqrt as sqrt, square as square, subtract as subtract, tan as tan, tanh as tanh,
+    abs as abs,
+    acos as acos,
+    acosh as acosh,
+    add as add,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cast as cast,
+    complex as complex,
+    conj as conj,
+    cos as cos,
+    cosh as cosh,
+    divide as divide,
+    exp as exp,
+    expm1 as expm1,
+    imag as imag,
+    log as log,
+    log1p as log1p,
+    multiply as multiply,
+    negative as negative,
+    pow as pow,
+    real as real,
+    reciprocal as reciprocal,
+    rsqrt as rsqrt,
+    sign as sign,
+    sin as sin,
+    sinh as sinh,
+    sqrt as sqrt,
+    square as square,
+    subtract as subtract,
+    tan as tan,
+    tanh as tanh,
 )  # fmt: skip
 from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.index import gather as gather
 from gradtape.ops.matmul import matmul as matmul
 from gradtape.ops.matrix import norm as norm
 from gradtape.ops.reduce import (
-    reduce_all as reduce_all, reduce_any as reduce_any, reduce_euclidean_norm as reduce_euclidean_norm,
-    reduce_logsumexp as reduce_logsumexp, reduce_max as reduce_max, reduce_mean as reduce_mean,
-    reduce_min as reduce_min, reduce_prod as reduce_prod, reduce_std as reduce_std, reduce_sum as reduce_sum,
+    reduce_all as reduce_all,
+    reduce_any as reduce_any,
+    reduce_euclidean_norm as reduce_euclidean_norm,
+    reduce_logsumexp as reduce_logsumexp,
+    reduce_max as reduce_max,
+    reduce_mean as reduce_mean,
+    reduce_min as reduce_min,
+    reduce_prod as reduce_prod,
+    reduce_std as reduce_std,
+    reduce_sum as reduce_sum,
     reduce_variance as reduce_variance,
 )  # fmt: skip
 from gradtape.ops.scatter import (
-    batch_gather as batch_gather, boolean_mask as boolean_mask, gather_nd as gather_nd, scatter_nd as scatter_nd,
-    slice as slice, strided_slice as strided_slice, tensor_scatter_nd_add as tensor_scatter_nd_add,
-    tensor_scatter_nd_max as tensor_scatter_nd_max, tensor_scatter_nd_min as tensor_scatter_nd_min,
-    tensor_scatter_nd_sub as tensor_scatter_nd_sub, tensor_scatter_nd_update as tensor_scatter_nd_update,
+    batch_gather as batch_gather,
+    boolean_mask as boolean_mask,
+    gather_nd as gather_nd,
+    scatter_nd as scatter_nd,
+    slice as slice,
+    strided_slice as strided_slice,
+    tensor_scatter_nd_add as tensor_scatter_nd_add,
+    tensor_scatter_nd_max as tensor_scatter_nd_max,
+    tensor_scatter_nd_min as tensor_scatter_nd_min,
+    tensor_scatter_nd_sub as tensor_scatter_nd_sub,
+    tensor_scatter_nd_update as tensor_scatter_nd_update,
 )  # fmt: skip
 from gradtape.ops.segment import (
-    bincount as bincount, segment_max as segment_max, segment_mean as segment_mean, segment_min as segment_min,
-    segment_prod as segment_prod, segment_sum as segment_sum, unsorted_segment_max as unsorted_segment_max,
-    unsorted_segment_mean as unsorted_segment_mean, unsorted_segment_min as unsorted_segment_min,
-    unsorted_segment_prod as unsorted_segment_prod, unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+    bincount as bincount,
+    segment_max as segment_max,
+    segment_mean as segment_mean,
+    segment_min as segment_min,
+    segment_prod as segment_prod,
+    segment_sum as segment_sum,
+    unsorted_segment_max as unsorted_segment_max,
+    unsorted_segment_mean as unsorted_segment_mean,
+    unsorted_segment_min as unsorted_segment_min,
+    unsorted_segment_prod as unsorted_segment_prod,
+    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
     unsorted_segment_sum as unsorted_segment_sum,
 )  # fmt: skip
 from gradtape.ops.select import (
-    ceil as ceil, clip_by_value as clip_by_value, floor as floor, floordiv as floordiv, maximum as maximum,
-    minimum as minimum, mod as mod, rint as rint, round as round, where as where,
+    ceil as ceil,
+    clip_by_value as clip_by_value,
+    floor as floor,
+    floordiv as floordiv,
+    maximum as maximum,
+    minimum as minimum,
+    mod as mod,
+    rint as rint,
+    round as round,
+    where as where,
 )  # fmt: skip
 from gradtape.ops.shape import (
-    broadcast_to as broadcast_to, concat as concat, expand_dims as expand_dims, pad as pad, repeat as repeat,
-    reshape as reshape, reverse as reverse, roll as roll, split as split, squeeze as squeeze, stack as stack,
-    tile as tile, transpose as transpose, unstack as unstack,
+    broadcast_to as broadcast_to,
+    concat as concat,
+    expand_dims as expand_dims,
+    pad as pad,
+    repeat as repeat,
+    reshape as reshape,
+    reverse as reverse,
+    roll as roll,
+    split as split,
+    squeeze as squeeze,
+    stack as stack,
+    tile as tile,
+    transpose as transpose,
+    unstack as unstack,
 )  # fmt: skip
 from gradtape.ops.sorting import (
-    argmax as argmax, argmin as argmin, argsort as argsort, searchsorted as searchsorted, sort as sort, top_k as top_k,
-    unique as unique, unique_with_counts as unique_with_counts,
+    argmax as argmax,
+    argmin as argmin,
+    argsort as argsort,
+    searchsorted as searchsorted,
+    sort as sort,
+    top_k as top_k,
+    unique as unique,
+    unique_with_counts as unique_with_counts,
 )  # fmt: skip
 from gradtape.ops.special import (
-    bessel_i0 as bessel_i0, bessel_i0e as bessel_i0e, bessel_i1 as bessel_i1, bessel_i1e as bessel_i1e,
-    digamma as digamma, erf as erf, erfc as erfc, erfinv as erfinv, lgamma as lgamma, ndtri as ndtri,
+    bessel_i0 as bessel_i0,
+    bessel_i0e as bessel_i0e,
+    bessel_i1 as bessel_i1,
+    bessel_i1e as bessel_i1e,
+    digamma as digamma,
+    erf as erf,
+    erfc as erfc,
+    erfinv as erfinv,
+    lgamma as lgamma,
+    ndtri as ndtri,
     polygamma as polygamma,
 )  # fmt: skip
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
 from gradtape.ops.tensor import Tensor as Tensor
 from gradtape.tools.gradcheck import gradcheck as gradcheck
 
+bool = bool_
 newaxis = None
 __version__ = "0.1.0"

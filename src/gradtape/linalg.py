@@ -6,20 +6,37 @@ Every function works on the last two axes (matrices) and treats the leading ones
 from gradtape.ops.clipping import global_norm as global_norm
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
 from gradtape.ops.create import eye as eye
-from gradtape.ops.linalg_det import (
-    det as det, logdet as logdet, lstsq as lstsq, pinv as pinv, slogdet as slogdet,
-)  # fmt: skip
+from gradtape.ops.linalg_det import det as det, logdet as logdet, lstsq as lstsq, pinv as pinv, slogdet as slogdet  # fmt: skip
 from gradtape.ops.linalg_functions import expm as expm, sqrtm as sqrtm
 from gradtape.ops.linalg_solve import (
-    cholesky as cholesky, cholesky_solve as cholesky_solve, inv as inv, lu as lu, solve as solve,
+    cholesky as cholesky,
+    cholesky_solve as cholesky_solve,
+    inv as inv,
+    lu as lu,
+    solve as solve,
     triangular_solve as triangular_solve,
 )  # fmt: skip
 from gradtape.ops.linalg_spectral import (
-    eig as eig, eigh as eigh, eigvals as eigvals, eigvalsh as eigvalsh, qr as qr, svd as svd,
+    eig as eig,
+    eigh as eigh,
+    eigvals as eigvals,
+    eigvalsh as eigvalsh,
+    qr as qr,
+    svd as svd,
 )  # fmt: skip
 from gradtape.ops.matmul import matmul as matmul
 from gradtape.ops.matrix import (
-    adjoint as adjoint, band_part as band_part, cross as cross, diag as diag, diag_part as diag_part,
-    matrix_transpose as matrix_transpose, matvec as matvec, norm as norm, normalize as normalize,
-    set_diag as set_diag, tensor_diag as tensor_diag, tensor_diag_part as tensor_diag_part, trace as trace,
+    adjoint as adjoint,
+    band_part as band_part,
+    cross as cross,
+    diag as diag,
+    diag_part as diag_part,
+    matrix_transpose as matrix_transpose,
+    matvec as matvec,
+    norm as norm,
+    normalize as normalize,
+    set_diag as set_diag,
+    tensor_diag as tensor_diag,
+    tensor_diag_part as tensor_diag_part,
+    trace as trace,
 )  # fmt: skip

@@ -1,27 +1,55 @@
 """`gt.nn`: neural-network operations under TensorFlow's names. Only re-exports."""
 
 from gradtape.ops.activations import (
-    crelu as crelu, elu as elu, gelu as gelu, leaky_relu as leaky_relu, log_sigmoid as log_sigmoid,
-    log_softmax as log_softmax, relu as relu, relu6 as relu6, selu as selu, sigmoid as sigmoid, silu as silu,
-    softmax as softmax, softplus as softplus, softsign as softsign, swish as swish,
+    crelu as crelu,
+    elu as elu,
+    gelu as gelu,
+    leaky_relu as leaky_relu,
+    log_sigmoid as log_sigmoid,
+    log_softmax as log_softmax,
+    relu as relu,
+    relu6 as relu6,
+    selu as selu,
+    sigmoid as sigmoid,
+    silu as silu,
+    softmax as softmax,
+    softplus as softplus,
+    softsign as softsign,
+    swish as swish,
 )  # fmt: skip
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.conv import (
-    conv1d as conv1d, conv1d_transpose as conv1d_transpose, conv2d as conv2d, conv2d_transpose as conv2d_transpose,
-    conv3d as conv3d, convolution as convolution, depthwise_conv2d as depthwise_conv2d,
+    conv1d as conv1d,
+    conv1d_transpose as conv1d_transpose,
+    conv2d as conv2d,
+    conv2d_transpose as conv2d_transpose,
+    conv3d as conv3d,
+    convolution as convolution,
+    depthwise_conv2d as depthwise_conv2d,
     separable_conv2d as separable_conv2d,
 )  # fmt: skip
 from gradtape.ops.elementwise import tanh as tanh
 from gradtape.ops.losses import (
-    l2_loss as l2_loss, sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
+    l2_loss as l2_loss,
+    sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
 )  # fmt: skip
 from gradtape.ops.normalization import (
-    batch_normalization as batch_normalization, bias_add as bias_add, dropout as dropout,
-    embedding_lookup as embedding_lookup, layer_norm as layer_norm, moments as moments,
+    batch_normalization as batch_normalization,
+    bias_add as bias_add,
+    dropout as dropout,
+    embedding_lookup as embedding_lookup,
+    layer_norm as layer_norm,
+    moments as moments,
 )  # fmt: skip
 from gradtape.ops.pool import (
-    avg_pool as avg_pool, avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d, avg_pool3d as avg_pool3d,
-    max_pool as max_pool, max_pool1d as max_pool1d, max_pool2d as max_pool2d, max_pool3d as max_pool3d,
+    avg_pool as avg_pool,
+    avg_pool1d as avg_pool1d,
+    avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d,
+    max_pool as max_pool,
+    max_pool1d as max_pool1d,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
 )  # fmt: skip

@@ -44,6 +44,8 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     missing = [
-        page.name for page in PAGES if page.name not in ("README.md", "index.md") and page.name not in readme and page.name not in index
+        page.name
+        for page in PAGES
+        if page.name not in ("README.md", "index.md") and page.name not in readme and page.name not in index
     ]
     assert not missing

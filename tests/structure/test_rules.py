@@ -28,7 +28,7 @@ STATIC_BUILTINS = {
 }  # fmt: skip
 STATIC_MODULES = (math, builtins, dtypes)
 # the doors between values and ops; both bindings know them
-DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, box}
+DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, dispatch.twin, box}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}

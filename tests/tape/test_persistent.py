@@ -43,10 +43,10 @@ def test_gradient_of_a_gradient_inside_the_block():
 def test_four_orders(inside):
     x = wide(1.5)
     tape = gt.GradientTape(persistent=True)
-    tape.watch(x)
     expected = [5 * 1.5**4, 20 * 1.5**3, 60 * 1.5**2, 120 * 1.5]
     found = []
     with tape:
+        tape.watch(x)
         g = x**5
         if inside:
             for _ in range(4):

@@ -118,7 +118,8 @@ def test_several_workers_record_on_one_tape_while_it_sweeps(monkeypatch):
     monkeypatch.setattr(RecordList, "FLOOR", 20_000)
     x = wide(np.linspace(0.1, 1.0, 8))
     tape = gt.GradientTape()
-    tape.watch(x)
+    with tape:
+        tape.watch(x)
 
     def work(k):
         with tape:

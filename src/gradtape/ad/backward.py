@@ -7,8 +7,8 @@ arrays (nobody records the pass) or tensors (somebody does). In-place additions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from cmath import isfinite
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,9 +172,7 @@ def _add_sparse(a: Any, b: Any) -> Any:
     return (a.dense() if a.__class__ is SparseRows else a) + (b.dense() if b.__class__ is SparseRows else b)
 
 
-def _add_into(
-    add: Any, cotangents: dict[Record, Any], owned: set[Record], node: Record, ct: Any, record: Record
-) -> None:
+def _add_into(add: Any, cotangents: dict[Record, Any], owned: set[Record], node: Record, ct: Any, record: Record) -> None:
     """Adjoint of a read of a part: O(part), not O(whole), once the buffer exists."""
     buffer = cotangents.get(node)
     if buffer is None:

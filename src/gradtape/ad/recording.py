@@ -92,5 +92,8 @@ class Recording:
     def add_assignment(self, variable: Any, node: Record) -> None:
         """Called by variables: assignments are ordinary records here."""
 
+    def recorded_derivative(self, code: Any, lasti: int) -> None:
+        """Called by a tape whose backward pass is recorded here too: nothing to note."""
+
     def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
         """Called by dispatch: the record itself is all this recording needs."""

@@ -234,9 +234,9 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     @custom_gradient
     @functools.wraps(f)
     def passing(*args: Any, **kwargs: Any) -> Any:
-        return f(*args, **kwargs), lambda *upstream, variables=None: (
-            (upstream, [None] * len(variables)) if variables is not None else upstream
-        )
+        return f(
+            *args, **kwargs
+        ), lambda *upstream, variables=None: (upstream, [None] * len(variables)) if variables is not None else upstream
 
     return passing
 
@@ -286,13 +286,9 @@ NUMPY_FUNCTION = Op(
 )  # fmt: skip
 
 
-def numpy_function(
-    func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
-) -> Any:
+def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one)."""
     several = isinstance(Tout, (list, tuple))
     dtypes = tuple(Tout) if several else (Tout,)
     outputs = apply(NUMPY_FUNCTION, *[convert(x) for x in inp], func=func, dtypes=dtypes)
     return list(outputs) if several else outputs[0]
-
-

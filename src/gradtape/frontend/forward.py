@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from gradtape import tree
 from gradtape.ad.forward import jvp_of
-from gradtape.frontend.tape import UnconnectedGradients
+from gradtape.frontend.tape_messages import UnconnectedGradients
 from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
 from gradtape.ops.create import zeros_like
@@ -125,13 +125,19 @@ class ForwardAccumulator:
         if tangent is not None:
             self._tangents[new] = tangent
 
+    def recorded_derivative(self, code: Any, lasti: int) -> None:
+        """Called by a tape whose backward pass runs under this accumulator: nothing to note."""
+
     def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
         """Called by dispatch after each operation on a version this accumulator knows."""
         tangents = tuple(self._known(n) for n in nodes)
         if all(t is None for t in tangents):
             return
         tensors = tuple(reboxed(x, n) for x, n in zip(inputs, nodes, strict=True))
-        with scope_of(self._outside()):
+        outside = self._outside()
+        for recorder in outside.recorders:
+            recorder.recorded_derivative(None, 0)
+        with scope_of(outside):
             tangent = jvp_of(record.op, tensors, tangents, out, record.attrs or {})
         if tangent is None:
             return

@@ -26,7 +26,6 @@ from gradtape.ops.shape import reshape, transpose
 from gradtape.ops.tensor import Tensor, TensorLike
 
 
-
 def _answer_numpy(args: Any) -> bool:
     """NumPy in, NumPy out: when some argument is NumPy and none is a tensor."""
     leaves = tree.flatten(args)
@@ -36,16 +35,16 @@ def _answer_numpy(args: Any) -> bool:
 
 
 def _to_numpy(structure: Any) -> Any:
-    return tree.map_structure(lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure)
+    return tree.map_structure(
+        lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure
+    )
 
 
 def _source(value: Any) -> Any:
     """A fresh tensor to differentiate with respect to; variables stay themselves."""
     if isinstance(value, Variable):
         return value
-    return tree.map_structure(
-        lambda leaf: leaf if isinstance(leaf, Variable) else convert(leaf).__copy__(), value
-    )
+    return tree.map_structure(lambda leaf: leaf if isinstance(leaf, Variable) else convert(leaf).__copy__(), value)
 
 
 def _places(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -147,9 +146,7 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     (9.0, 6.0)
     """
     fresh = [_source(p) for p in primals]
-    directions = [
-        tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)
-    ]
+    directions = [tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)]
     with ForwardAccumulator(fresh, directions) as accumulator:
         out = tree.map_structure(convert, f(*fresh))
     moved = accumulator.jvp(out, unconnected_gradients="zero")

@@ -130,5 +130,3 @@ def block_hessian(rows: list[list[Any]], sources: Any) -> Any:
     if not tree.is_nested(sources):
         return rows[0][0]
     return tree.pack_sequence_as(sources, [tree.pack_sequence_as(sources, row) for row in rows])
-
-

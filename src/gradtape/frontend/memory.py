@@ -70,7 +70,20 @@ class Cell:
     """The output of one record: its value or None, and how to make it: op(*args), an arg being a Cell, (Cell, index) or
     an array."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "budget", "children", "cost", "group", "locks", "nbytes", "op", "order", "value")
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "attrs",
+        "budget",
+        "children",
+        "cost",
+        "group",
+        "locks",
+        "nbytes",
+        "op",
+        "order",
+        "value",
+    )
 
     def __init__(
         self, op: Any, attrs: Any, args: tuple[Any, ...], cost: float, nbytes: int, budget: Budget, order: int
@@ -167,8 +180,7 @@ class MemoryManager:
         if not cell.repeatable() and cell.value is None:
             self._hold(cell, value)
         specs = tuple(
-            saved if keep and spec else None
-            for saved, keep, (_, spec) in zip(record.saved, kept, plan.entries, strict=True)
+            saved if keep and spec else None for saved, keep, (_, spec) in zip(record.saved, kept, plan.entries, strict=True)
         )
         record.saved = (cell, specs)
         self._shrink()

@@ -22,7 +22,7 @@ from gradtape.ops import compare as c, elementwise as e, reduce as r, select as 
 from gradtape.ops.composite import angle as angle_of
 from gradtape.ops.create import constant, zeros_like
 from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
-from gradtape.ops.dispatch import convert, promote
+from gradtape.ops.dispatch import convert, promote, twin
 from gradtape.ops.special import sinc as normalised_sinc
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -218,7 +218,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     low, high = a_min if min is None else min, a_max if max is None else max
     x = convert(a)
-    x = x if low is None else s.maximum(x, low)
+    x = twin(x) if low is None else s.maximum(x, low)
     return x if high is None else s.minimum(x, high)
 
 

@@ -18,7 +18,7 @@ from gradtape.dtypes import float32, float64
 from gradtape.ops import compare as c, elementwise as e, select as s
 from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod, cumsum
-from gradtape.ops.dispatch import convert, promote
+from gradtape.ops.dispatch import convert, promote, twin
 from gradtape.ops.inference import broadcast_shapes
 from gradtape.ops.matmul import matmul as matrix_product
 from gradtape.ops.operators import matmul_operator
@@ -162,7 +162,8 @@ def bits_or_logic(bits: Rule, operate: Rule) -> Rule:
 UFUNCS: dict[Any, Rule] = {
     np.add: e.add, np.subtract: e.subtract, np.multiply: e.multiply, np.divide: e.divide,
     np.floor_divide: s.floordiv, np.remainder: s.mod, np.fmod: fmod, np.divmod: divmod_, np.power: e.pow,
-    np.float_power: float_power, np.negative: e.negative, np.positive: convert, np.absolute: e.abs, np.fabs: e.abs,
+    np.float_power: float_power, np.negative: e.negative, np.positive: lambda x: twin(convert(x)),
+    np.absolute: e.abs, np.fabs: e.abs,
     np.sign: e.sign, np.square: e.square, np.sqrt: e.sqrt, np.cbrt: cbrt, np.reciprocal: e.reciprocal,
     np.exp: e.exp, np.exp2: exp2, np.expm1: e.expm1, np.log: e.log, np.log2: log2, np.log10: log10, np.log1p: e.log1p,
     np.logaddexp: logaddexp, np.logaddexp2: logaddexp2,

@@ -14,7 +14,16 @@ from gradtape.ops.record import Record, RecordList, TapeKey
 from gradtape.ops.tensor import Tensor, box
 
 
-class VariableValues:
+class _Recorder:
+    """What every recorder must answer and these have nothing to say to."""
+
+    __slots__ = ()
+
+    def recorded_derivative(self, code: Any, lasti: int) -> None:
+        """Somebody's derivative computation is about to be recorded."""
+
+
+class VariableValues(_Recorder):
     """A recorder that records nothing: it notes each variable read and the value at its first reading."""
 
     __slots__ = ("first", "key", "level", "records", "slow")
@@ -55,7 +64,7 @@ class VariableValues:
                 variable._tensor = tensor
 
 
-class Onlooker:
+class Onlooker(_Recorder):
     """Stands in for a tape: its versions are recognised, the records stay here."""
 
     __slots__ = ("key", "level", "records", "slow", "tape", "values")

@@ -9,37 +9,45 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from typing import Any
 
 from gradtape import tree
 from gradtape.ad.backward import gradients
 from gradtape.dtypes import as_dtype
-from gradtape.errors import InvalidArgumentError, UnconnectedGradientError
-from gradtape.frontend import jacobian
+from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend.indexed_slices import total_of
+from gradtape.frontend.tape_jacobian import JacobianMethods
 from gradtape.frontend.tape_messages import (
-    aligned, check_source, check_target, one_target, warn_assignment, warn_not_differentiable, warn_unconnected,
+    UnconnectedGradients,
+    aligned,
+    check_source,
+    check_target,
+    warn_assignment,
+    warn_not_differentiable,
+    warn_unconnected,
 )  # fmt: skip
 from gradtape.frontend.variable import Variable
-from gradtape.ops.create import ones_like, zeros, zeros_like
+from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.dispatch import PART, convert
 from gradtape.ops.record import (
-    NOBODY, SCOPE, WATCHING, Record, RecordList, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of, user_frame,
+    NOBODY,
+    SCOPE,
+    WATCHING,
+    Record,
+    RecordList,
+    Scope,
+    TapeKey,
+    current_scope,
+    enter_scope,
+    leaf,
+    scope_of,
+    user_frame,
 )  # fmt: skip
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.ops.tensor import Tensor, box
 
 
-class UnconnectedGradients(Enum):
-    """What `gradient` answers for a source the target does not depend on."""
-
-    NONE = "none"
-    ZERO = "zero"
-    RAISE = "raise"
-
-
-class GradientTape:
+class GradientTape(JacobianMethods):
     """Records operations, then differentiates them.
 
     Trainable variables are watched when they are read inside the block; other tensors with `watch`.
@@ -61,8 +69,9 @@ class GradientTape:
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_closed", "_crossed", "_debug", "_kept", "_lazy", "_memory", "_persistent",
-        "_profile", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "key", "level", "records", "slow",
+        "__weakref__", "_active", "_closed", "_crossed", "_debug", "_entered", "_kept", "_lazy", "_memory", "_persistent",
+        "_profile", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "key", "level", "records", "sites",
+        "slow",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +89,7 @@ class GradientTape:
         self._profile = profile
         self._debug = debug
         self._active = 0
+        self._entered = False
         self.level = 0  # batching evaluators around the block
         self._memory: Any = None
         if memory_limit is not None:
@@ -98,6 +108,7 @@ class GradientTape:
         self._kept: list[Record] = []  # computed versions it watches without having recorded them
         self._tensors: dict[int, tuple[Any, Record]] = {}
         self._lazy = False
+        self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
         self._spent_at: str | None = None
 
     # -- the block -----------------------------------------------------------------------------------------------
@@ -111,6 +122,7 @@ class GradientTape:
         self.level = current_scope().level
         enter_scope(current_scope().with_recorder(self))
         self._active += 1
+        self._entered = True
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -130,11 +142,12 @@ class GradientTape:
             try:
                 yield
             finally:
-                # the same scope object goes on, unless the tape was spent, closed or reset meanwhile
-                if self.key.open and self.key in before.keys:
+                # the same scope object goes on, unless the tape was spent, closed or reset, or others came or went meanwhile
+                now = current_scope()
+                if self.key in before.keys and self.key.open and now.recorders == before.without(self).recorders:
                     enter_scope(before)
-                elif self.key.open and self._spent_at is None:
-                    enter_scope(current_scope().with_recorder(self))
+                elif self.key.open and not any(r is self for r in now.recorders):
+                    enter_scope(now.with_recorder(self))
         elif self._active:
             yield  # recording in another thread: nothing to pause here
         else:
@@ -204,6 +217,8 @@ class GradientTape:
             ValueError: for something that is not a tensor or variable.
         """
         self._usable("watch")
+        if not self._entered:
+            raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
         leaves = tree.flatten(tensor)
         for item in leaves:
             if not isinstance(item, (Tensor, Variable)):
@@ -268,6 +283,11 @@ class GradientTape:
         """Called by variables: a watched value was assigned."""
         self._crossed = True
 
+    def recorded_derivative(self, code: Any, lasti: int) -> None:
+        """Called when this tape is about to record somebody else's derivative computation: the backward pass of a tape at
+        this call of the user's, or (code None) tangents. What rules do there is not the user's doing."""
+        self.sites.add((code, lasti))
+
     def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> None:
         """Called by dispatch after each record of a tape that wants to know more than the record itself."""
         if self._memory is not None:
@@ -320,9 +340,7 @@ class GradientTape:
             seeds.append(weight)
         return seeds
 
-    def _differentiate(
-        self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
-    ) -> list[Any]:
+    def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False) -> list[Any]:
         """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
         nodes = [self._node_of(t) for t in targets]
         wanted_lists = [self._versions(s) for s in flat]
@@ -337,6 +355,10 @@ class GradientTape:
             cotangents[node] = cotangents[node] + value if node in cotangents else value
         if self._lazy:
             self._expand_reached(set(cotangents))
+        if others is not None:
+            frame = user_frame(1)
+            for recorder in others.recorders:
+                recorder.recorded_derivative(frame.f_code, frame.f_lasti)
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
         with scope_of(others or NOBODY):
             found = gradients(
@@ -410,106 +432,6 @@ class GradientTape:
             )
         return None
 
-    # -- Jacobians -------------------------------------------------------------------------------------------------
-
-    def jacobian(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """All derivatives of `target`: shape target.shape + source.shape for each source.
-
-        >>> import gradtape as gt
-        >>> x = gt.Variable([1.0, 2.0])
-        >>> with gt.GradientTape() as tape:
-        ...     y = x * x
-        >>> tape.jacobian(y, x).numpy()
-        array([[2., 0.],
-               [0., 4.]], dtype=float32)
-        """
-        mode = UnconnectedGradients(unconnected_gradients)
-        self._unspent("jacobian")
-        target = one_target(target, "jacobian")
-        flat = [check_source(s) for s in tree.flatten(sources)]
-        answers = self._rows(target, flat, target.size, jacobian.identity_rows(target))
-        shaped = [None if a is None else jacobian.jacobian_shape(a, target, s) for a, s in zip(answers, flat, strict=True)]
-        return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
-
-    def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
-        mode = UnconnectedGradients(unconnected_gradients)
-        self._unspent("batch_jacobian")
-        target = one_target(target, "batch_jacobian")
-        source = check_source(source)
-        if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
-            raise InvalidArgumentError(
-                f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
-            )
-        count = target.size // max(int(target.shape[0]), 1) if target.size else 0
-        answers = self._rows(target, [source], count, jacobian.per_example_rows(target))
-        shaped = [None if a is None else jacobian.batch_first(a, target, source) for a in answers]
-
-        def empty(s: Any) -> Any:
-            return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
-
-        return self._finished(shaped, [source], source, target, mode, empty)
-
-    def hessian(self, target: Any, sources: Any) -> Any:
-        """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
-        self._unspent("hessian")
-        target = one_target(target, "hessian")
-        if target.ndim:
-            raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
-        flat = [check_source(s) for s in tree.flatten(sources)]
-        with scope_of(current_scope().without(self).with_recorder(self)):
-            firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
-        blocks = []
-        for first, row in zip(firsts, flat, strict=True):
-            unit = None if first is None else jacobian.identity_rows(first)
-            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, unit)
-            blocks.append([
-                zeros((*tuple(row.shape), *tuple(s.shape)), s.dtype) if a is None else jacobian.jacobian_shape(a, row, s)
-                for a, s in zip(answers, flat, strict=True)
-            ])  # fmt: skip
-        if not self._persistent:
-            self._spend()
-        return jacobian.block_hessian(blocks, sources)
-
-    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any) -> list[Any]:
-        """The reverse walk for `count` cotangents, batched in chunks; in its own block a persistent tape records it."""
-        if not count:
-            return [None] * len(flat)
-        recorded = self._persistent and self._recording()
-        bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
-        return jacobian.rows_through(
-            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat, recorded), seed_rows
-        )
-
-    def _finished(
-        self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
-    ) -> Any:
-        settled = []
-        for answer, source in zip(answers, flat, strict=True):
-            if answer is None and not target.size and self._versions(source):
-                answer = empty(source)
-            if answer is None:
-                answer = self._settled(None, source, [target], mode)
-                answer = empty(source) if answer is not None else None
-            settled.append(answer)
-        if not self._persistent:
-            self._spend()
-        return tree.pack_sequence_as(sources, settled)
-
     # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
 
     def _spend(self) -> None:
@@ -566,6 +488,8 @@ class GradientTape:
     def _expand(self, owner: Record, position: int) -> int:
         """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
         pending, wanted_lists = owner.attrs.pop("pending")  # type: ignore[union-attr]
+        frame = user_frame(1)
+        self.sites.add((frame.f_code, frame.f_lasti))
         tail = self.records[position:]
         del self.records[position:]
         cotangents: dict[Record, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,14 @@ from gradtape.frontend.variable import Variable
 from gradtape.ops.dispatch import convert
 from gradtape.ops.record import INTERNAL, Record
 from gradtape.ops.tensor import Tensor, TensorLike
+
+
+class UnconnectedGradients(Enum):
+    """What `gradient` answers for a source the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+    RAISE = "raise"
 
 
 def warn(message: str) -> None:
@@ -103,7 +112,7 @@ def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
         return
     # an integer target was warned about by itself
     ends = {t._node for t in targets if t._node is not None and t.dtype.is_differentiable}
-    blocked = _blocking_record(tape.records, set(versions), ends)
+    blocked = _blocking_record(tape, set(versions), ends)
     if blocked is None:
         return
     place = blocked.location
@@ -115,16 +124,25 @@ def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
     )
 
 
-def _blocking_record(records: Any, sources: set[Record], targets: set[Record]) -> Record | None:
-    """The first non-differentiable record on a path from a source to a target, if every path has one."""
+def _blocking_record(tape: Any, sources: set[Record], targets: set[Record]) -> Record | None:
+    """The first non-differentiable record on a path from a source to a target, if every path has one.
+
+    None when the path runs through a recorded backward pass: the gradient of a piecewise linear function depends on its
+    input through comparisons and indices only, and that is as it should be.
+    """
     tainted: dict[Record, Record | None] = dict.fromkeys(sources)
-    for record in records:
+    if (None, 0) in tape.sites:  # tangents were recorded too, at the same lines as the operations themselves
+        return None
+    through_backward: set[Record] = set()
+    for record in tape.records:
         for node in record.nodes:
             if node in tainted:
                 earlier = tainted[node]
                 tainted[record] = earlier if earlier is not None else (record if _cuts(record) else None)
+                if node in through_backward or (record.code, record.lasti) in tape.sites:
+                    through_backward.add(record)
                 break
-    return next((tainted[t] for t in targets if t in tainted and tainted[t] is not None), None)
+    return next((tainted[t] for t in targets if t not in through_backward and tainted.get(t) is not None), None)
 
 
 def _cuts(record: Record) -> bool:

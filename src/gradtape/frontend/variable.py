@@ -268,8 +268,7 @@ class Variable(TensorLike):
             )
         if tensor._data.shape != self._tensor._data.shape:
             raise ValueError(
-                f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape "
-                f"{tuple(tensor.shape)}"
+                f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape {tuple(tensor.shape)}"
             )
         return tensor  # type: ignore[no-any-return]
 

@@ -59,9 +59,7 @@ class TensorShape(LeafTuple):
         other = other if isinstance(other, TensorShape) else TensorShape(other)
         if self is _unknown or other is _unknown:
             return True
-        return len(self) == len(other) and all(
-            a is None or b is None or a == b for a, b in zip(self, other, strict=True)
-        )
+        return len(self) == len(other) and all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
 
     def assert_is_compatible_with(self, other: Any) -> None:
         if not self.is_compatible_with(other):

@@ -65,6 +65,7 @@ _memo: dict[Any, Any] = {
     dispatch.apply: _raw_apply,
     dispatch.convert: _raw_convert,
     dispatch.promote: _raw_promote,
+    dispatch.twin: _raw_box,
 }
 
 

@@ -11,7 +11,7 @@ from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.opdef import Sample, composite, nondiff
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike, box
@@ -26,7 +26,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     """
     if isinstance(value, (Tensor, TensorLike)):
         tensor = convert(value)
-        return tensor if dtype is None else _cast(tensor, dtype)
+        return twin(tensor) if dtype is None else _cast(tensor, dtype)
     tensor = convert(value, dtype=dtype)
     if shape is None:
         return tensor  # type: ignore[no-any-return]
@@ -234,9 +234,7 @@ ONE_HOT = nondiff(
     "one_hot",
     "indices",
     _one_hot_impl,
-    infer=lambda indices, *, depth, axis: TensorSpec(
-        _one_hot_shape(indices.shape, depth, axis), "bool"
-    ),
+    infer=lambda indices, *, depth, axis: TensorSpec(_one_hot_shape(indices.shape, depth, axis), "bool"),
     reason="indices have no derivative",
     batch=lambda op, flags, inputs, attrs: apply(
         op, *inputs, depth=attrs["depth"], axis=attrs["axis"] + 1 if attrs["axis"] >= 0 else attrs["axis"]

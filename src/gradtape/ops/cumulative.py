@@ -168,10 +168,10 @@ RECURRENCE: Op = general(
     "decay x",
     _recurrence_impl,
     vjps=(
-        lambda ct, decay, out, axis, reverse: apply(
-            RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse
-        )
-        * conj(previous(out, axis, reverse)),
+        lambda ct, decay, out, axis, reverse: (
+            apply(RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse)
+            * conj(previous(out, axis, reverse))
+        ),
         lambda ct, decay, axis, reverse: apply(
             RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse
         ),
@@ -255,9 +255,7 @@ CUMULATIVE_LOGSUMEXP: Op = general(
         Sample(away(3), 2, raises=(ValueError, "out of range")),
     ]
 )
-def cumulative_logsumexp(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
-) -> Any:
+def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
     """log of the running sum of exp(x), without overflow; an exclusive one starts with -inf.
 
     >>> import gradtape as gt

@@ -58,6 +58,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def twin(x: Any) -> Any:
+    """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
+    result leaves its argument alone. Rules on bare arrays do without it."""
+    return box(x._data, x._node) if x.__class__ is Tensor else x
+
+
 def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
     if value is None:
         raise ValueError("None cannot be converted to a tensor")
@@ -115,8 +121,7 @@ def _has_numpy(value: Any) -> bool:
 
 def _contains_tensor(value: Any) -> bool:
     return any(
-        isinstance(item, (Tensor, TensorLike)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
-        for item in value
+        isinstance(item, (Tensor, TensorLike)) or (isinstance(item, (list, tuple)) and _contains_tensor(item)) for item in value
     )
 
 
@@ -136,9 +141,7 @@ def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
 
 def promote(*values: Any) -> tuple[Any, ...]:
     """All values as tensors of one dtype; casts are recorded. Python values take the dtype of tensors and arrays."""
-    tensors = [
-        v if v.__class__ is Tensor else convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values
-    ]
+    tensors = [v if v.__class__ is Tensor else convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values]
     common = None
     for t in tensors:
         if t.__class__ is not Tensor or (common is not None and t._data.dtype is not common):
@@ -162,9 +165,7 @@ CAST: list[Op] = []  # set by ops/elementwise.py, which defines the op
 # -- recording -----------------------------------------------------------------------------------------------------
 
 
-def record(
-    scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any
-) -> Tensor:
+def record(scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any) -> Tensor:
     """The hot path: one plain tape records, every watched input belongs to it. The caller's caller is the user."""
     entry = Record()
     entry.op = op

@@ -14,7 +14,7 @@ import numpy as np
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, promote, unary
+from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, promote, twin, unary
 from gradtape.ops.opdef import Op, Sample, elementwise, general
 from gradtape.ops.sampling import away, normal, positive, unit
 
@@ -71,7 +71,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """
     x = convert(x)
     target = as_dtype(dtype)
-    return x.__copy__() if x.dtype == target else apply(CAST, x, dtype=target)
+    return twin(x) if x.dtype == target else apply(CAST, x, dtype=target)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -94,7 +94,6 @@ _PAIR_NONZERO = lambda: [  # noqa: E731
     Sample(2.0, away(2)),
     Sample(normal(2), away(3), raises=(ValueError, "broadcast")),
 ]
-
 
 
 def _quotient_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
@@ -325,7 +324,6 @@ def atan2(y: Any, x: Any, name: str | None = None) -> Any:
     np.float32(1.5707964)
     """
     return _atan2(y, x)
-
 
 
 # -- complex numbers: real and imaginary parts, conjugate, modulus ---------------------------------------------------

@@ -400,9 +400,7 @@ def _whole(value: Any) -> int:
     try:
         return int(value.__index__())
     except (AttributeError, TypeError):
-        raise TypeError(
-            f"{value!r} is not a valid index; use integers, slices, None, ..., integer or boolean arrays"
-        ) from None
+        raise TypeError(f"{value!r} is not a valid index; use integers, slices, None, ..., integer or boolean arrays") from None
 
 
 def getitem(x: Any, key: Any) -> Any:

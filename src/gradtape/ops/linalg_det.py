@@ -287,9 +287,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     a, b = promote(matrices(matrix, "lstsq"), rhs)
     b = matrices(b, "lstsq")
     if a.shape[-2] != b.shape[-2]:
-        raise InvalidArgumentError(
-            f"lstsq: matrix of shape {tuple(a.shape)} and rhs of shape {tuple(b.shape)} differ in rows"
-        )
+        raise InvalidArgumentError(f"lstsq: matrix of shape {tuple(a.shape)} and rhs of shape {tuple(b.shape)} differ in rows")
     weight = float(l2_regularizer)
     if weight < 0:
         raise InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, got {weight}")

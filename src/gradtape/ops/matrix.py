@@ -103,9 +103,7 @@ MATRIX_DIAG = linear(
     "x",
     _diag_impl,
     lambda ct, k, align: apply(MATRIX_DIAG_PART, ct, k=k, align=align),
-    infer=lambda x, *, k, rows, columns, align: TensorSpec(
-        (*x.shape[: -1 if k[0] == k[1] else -2], rows, columns), x.dtype
-    ),
+    infer=lambda x, *, k, rows, columns, align: TensorSpec((*x.shape[: -1 if k[0] == k[1] else -2], rows, columns), x.dtype),
     batch=batching.leading,
     call=lambda x, k, rows, columns, align: diag(x, k=k, num_rows=rows, num_cols=columns, align=align),
     samples=lambda: [
@@ -145,9 +143,7 @@ def _inside(rows: int, columns: int, k: tuple[int, int], align: str, op: str) ->
         Sample(normal(3, 3)),
     ]
 )
-def diag_part(
-    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
-) -> Any:
+def diag_part(input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Any:
     """Diagonal `k` of each matrix, or the band of diagonals (lowest, highest), highest first, padded to equal length.
 
     >>> import gradtape as gt

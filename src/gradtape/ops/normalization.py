@@ -15,7 +15,7 @@ from gradtape.ir.types import TensorShape
 from gradtape.ops import batching, inference
 from gradtape.ops.activations import floating, real_floating
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert, plain, promote
+from gradtape.ops.dispatch import apply, convert, plain, promote, twin
 from gradtape.ops.opdef import Op, Sample, composite, general
 from gradtape.ops.random import uniform
 from gradtape.ops.reduce import normal_axes
@@ -186,7 +186,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None,
         if not 0.0 <= rate < 1.0:
             raise InvalidArgumentError(f"dropout: rate must be in [0, 1), got {rate}")
         if rate == 0.0:
-            return x
+            return twin(x)
     return dropped(x, rate, noise_shape, lambda shape: uniform(shape, dtype=x.dtype, seed=seed))
 
 
@@ -202,7 +202,8 @@ def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(parts, (list, tuple)):  # None stands for the dimension of x
         parts = [d if p is None else p for p, d in zip(parts, shape, strict=False)] if len(parts) == len(shape) else parts
     wanted = static_shape(parts)
-    if inference.broadcast_shapes(wanted, shape) != shape:
+    fits = len(wanted) <= len(shape) and all(w in (1, d) for w, d in zip(wanted[::-1], shape[::-1], strict=False))
+    if not fits:
         raise InvalidArgumentError(f"dropout: noise_shape {wanted} does not broadcast to the shape {shape} of x")
     return wanted
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
-from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.matmul import matmul
 from gradtape.ops.record import SCOPE, UNSHARED
 from gradtape.ops.tensor import Operators, Tensor
@@ -125,7 +125,7 @@ _OTHERS = {
     "__eq__": _equal,
     "__ne__": _not_equal,
     "__neg__": elementwise.negative,
-    "__pos__": lambda self: convert(self).__copy__(),
+    "__pos__": lambda self: twin(convert(self)),
     "__abs__": elementwise.abs,
     "__invert__": _invert,
 }

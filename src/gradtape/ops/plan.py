@@ -85,9 +85,7 @@ class SavePlan:
 
     def keeps(self, watched: tuple[bool, ...], index: int) -> bool:
         """Whether the value itself of input `index` (-1: the output) is kept."""
-        return any(
-            keep and entry == (index, False) for keep, entry in zip(self.kept(watched), self.entries, strict=True)
-        )
+        return any(keep and entry == (index, False) for keep, entry in zip(self.kept(watched), self.entries, strict=True))
 
     def collect(self, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """The saved values of one record: None where nothing asks for them."""

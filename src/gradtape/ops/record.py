@@ -209,4 +209,3 @@ def user_location() -> str:
     """ "file:line" of the user's code that called into gradtape, for messages."""
     frame = user_frame(1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-

@@ -17,7 +17,6 @@ def _generator() -> Any:
     return np.random.default_rng(20240229)
 
 
-
 def normal(*shape: int) -> Any:
     """Around zero, both signs."""
     return _generator().normal(size=shape)

@@ -15,7 +15,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, dispatch, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.opdef import Sample, composite, linear
 from gradtape.ops.sampling import normal
 
@@ -78,7 +78,7 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """`input` repeated along new or unit axes up to `shape`."""
     x = convert(input)
     target = static_shape(shape)
-    return x if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
+    return twin(x) if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
 
 
 def unbroadcast(ct: Any, shape: Any) -> Any:
@@ -455,9 +455,7 @@ PAD = linear(
     "x",
     _pad_impl,
     lambda ct, paddings: crop(ct, paddings),
-    infer=lambda x, *, paddings: TensorSpec(
-        tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype
-    ),
+    infer=lambda x, *, paddings: TensorSpec(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
     call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
     samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],

@@ -202,9 +202,7 @@ def searchsorted(
         found = apply(SEARCHSORTED, edges, reshape(wanted, (-1,)), side=side, dtype=out_type)
         return reshape(found, tuple(wanted.shape))
     if tuple(edges.shape)[:-1] != tuple(wanted.shape)[:-1]:
-        raise InvalidArgumentError(
-            f"searchsorted: leading axes must agree, got {tuple(edges.shape)} and {tuple(wanted.shape)}"
-        )
+        raise InvalidArgumentError(f"searchsorted: leading axes must agree, got {tuple(edges.shape)} and {tuple(wanted.shape)}")
     out = apply(SEARCHSORTED, edges, wanted, side=side, dtype=out_type)
     return reshape(out, ()) if scalar else out
 

@@ -22,6 +22,7 @@ class Operators:
 
     __slots__ = ()
     if TYPE_CHECKING:
+
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __sub__(self, other: Any) -> Tensor: ...
@@ -162,8 +163,7 @@ class Tensor(Operators):
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iu" or self._data.ndim:
             raise TypeError(
-                f"only scalar integer tensors can be used as an index, got shape {tuple(self.shape)}, "
-                f"dtype {self.dtype.name}"
+                f"only scalar integer tensors can be used as an index, got shape {tuple(self.shape)}, dtype {self.dtype.name}"
             )
         return int(self._data)
 

@@ -22,8 +22,7 @@ from gradtape.frontend.optimizers.schedules import CosineDecay
 from gradtape.frontend.tape import GradientTape
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import constant
-from gradtape.ops.elementwise import abs as absolute
-from gradtape.ops.elementwise import exp, log, sin, tanh
+from gradtape.ops.elementwise import abs as absolute, exp, log, sin, tanh
 from gradtape.ops.matmul import matmul
 from gradtape.ops.reduce import reduce_mean, reduce_sum
 from gradtape.ops.select import maximum

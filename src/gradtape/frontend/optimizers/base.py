@@ -263,9 +263,7 @@ class Optimizer:
             raise ValueError(f"{self.name}: {len(grads)} gradients for {len(variables)} variables")
         return self.apply_gradients(zip(grads, variables, strict=True))
 
-    def minimize(
-        self, loss: Any, var_list: Any, tape: GradientTape | None = None, name: str | None = None
-    ) -> Variable:
+    def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None, name: str | None = None) -> Variable:
         """Compute the gradients of `loss` and make one step.
 
         Args:
@@ -275,9 +273,7 @@ class Optimizer:
         """
         return self.apply_gradients(self.compute_gradients(loss, var_list, tape))
 
-    def compute_gradients(
-        self, loss: Any, var_list: Any, tape: GradientTape | None = None
-    ) -> list[tuple[Any, Variable]]:
+    def compute_gradients(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> list[tuple[Any, Variable]]:
         """The pairs (gradient, variable) that `minimize` would apply."""
         if not callable(loss) and tape is None:
             raise ValueError(

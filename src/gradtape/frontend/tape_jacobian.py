@@ -1,0 +1,130 @@
+"""The Jacobian side of `GradientTape`: jacobian, batch_jacobian, hessian. How rows are batched is in `jacobian.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradtape import tree
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend import jacobian
+from gradtape.frontend.tape_messages import UnconnectedGradients, check_source, one_target
+from gradtape.ops.create import ones_like, zeros
+from gradtape.ops.record import RecordList, current_scope, scope_of
+from gradtape.ops.tensor import Tensor
+
+
+class JacobianMethods:
+    """Mixed into `GradientTape`, which gives the walk these methods run."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        records: RecordList
+        _persistent: bool
+
+        def _unspent(self, what: str) -> None: ...
+        def _recording(self) -> bool: ...
+        def _spend(self) -> None: ...
+        def _versions(self, source: Any) -> list[Any]: ...
+        def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
+        def _differentiate(
+            self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
+        ) -> list[Any]: ...
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """All derivatives of `target`: shape target.shape + source.shape for each source.
+
+        >>> import gradtape as gt
+        >>> x = gt.Variable([1.0, 2.0])
+        >>> with gt.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("jacobian")
+        target = one_target(target, "jacobian")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        answers = self._rows(target, flat, target.size, jacobian.identity_rows(target))
+        shaped = [None if a is None else jacobian.jacobian_shape(a, target, s) for a, s in zip(answers, flat, strict=True)]
+        return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("batch_jacobian")
+        target = one_target(target, "batch_jacobian")
+        source = check_source(source)
+        if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
+            raise InvalidArgumentError(
+                f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
+            )
+        count = target.size // max(int(target.shape[0]), 1) if target.size else 0
+        answers = self._rows(target, [source], count, jacobian.per_example_rows(target))
+        shaped = [None if a is None else jacobian.batch_first(a, target, source) for a in answers]
+
+        def empty(s: Any) -> Any:
+            return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
+
+        return self._finished(shaped, [source], source, target, mode, empty)
+
+    def hessian(self, target: Any, sources: Any) -> Any:
+        """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
+        self._unspent("hessian")
+        target = one_target(target, "hessian")
+        if target.ndim:
+            raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        with scope_of(current_scope().without(self).with_recorder(self)):
+            firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
+        blocks = []
+        for first, row in zip(firsts, flat, strict=True):
+            unit = None if first is None else jacobian.identity_rows(first)
+            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, unit)
+            blocks.append([
+                zeros((*tuple(row.shape), *tuple(s.shape)), s.dtype) if a is None else jacobian.jacobian_shape(a, row, s)
+                for a, s in zip(answers, flat, strict=True)
+            ])  # fmt: skip
+        if not self._persistent:
+            self._spend()
+        return jacobian.block_hessian(blocks, sources)
+
+    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any) -> list[Any]:
+        """The reverse walk for `count` cotangents, batched in chunks; in its own block a persistent tape records it."""
+        if not count:
+            return [None] * len(flat)
+        recorded = self._persistent and self._recording()
+        bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
+        return jacobian.rows_through(
+            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat, recorded), seed_rows
+        )
+
+    def _finished(
+        self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
+    ) -> Any:
+        settled = []
+        for answer, source in zip(answers, flat, strict=True):
+            if answer is None and not target.size and self._versions(source):
+                answer = empty(source)
+            if answer is None:
+                answer = self._settled(None, source, [target], mode)
+                answer = empty(source) if answer is not None else None
+            settled.append(answer)
+        if not self._persistent:
+            self._spend()
+        return tree.pack_sequence_as(sources, settled)
