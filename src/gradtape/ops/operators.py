@@ -9,8 +9,8 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
-from gradtape.ops.dispatch import apply, convert, promote, twin
-from gradtape.ops.matmul import matmul
+from gradtape.ops.dispatch import apply, convert, plain, promote, twin
+from gradtape.ops.matmul import MATMUL, matmul
 from gradtape.ops.record import SCOPE, UNSHARED
 from gradtape.ops.tensor import Operators, Tensor
 
@@ -44,6 +44,11 @@ def _not_equal(x: Any, y: Any) -> Any:
 
 def matmul_operator(x: Any, y: Any) -> Any:
     """Matrices as `gt.matmul`; vectors too, a row on the left and a column on the right, as in NumPy."""
+    x, y = plain(x), plain(y)
+    if x.__class__ is Tensor and y.__class__ is Tensor:  # the common case, without further ado
+        a, b = x._data, y._data
+        if a.ndim > 1 and b.ndim > 1 and a.dtype is b.dtype and a.shape[-1] == b.shape[-2]:
+            return apply(MATMUL, x, y)
     x, y = promote(x, y)
     if x.ndim >= 2 and y.ndim >= 2:
         return matmul(x, y)
