@@ -120,10 +120,19 @@ def two_variables():
 
 
 PROGRAMS = (
-    product_of_arrays, tensor_array_stacked_after_the_block, loop_that_keeps_only_the_last, power_by_a_loop,
-    points_on_the_line, chain_of_two, watched_constant, list_filled_inside_the_block, branch_on_a_value, square,
-    gradient_of_a_gradient_after_the_block, two_variables,
-)  # fmt: skip
+    product_of_arrays,
+    tensor_array_stacked_after_the_block,
+    loop_that_keeps_only_the_last,
+    power_by_a_loop,
+    points_on_the_line,
+    chain_of_two,
+    watched_constant,
+    list_filled_inside_the_block,
+    branch_on_a_value,
+    square,
+    gradient_of_a_gradient_after_the_block,
+    two_variables,
+)
 
 
 def main() -> int:

@@ -6,7 +6,11 @@ from benchmarks.workload import Workload
 from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
 
 WORKLOADS: tuple[Workload, ...] = (
-    *single_op.WORKLOADS, *scalar_loop.WORKLOADS, *small_vectors.WORKLOADS, *mlp.WORKLOADS, *rnn.WORKLOADS,
+    *single_op.WORKLOADS,
+    *scalar_loop.WORKLOADS,
+    *small_vectors.WORKLOADS,
+    *mlp.WORKLOADS,
+    *rnn.WORKLOADS,
     *second_order.WORKLOADS,
-)  # fmt: skip
+)
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

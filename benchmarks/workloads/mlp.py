@@ -60,11 +60,21 @@ def gradtape(update: bool, x: Any, labels: Any, **p: Any) -> Step:
 
 WORKLOADS = (
     Workload(
-        "mlp", "MLP 784-512-512-10, batch 128, forward + backward", inputs, value, partial(gradtape, False), wrt=PARAMETERS,
+        "mlp",
+        "MLP 784-512-512-10, batch 128, forward + backward",
+        inputs,
+        value,
+        partial(gradtape, False),
+        wrt=PARAMETERS,
         goals=(("fastest", 0.9),),
     ),
     Workload(
-        "mlp_sgd", "the same with the SGD update", inputs, value, partial(gradtape, True), wrt=PARAMETERS,
+        "mlp_sgd",
+        "the same with the SGD update",
+        inputs,
+        value,
+        partial(gradtape, True),
+        wrt=PARAMETERS,
         goals=(("fastest", 0.9),),
     ),
-)  # fmt: skip
+)

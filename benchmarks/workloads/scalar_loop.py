@@ -40,7 +40,13 @@ def gradtape(x: Any, y: Any) -> Step:
 
 WORKLOADS = (
     Workload(
-        "scalar_loop", "scalar loop, 4,000 ops, forward + backward", inputs, value, gradtape, wrt=("x", "y"),
-        ops=STEPS * OPS_PER_STEP, goals=(("torch", 0.5), ("tensorflow", 0.05), ("autograd", 0.15)),
+        "scalar_loop",
+        "scalar loop, 4,000 ops, forward + backward",
+        inputs,
+        value,
+        gradtape,
+        wrt=("x", "y"),
+        ops=STEPS * OPS_PER_STEP,
+        goals=(("torch", 0.5), ("tensorflow", 0.05), ("autograd", 0.15)),
     ),
-)  # fmt: skip
+)

@@ -60,8 +60,12 @@ def gradtape(op: str, x: Any, y: Any, m: Any) -> Step:
 
 WORKLOADS = tuple(
     Workload(
-        f"op_{op}", f"one op under a tape: {op}, 8 elements" if op in NAMES[:4] else f"one op under a tape: {op}, 8×8",
-        inputs, partial(value, op), partial(gradtape, op), ops=CALLS,
+        f"op_{op}",
+        f"one op under a tape: {op}, 8 elements" if op in NAMES[:4] else f"one op under a tape: {op}, 8×8",
+        inputs,
+        partial(value, op),
+        partial(gradtape, op),
+        ops=CALLS,
     )
     for op in NAMES
-)  # fmt: skip
+)

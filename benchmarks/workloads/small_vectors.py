@@ -42,8 +42,13 @@ def gradtape(x: Any, w: Any, b: Any) -> Step:
 
 WORKLOADS = tuple(
     Workload(
-        f"vectors_{length}", f"chain of 200 ops on vectors of {length}, forward + backward", partial(inputs, length), value,
-        gradtape, wrt=("x", "w", "b"), ops=STEPS * OPS_PER_STEP,
+        f"vectors_{length}",
+        f"chain of 200 ops on vectors of {length}, forward + backward",
+        partial(inputs, length),
+        value,
+        gradtape,
+        wrt=("x", "w", "b"),
+        ops=STEPS * OPS_PER_STEP,
     )
     for length in (8, 64)
-)  # fmt: skip
+)

@@ -38,13 +38,13 @@ from gradtape.dtypes import (
     uint16 as uint16,
     uint32 as uint32,
     uint64 as uint64,
-)  # fmt: skip
+)
 from gradtape.errors import GradientWarning as GradientWarning
 from gradtape.frontend.clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
     global_norm as global_norm,
-)  # fmt: skip
+)
 from gradtape.frontend.control_flow import (
     case as case,
     cond as cond,
@@ -54,14 +54,14 @@ from gradtape.frontend.control_flow import (
     scan as scan,
     switch_case as switch_case,
     while_loop as while_loop,
-)  # fmt: skip
+)
 from gradtape.frontend.custom import (
     custom_gradient as custom_gradient,
     grad_pass_through as grad_pass_through,
     numpy_function as numpy_function,
     py_function as py_function,
     recompute_grad as recompute_grad,
-)  # fmt: skip
+)
 from gradtape.frontend.functional import (
     grad as grad,
     hessian as hessian,
@@ -70,7 +70,7 @@ from gradtape.frontend.functional import (
     jvp as jvp,
     value_and_grad as value_and_grad,
     vjp as vjp,
-)  # fmt: skip
+)
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.misc import (
@@ -85,7 +85,7 @@ from gradtape.frontend.misc import (
     no_op as no_op,
     print as print,
     tuple as tuple,
-)  # fmt: skip
+)
 from gradtape.frontend.module import Module as Module
 from gradtape.frontend.protocols import from_dlpack as from_dlpack
 from gradtape.frontend.saving import load as load, save as save
@@ -102,7 +102,7 @@ from gradtape.ops.blocks import (
     space_to_batch as space_to_batch,
     space_to_batch_nd as space_to_batch_nd,
     space_to_depth as space_to_depth,
-)  # fmt: skip
+)
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.compare import (
     equal as equal,
@@ -118,7 +118,7 @@ from gradtape.ops.compare import (
     logical_or as logical_or,
     logical_xor as logical_xor,
     not_equal as not_equal,
-)  # fmt: skip
+)
 from gradtape.ops.composite import (
     accumulate_n as accumulate_n,
     add_n as add_n,
@@ -136,7 +136,7 @@ from gradtape.ops.composite import (
     truncatemod as truncatemod,
     xlog1py as xlog1py,
     xlogy as xlogy,
-)  # fmt: skip
+)
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
 from gradtape.ops.create import (
     constant as constant,
@@ -153,7 +153,7 @@ from gradtape.ops.create import (
     size as size,
     zeros as zeros,
     zeros_like as zeros_like,
-)  # fmt: skip
+)
 from gradtape.ops.cumulative import cumprod as cumprod, cumsum as cumsum, cumulative_logsumexp as cumulative_logsumexp
 from gradtape.ops.elementwise import (
     abs as abs,
@@ -190,7 +190,7 @@ from gradtape.ops.elementwise import (
     subtract as subtract,
     tan as tan,
     tanh as tanh,
-)  # fmt: skip
+)
 from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.index import gather as gather
 from gradtape.ops.matmul import matmul as matmul
@@ -207,7 +207,7 @@ from gradtape.ops.reduce import (
     reduce_std as reduce_std,
     reduce_sum as reduce_sum,
     reduce_variance as reduce_variance,
-)  # fmt: skip
+)
 from gradtape.ops.scatter import (
     batch_gather as batch_gather,
     boolean_mask as boolean_mask,
@@ -220,7 +220,7 @@ from gradtape.ops.scatter import (
     tensor_scatter_nd_min as tensor_scatter_nd_min,
     tensor_scatter_nd_sub as tensor_scatter_nd_sub,
     tensor_scatter_nd_update as tensor_scatter_nd_update,
-)  # fmt: skip
+)
 from gradtape.ops.segment import (
     bincount as bincount,
     segment_max as segment_max,
@@ -234,7 +234,7 @@ from gradtape.ops.segment import (
     unsorted_segment_prod as unsorted_segment_prod,
     unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
     unsorted_segment_sum as unsorted_segment_sum,
-)  # fmt: skip
+)
 from gradtape.ops.select import (
     ceil as ceil,
     clip_by_value as clip_by_value,
@@ -246,7 +246,7 @@ from gradtape.ops.select import (
     rint as rint,
     round as round,
     where as where,
-)  # fmt: skip
+)
 from gradtape.ops.shape import (
     broadcast_to as broadcast_to,
     concat as concat,
@@ -262,7 +262,7 @@ from gradtape.ops.shape import (
     tile as tile,
     transpose as transpose,
     unstack as unstack,
-)  # fmt: skip
+)
 from gradtape.ops.sorting import (
     argmax as argmax,
     argmin as argmin,
@@ -272,7 +272,7 @@ from gradtape.ops.sorting import (
     top_k as top_k,
     unique as unique,
     unique_with_counts as unique_with_counts,
-)  # fmt: skip
+)
 from gradtape.ops.special import (
     bessel_i0 as bessel_i0,
     bessel_i0e as bessel_i0e,
@@ -285,7 +285,7 @@ from gradtape.ops.special import (
     lgamma as lgamma,
     ndtri as ndtri,
     polygamma as polygamma,
-)  # fmt: skip
+)
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
 from gradtape.ops.tensor import Tensor as Tensor
 from gradtape.tools.gradcheck import gradcheck as gradcheck

@@ -7,4 +7,4 @@ from gradtape.ops.compare import (
     invert as invert,
     left_shift as left_shift,
     right_shift as right_shift,
-)  # fmt: skip
+)

@@ -23,4 +23,4 @@ from gradtape.frontend.debugging import (
     assert_type as assert_type,
     check_numerics as check_numerics,
     is_numeric_tensor as is_numeric_tensor,
-)  # fmt: skip
+)

@@ -15,7 +15,7 @@ from gradtape.ops.linalg_solve import (
     lu as lu,
     solve as solve,
     triangular_solve as triangular_solve,
-)  # fmt: skip
+)
 from gradtape.ops.linalg_spectral import (
     eig as eig,
     eigh as eigh,
@@ -23,7 +23,7 @@ from gradtape.ops.linalg_spectral import (
     eigvalsh as eigvalsh,
     qr as qr,
     svd as svd,
-)  # fmt: skip
+)
 from gradtape.ops.matmul import matmul as matmul
 from gradtape.ops.matrix import (
     adjoint as adjoint,
@@ -39,4 +39,4 @@ from gradtape.ops.matrix import (
     tensor_diag as tensor_diag,
     tensor_diag_part as tensor_diag_part,
     trace as trace,
-)  # fmt: skip
+)

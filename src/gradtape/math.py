@@ -4,7 +4,7 @@ from gradtape.frontend.clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
     global_norm as global_norm,
-)  # fmt: skip
+)
 from gradtape.ops import special as special
 from gradtape.ops.activations import log_sigmoid as log_sigmoid, sigmoid as sigmoid, softplus as softplus
 from gradtape.ops.clipping import clip_by_average_norm as clip_by_average_norm, l2_normalize as l2_normalize
@@ -22,7 +22,7 @@ from gradtape.ops.compare import (
     logical_or as logical_or,
     logical_xor as logical_xor,
     not_equal as not_equal,
-)  # fmt: skip
+)
 from gradtape.ops.composite import (
     accumulate_n as accumulate_n,
     add_n as add_n,
@@ -46,7 +46,7 @@ from gradtape.ops.composite import (
     xlog1py as xlog1py,
     xlogy as xlogy,
     zero_fraction as zero_fraction,
-)  # fmt: skip
+)
 from gradtape.ops.cumulative import cumprod as cumprod, cumsum as cumsum, cumulative_logsumexp as cumulative_logsumexp
 from gradtape.ops.elementwise import (
     abs as abs,
@@ -82,7 +82,7 @@ from gradtape.ops.elementwise import (
     subtract as subtract,
     tan as tan,
     tanh as tanh,
-)  # fmt: skip
+)
 from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.matrix import norm as norm
 from gradtape.ops.reduce import (
@@ -97,7 +97,7 @@ from gradtape.ops.reduce import (
     reduce_std as reduce_std,
     reduce_sum as reduce_sum,
     reduce_variance as reduce_variance,
-)  # fmt: skip
+)
 from gradtape.ops.segment import (
     bincount as bincount,
     confusion_matrix as confusion_matrix,
@@ -112,7 +112,7 @@ from gradtape.ops.segment import (
     unsorted_segment_prod as unsorted_segment_prod,
     unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
     unsorted_segment_sum as unsorted_segment_sum,
-)  # fmt: skip
+)
 from gradtape.ops.select import (
     ceil as ceil,
     clip_by_value as clip_by_value,
@@ -124,7 +124,7 @@ from gradtape.ops.select import (
     rint as rint,
     round as round,
     where as where,
-)  # fmt: skip
+)
 from gradtape.ops.sorting import (
     argmax as argmax,
     argmin as argmin,
@@ -134,7 +134,7 @@ from gradtape.ops.sorting import (
     sort as sort,
     top_k as top_k,
     unique as unique,
-)  # fmt: skip
+)
 from gradtape.ops.special import (
     bessel_i0 as bessel_i0,
     bessel_i0e as bessel_i0e,
@@ -163,4 +163,4 @@ from gradtape.ops.special import (
     ndtri as ndtri,
     polygamma as polygamma,
     sinc as sinc,
-)  # fmt: skip
+)

@@ -16,7 +16,7 @@ from gradtape.ops.activations import (
     softplus as softplus,
     softsign as softsign,
     swish as swish,
-)  # fmt: skip
+)
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.conv import (
     conv1d as conv1d,
@@ -27,14 +27,14 @@ from gradtape.ops.conv import (
     convolution as convolution,
     depthwise_conv2d as depthwise_conv2d,
     separable_conv2d as separable_conv2d,
-)  # fmt: skip
+)
 from gradtape.ops.elementwise import tanh as tanh
 from gradtape.ops.losses import (
     l2_loss as l2_loss,
     sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
-)  # fmt: skip
+)
 from gradtape.ops.normalization import (
     batch_normalization as batch_normalization,
     bias_add as bias_add,
@@ -42,7 +42,7 @@ from gradtape.ops.normalization import (
     embedding_lookup as embedding_lookup,
     layer_norm as layer_norm,
     moments as moments,
-)  # fmt: skip
+)
 from gradtape.ops.pool import (
     avg_pool as avg_pool,
     avg_pool1d as avg_pool1d,
@@ -52,4 +52,4 @@ from gradtape.ops.pool import (
     max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
-)  # fmt: skip
+)

@@ -4,7 +4,7 @@ from gradtape.ops.generator import (
     Generator as Generator,
     get_global_generator as get_global_generator,
     set_global_generator as set_global_generator,
-)  # fmt: skip
+)
 from gradtape.ops.random import (
     categorical as categorical,
     fold_in as fold_in,
@@ -24,4 +24,4 @@ from gradtape.ops.random import (
     stateless_uniform as stateless_uniform,
     truncated_normal as truncated_normal,
     uniform as uniform,
-)  # fmt: skip
+)

@@ -15,4 +15,4 @@ from gradtape.ops.fft import (
     rfft as rfft,
     rfft2d as rfft2d,
     rfft3d as rfft3d,
-)  # fmt: skip
+)

@@ -19,13 +19,24 @@ A = RNG.normal(size=(4, 3, 5))
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        (1.0, gt.float32), ([1.0, 2], gt.float32), (1, gt.int32), ([[1], [2]], gt.int32), (True, gt.bool),
-        (1j, gt.complex128), (2**40, gt.int64), ("text", gt.string), ([], gt.float32),
-        (np.float64(1.0), gt.float64), (np.arange(3), gt.int64), (np.float16(1.0), gt.float16),
-        (np.ones(2, np.uint8), gt.uint8), ([np.float64(1.0), np.float64(2.0)], gt.float64),
-        ([gt.constant(1.0), 2.0], gt.float32), ((gt.constant(1), gt.constant(2)), gt.int32),
+        (1.0, gt.float32),
+        ([1.0, 2], gt.float32),
+        (1, gt.int32),
+        ([[1], [2]], gt.int32),
+        (True, gt.bool),
+        (1j, gt.complex128),
+        (2**40, gt.int64),
+        ("text", gt.string),
+        ([], gt.float32),
+        (np.float64(1.0), gt.float64),
+        (np.arange(3), gt.int64),
+        (np.float16(1.0), gt.float16),
+        (np.ones(2, np.uint8), gt.uint8),
+        ([np.float64(1.0), np.float64(2.0)], gt.float64),
+        ([gt.constant(1.0), 2.0], gt.float32),
+        ((gt.constant(1), gt.constant(2)), gt.int32),
     ],
-)  # fmt: skip
+)
 def test_default_dtypes(value, dtype):
     t = gt.convert_to_tensor(value)
     assert t.dtype == dtype
@@ -70,12 +81,19 @@ def test_packing_lists_of_tensors_is_recorded():
 @pytest.mark.parametrize(
     ("a", "b", "result"),
     [
-        (gt.float32, gt.float64, gt.float64), (gt.float32, gt.int64, gt.float32), (gt.float16, gt.int32, gt.float16),
-        (gt.int32, gt.int64, gt.int64), (gt.uint8, gt.int8, gt.int16), (gt.float32, gt.bool, gt.float32),
-        (gt.int32, gt.bool, gt.int32), (gt.complex64, gt.float32, gt.complex64), (gt.float16, gt.float32, gt.float32),
-        (gt.complex64, gt.float64, gt.complex128), (gt.complex64, gt.int64, gt.complex64),
+        (gt.float32, gt.float64, gt.float64),
+        (gt.float32, gt.int64, gt.float32),
+        (gt.float16, gt.int32, gt.float16),
+        (gt.int32, gt.int64, gt.int64),
+        (gt.uint8, gt.int8, gt.int16),
+        (gt.float32, gt.bool, gt.float32),
+        (gt.int32, gt.bool, gt.int32),
+        (gt.complex64, gt.float32, gt.complex64),
+        (gt.float16, gt.float32, gt.float32),
+        (gt.complex64, gt.float64, gt.complex128),
+        (gt.complex64, gt.int64, gt.complex64),
     ],
-)  # fmt: skip
+)
 def test_mixed_dtypes_promote(a, b, result):
     x, y = gt.ones(2, a), gt.ones(2, b)
     for operate in (operator.add, operator.mul):
@@ -389,11 +407,19 @@ def test_indexing_with_tensors_and_variables():
 @pytest.mark.parametrize(
     ("key", "error"),
     [
-        (4, IndexError), (-5, IndexError), ((0, 0, 0, 0), IndexError), ([7], IndexError), ("a", TypeError), (1.0, TypeError),
-        (np.array([0.5]), TypeError), (np.array([True, False]), IndexError), ((..., ...), IndexError),
-        (gt.constant(1.0), TypeError), (slice(0.5), TypeError),
+        (4, IndexError),
+        (-5, IndexError),
+        ((0, 0, 0, 0), IndexError),
+        ([7], IndexError),
+        ("a", TypeError),
+        (1.0, TypeError),
+        (np.array([0.5]), TypeError),
+        (np.array([True, False]), IndexError),
+        ((..., ...), IndexError),
+        (gt.constant(1.0), TypeError),
+        (slice(0.5), TypeError),
     ],
-)  # fmt: skip
+)
 def test_indexing_errors(key, error):
     with pytest.raises(error):
         gt.constant(A)[key]

@@ -46,11 +46,13 @@ CHECKS = (
     Check("empty", "edge cases", lanes.check_empty, lanes.lane_wise),
     Check("masked", "edge cases", lanes.check_masked, lanes.lane_wise),
     Check(
-        "no_gradient", "edge cases", values.check_no_gradient,
+        "no_gradient",
+        "edge cases",
+        values.check_no_gradient,
         lambda c: not c.fails and bool(c.leaves) and not c.owner.differentiable,
     ),
     Check("error", "errors", values.check_error, lambda c: c.fails),
-)  # fmt: skip
+)
 BY_NAME = {check.name: check for check in CHECKS}
 
 

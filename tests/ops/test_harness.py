@@ -48,9 +48,16 @@ def with_call(op: Op, call: Any) -> Op:
 
 RIGHT = sine("right_sine", lambda x: cos(x))
 ALL_CHECKS = (
-    values.check_forward, values.check_infer, values.check_single, values.check_layouts, slopes.check_first,
-    slopes.check_second, slopes.check_jvp, batches.check_batch_rule, batches.check_vectorized_map,
-)  # fmt: skip
+    values.check_forward,
+    values.check_infer,
+    values.check_single,
+    values.check_layouts,
+    slopes.check_first,
+    slopes.check_second,
+    slopes.check_jvp,
+    batches.check_batch_rule,
+    batches.check_vectorized_map,
+)
 
 
 @pytest.mark.parametrize("check", ALL_CHECKS, ids=lambda c: c.__name__)

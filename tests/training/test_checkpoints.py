@@ -111,9 +111,24 @@ def test_plain_objects_with_variables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-     "bool", "complex64", "complex128"],
-)  # fmt: skip
+    [
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex64",
+        "complex128",
+    ],
+)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=str)
 def test_dtypes(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     size = int(np.prod(shape))

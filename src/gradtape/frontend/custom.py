@@ -281,9 +281,15 @@ def _numpy_spec(*xs: TensorSpec, func: Any, dtypes: tuple[Any, ...]) -> tuple[Te
 
 
 NUMPY_FUNCTION = Op(
-    "numpy_function", "nondiff", ("*xs",), _numpy_impl, _numpy_spec, batch=batching.looped, outputs=0,
+    "numpy_function",
+    "nondiff",
+    ("*xs",),
+    _numpy_impl,
+    _numpy_spec,
+    batch=batching.looped,
+    outputs=0,
     reason="the function leaves the tape: it works on NumPy arrays",
-)  # fmt: skip
+)
 
 
 def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:

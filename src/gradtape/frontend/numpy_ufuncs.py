@@ -22,15 +22,7 @@ from gradtape.ops.dispatch import convert, promote, twin
 from gradtape.ops.inference import broadcast_shapes
 from gradtape.ops.matmul import matmul as matrix_product
 from gradtape.ops.operators import matmul_operator
-from gradtape.ops.reduce import (
-    reduce_all,
-    reduce_any,
-    reduce_logsumexp,
-    reduce_max,
-    reduce_min,
-    reduce_prod,
-    reduce_sum,
-)  # fmt: skip
+from gradtape.ops.reduce import reduce_all, reduce_any, reduce_logsumexp, reduce_max, reduce_min, reduce_prod, reduce_sum
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape, squeeze, stack
 
 Rule = Callable[..., Any]

@@ -25,7 +25,7 @@ from gradtape.frontend.tape_messages import (
     warn_assignment,
     warn_not_differentiable,
     warn_unconnected,
-)  # fmt: skip
+)
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.dispatch import PART, convert
@@ -39,10 +39,11 @@ from gradtape.ops.record import (
     TapeKey,
     current_scope,
     enter_scope,
+    forget,
     leaf,
     scope_of,
     user_frame,
-)  # fmt: skip
+)
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.ops.tensor import Tensor, box
 
@@ -180,16 +181,8 @@ class GradientTape(JacobianMethods):
         """Drop all records; versions shared with another open tape keep their values."""
         self.key.open = False
         records = self.records
-        keys: Any = None
-        while records:
-            record = records.pop()
-            if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
-                keys = record.keys
-                shared = any(key.open for key in keys)
-            if not shared:
-                record.saved = ()
-                record.nodes = ()
-                record.attrs = None
+        forget(records, skeleton=False)
+        records.clear()
         self._variables.clear()
         self._kept.clear()
         self._tensors.clear()
@@ -440,14 +433,7 @@ class GradientTape(JacobianMethods):
         self._spent_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         enter_scope(current_scope().without(self))
         self.key.open = False
-        keys: Any = None
-        for record in self.records:
-            if record.keys is not keys:
-                keys = record.keys
-                shared = any(key.open for key in keys)
-            if not shared:
-                record.saved = ()
-                record.attrs = None  # index arrays, and what a custom gradient function captured
+        forget(self.records, skeleton=True)
 
     def _leave_lazy(
         self, nodes: list[Record | None], seeds: list[Tensor], wanted: list[list[Record]], answers: list[Any]

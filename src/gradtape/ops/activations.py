@@ -61,13 +61,25 @@ def _softplus_impl(x: Any) -> Any:
 
 
 SIGMOID = elementwise(
-    "sigmoid", "x", _sigmoid_impl, lambda out: out * (1.0 - out), floating=True, infer=inference.elementwise_float,
-    call=lambda x: sigmoid(x), samples=_smooth,
-)  # fmt: skip
+    "sigmoid",
+    "x",
+    _sigmoid_impl,
+    lambda out: out * (1.0 - out),
+    floating=True,
+    infer=inference.elementwise_float,
+    call=lambda x: sigmoid(x),
+    samples=_smooth,
+)
 SOFTPLUS = elementwise(
-    "softplus", "x", _softplus_impl, lambda x: sigmoid(x), floating=True, infer=inference.elementwise_float,
-    call=lambda x: softplus(x), samples=_smooth,
-)  # fmt: skip
+    "softplus",
+    "x",
+    _softplus_impl,
+    lambda x: sigmoid(x),
+    floating=True,
+    infer=inference.elementwise_float,
+    call=lambda x: softplus(x),
+    samples=_smooth,
+)
 _sigmoid, _softplus = unary(SIGMOID), unary(SOFTPLUS)
 
 
@@ -138,27 +150,50 @@ def _step_impl(x: Any) -> Any:
 STEP = elementwise("step", "x", _step_impl, lambda x: x * 0.0, samples=_lanes)
 step = unary(STEP)
 RELU = elementwise(
-    "relu", "x", _relu_impl, lambda out: step(out),
-    call=lambda x: relu(x), samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
-)  # fmt: skip
+    "relu",
+    "x",
+    _relu_impl,
+    lambda out: step(out),
+    call=lambda x: relu(x),
+    samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
+)
 RELU6 = elementwise(
-    "relu6", "x", _relu6_impl, lambda out: step(out) * step(6.0 - out),
-    call=lambda x: relu6(x), samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
-)  # fmt: skip
+    "relu6",
+    "x",
+    _relu6_impl,
+    lambda out: step(out) * step(6.0 - out),
+    call=lambda x: relu6(x),
+    samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
+)
 LEAKY_RELU = elementwise(
-    "leaky_relu", "x", _leaky_impl, lambda x, alpha: step(x) * (1.0 - alpha) + alpha,
+    "leaky_relu",
+    "x",
+    _leaky_impl,
+    lambda x, alpha: step(x) * (1.0 - alpha) + alpha,
     call=lambda x, alpha: leaky_relu(x, alpha),
     samples=lambda: [Sample(away(3, 2), 0.2), Sample(away(), 1.5), Sample(away(0), 0.0)],
-)  # fmt: skip
+)
 # eˣ = out + 1 where x < 0
 ELU = elementwise(
-    "elu", "x", _elu_impl, lambda out: where(out < 0, out + 1.0, ones_like(out)), floating=True,
-    infer=inference.elementwise_float, call=lambda x: elu(x), samples=_lanes,
-)  # fmt: skip
+    "elu",
+    "x",
+    _elu_impl,
+    lambda out: where(out < 0, out + 1.0, ones_like(out)),
+    floating=True,
+    infer=inference.elementwise_float,
+    call=lambda x: elu(x),
+    samples=_lanes,
+)
 SELU = elementwise(
-    "selu", "x", _selu_impl, lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE), floating=True,
-    infer=inference.elementwise_float, call=lambda x: selu(x), samples=_lanes,
-)  # fmt: skip
+    "selu",
+    "x",
+    _selu_impl,
+    lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE),
+    floating=True,
+    infer=inference.elementwise_float,
+    call=lambda x: selu(x),
+    samples=_lanes,
+)
 _relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
 
 
@@ -247,9 +282,13 @@ def _gelu_impl(x: Any, *, approximate: bool) -> Any:
 
 
 GELU = elementwise(
-    "gelu", "x", _gelu_impl, gelu_partial, call=lambda x, approximate: gelu(x, approximate),
+    "gelu",
+    "x",
+    _gelu_impl,
+    gelu_partial,
+    call=lambda x, approximate: gelu(x, approximate),
     samples=lambda: [Sample(normal(3, 2), False), Sample(normal(3), True), Sample(normal(), False), Sample(normal(0), True)],
-)  # fmt: skip
+)
 
 
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:

@@ -94,11 +94,35 @@ def is_close(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
 
 
 IS_CLOSE = nondiff(
-    "is_close", "x y", lambda x, y, *, rtol, atol: np.isclose(x, y, rtol, atol), infer=inference.predicate,
-    reason=_REASON, batch=batching.elementwise, call=is_close, samples=lambda: [Sample(normal(3), normal(3))],
-)  # fmt: skip
+    "is_close",
+    "x y",
+    lambda x, y, *, rtol, atol: np.isclose(x, y, rtol, atol),
+    infer=inference.predicate,
+    reason=_REASON,
+    batch=batching.elementwise,
+    call=is_close,
+    samples=lambda: [Sample(normal(3), normal(3))],
+)
 
 OPS = (
-    EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IS_NAN, IS_INF, IS_FINITE, LOGICAL_AND, LOGICAL_OR,
-    LOGICAL_XOR, LOGICAL_NOT, BITWISE_AND, BITWISE_OR, BITWISE_XOR, LEFT_SHIFT, RIGHT_SHIFT, INVERT, IS_CLOSE,
-)  # fmt: skip
+    EQUAL,
+    NOT_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    IS_NAN,
+    IS_INF,
+    IS_FINITE,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    LOGICAL_XOR,
+    LOGICAL_NOT,
+    BITWISE_AND,
+    BITWISE_OR,
+    BITWISE_XOR,
+    LEFT_SHIFT,
+    RIGHT_SHIFT,
+    INVERT,
+    IS_CLOSE,
+)

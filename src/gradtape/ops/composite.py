@@ -76,29 +76,56 @@ def inverse_or_zero(x: Any, y: Any) -> Any:
 
 
 DIVIDE_NO_NAN = elementwise(
-    "divide_no_nan", "x y", _divide_no_nan_impl,
-    lambda y: divide_no_nan(ones_like(y), y), lambda y, out: -divide_no_nan(out, y),
-    floating=True, infer=inference.elementwise_float, samples=_pairs,
-)  # fmt: skip
+    "divide_no_nan",
+    "x y",
+    _divide_no_nan_impl,
+    lambda y: divide_no_nan(ones_like(y), y),
+    lambda y, out: -divide_no_nan(out, y),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_pairs,
+)
 MULTIPLY_NO_NAN = elementwise(
-    "multiply_no_nan", "x y", _multiply_no_nan_impl, lambda y: y, lambda x: x,
-    floating=True, infer=inference.elementwise_float, samples=_pairs,
-)  # fmt: skip
+    "multiply_no_nan",
+    "x y",
+    _multiply_no_nan_impl,
+    lambda y: y,
+    lambda x: x,
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_pairs,
+)
 # ∂(x log y)/∂x = log y, ∂/∂y = x/y; at x = y = 0 both are 0
 XLOGY = elementwise(
-    "xlogy", "x y", _xlogy_impl, lambda x, y: log(one_where_both_zero(x, y)), lambda x, y: xdivy(x, y),
-    floating=True, infer=inference.elementwise_float, samples=_pairs,
-)  # fmt: skip
+    "xlogy",
+    "x y",
+    _xlogy_impl,
+    lambda x, y: log(one_where_both_zero(x, y)),
+    lambda x, y: xdivy(x, y),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_pairs,
+)
 XLOG1PY = elementwise(
-    "xlog1py", "x y", _xlog1py_impl,
+    "xlog1py",
+    "x y",
+    _xlog1py_impl,
     lambda x, y: log1p(where(logical_and(equal(x, 0.0), equal(y, -1.0)), zeros_like(y), y)),
     lambda x, y: xdivy(x, y + 1.0),
-    floating=True, infer=inference.elementwise_float, samples=_pairs,
-)  # fmt: skip
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_pairs,
+)
 XDIVY = elementwise(
-    "xdivy", "x y", _xdivy_impl, lambda x, y: inverse_or_zero(x, y), lambda y, out: -xdivy(out, y),
-    floating=True, infer=inference.elementwise_float, samples=_pairs,
-)  # fmt: skip
+    "xdivy",
+    "x y",
+    _xdivy_impl,
+    lambda x, y: inverse_or_zero(x, y),
+    lambda y, out: -xdivy(out, y),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_pairs,
+)
 
 
 divide_no_nan: Any = binary(DIVIDE_NO_NAN, "x / y, and 0 where y is 0; there the derivatives are 0 too.")
@@ -125,9 +152,15 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
 truediv = divide
 floormod = mod
 NEXTAFTER = elementwise(
-    "nextafter", "x1 x2", np.nextafter, 1, lambda x2: x2 * 0.0, floating=True, infer=inference.elementwise_float,
+    "nextafter",
+    "x1 x2",
+    np.nextafter,
+    1,
+    lambda x2: x2 * 0.0,
+    floating=True,
+    infer=inference.elementwise_float,
     samples=lambda: [Sample(normal(3), normal(3) + 9.0), Sample(normal(2, 1), normal(2) - 9.0), Sample(normal(), normal())],
-)  # fmt: skip
+)
 nextafter = binary(NEXTAFTER, "The next floating-point number after x1 in the direction of x2.")
 
 
@@ -461,12 +494,32 @@ def invert_permutation(x: Any, name: str | None = None) -> Any:
 
 
 OPS = (
-    DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, ADD_N, ANGLE, INVERT_PERMUTATION,
-)  # fmt: skip
+    DIVIDE_NO_NAN,
+    MULTIPLY_NO_NAN,
+    XLOGY,
+    XLOG1PY,
+    XDIVY,
+    NEXTAFTER,
+    ADD_N,
+    ANGLE,
+    INVERT_PERMUTATION,
+)
 COMPOSITES = (
-    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, accumulate_n, polyval, meshgrid,
-    ensure_shape, broadcast_dynamic_shape, count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
-)  # fmt: skip
+    reciprocal_no_nan,
+    truncatediv,
+    truncatemod,
+    squared_difference,
+    scalar_mul,
+    accumulate_n,
+    polyval,
+    meshgrid,
+    ensure_shape,
+    broadcast_dynamic_shape,
+    count_nonzero,
+    zero_fraction,
+    is_non_decreasing,
+    is_strictly_increasing,
+)
 
 from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal  # noqa: E402  (rules above name these)
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402

@@ -551,8 +551,15 @@ def separable_conv2d(
 
 OPS = (CONV, CONV_INPUT, CONV_FILTER)
 COMPOSITES = (
-    convolution, conv1d, conv2d, conv3d, conv1d_transpose, conv2d_transpose, depthwise_conv2d, separable_conv2d,
-)  # fmt: skip
+    convolution,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv1d_transpose,
+    conv2d_transpose,
+    depthwise_conv2d,
+    separable_conv2d,
+)
 
 from gradtape.ops.activations import real_floating  # noqa: E402  (used by functions above)
 from gradtape.ops.create import static_shape  # noqa: E402

@@ -114,13 +114,25 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
 
 
 ZEROS_LIKE = nondiff(
-    "zeros_like", "x", _zeros_like_impl, infer=_like_spec, reason="the result does not depend on the values",
-    batch=batching.elementwise, call=zeros_like, samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
-)  # fmt: skip
+    "zeros_like",
+    "x",
+    _zeros_like_impl,
+    infer=_like_spec,
+    reason="the result does not depend on the values",
+    batch=batching.elementwise,
+    call=zeros_like,
+    samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
+)
 ONES_LIKE = nondiff(
-    "ones_like", "x", _ones_like_impl, infer=_like_spec, reason="the result does not depend on the values",
-    batch=batching.elementwise, call=ones_like, samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
-)  # fmt: skip
+    "ones_like",
+    "x",
+    _ones_like_impl,
+    infer=_like_spec,
+    reason="the result does not depend on the values",
+    batch=batching.elementwise,
+    call=ones_like,
+    samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
+)
 
 
 @composite(samples=lambda: [Sample((2, 3), normal(), fixed=(0,)), Sample((), normal(), fixed=(0,))])

@@ -271,9 +271,11 @@ COSH = _unary("cosh", np.cosh, lambda x: sinh(x), _any)
 TANH = _unary("tanh", np.tanh, lambda out: 1.0 - out * out, _any)
 ASINH = _unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1.0), _unit)
 ACOSH = _unary(
-    "acosh", np.arccosh, lambda x: rsqrt(x - 1.0) * rsqrt(x + 1.0),
+    "acosh",
+    np.arccosh,
+    lambda x: rsqrt(x - 1.0) * rsqrt(x + 1.0),
     lambda: [Sample(positive(3, 2) + 1.5), Sample(positive() + 1.5), Sample(positive(2) + 1.5 + 1j * normal(2))],
-)  # fmt: skip
+)
 ATANH = _unary("atanh", np.arctanh, lambda x: 1.0 / (1.0 - x * x), _unit)
 
 square = unary(SQUARE, "x².")
@@ -367,24 +369,41 @@ def sign_tangent(t: Any, x: Any, out: Any) -> Any:
 
 
 REAL = general(
-    "real", "x", lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
+    "real",
+    "x",
+    lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
     jvps=(lambda t: real(t),),
-    infer=inference.real_part, batch=batching.elementwise, call=lambda x: real(x), samples=_both,
-)  # fmt: skip
+    infer=inference.real_part,
+    batch=batching.elementwise,
+    call=lambda x: real(x),
+    samples=_both,
+)
 IMAG = general(
-    "imag", "x", lambda x: np.array(x.imag)[()],
+    "imag",
+    "x",
+    lambda x: np.array(x.imag)[()],
     # d Im(z): the cotangent of z is i·ct
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
     jvps=(lambda t: imag(t),),
-    infer=inference.real_part, batch=batching.elementwise, call=lambda x: imag(x), samples=_both,
-)  # fmt: skip
+    infer=inference.real_part,
+    batch=batching.elementwise,
+    call=lambda x: imag(x),
+    samples=_both,
+)
 CONJ = general(
-    "conj", "x", np.conj, vjps=(lambda ct: conj(ct),), jvps=(lambda t: conj(t),),
-    infer=inference.same, batch=batching.elementwise, samples=_both,
-)  # fmt: skip
+    "conj",
+    "x",
+    np.conj,
+    vjps=(lambda ct: conj(ct),),
+    jvps=(lambda t: conj(t),),
+    infer=inference.same,
+    batch=batching.elementwise,
+    samples=_both,
+)
 COMPLEX = general(
-    "complex", "real imag",
+    "complex",
+    "real imag",
     lambda real, imag: real + imag * (1j if real.dtype.itemsize == 8 else np.complex64(1j)),
     vjps=(lambda ct: real(ct), lambda ct: imag(ct)),
     jvps=(lambda t: complex(t, zeros_like(t)), lambda t: complex(zeros_like(t), t)),
@@ -394,10 +413,12 @@ COMPLEX = general(
     batch=batching.elementwise,
     call=lambda real, imag: complex(real, imag),
     samples=lambda: [
-        Sample(normal(3), normal(3)), Sample(normal(), normal()), Sample(normal(0), normal(0)),
+        Sample(normal(3), normal(3)),
+        Sample(normal(), normal()),
+        Sample(normal(0), normal(0)),
         Sample(np.arange(2), np.arange(2), raises=(TypeError, "floating")),
     ],
-)  # fmt: skip
+)
 
 abs = unary(ABS, "Absolute value; of complex numbers the modulus.")
 sign = unary(SIGN, "-1, 0 or 1; of complex numbers x / |x|.")
@@ -424,10 +445,42 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
 
 
 OPS = (
-    CAST, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, POWER, POW, SQUARE, SQRT, RSQRT, RECIPROCAL, EXP, EXPM1, LOG,
-    LOG1P, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, ATAN2, ABS, SIGN, REAL, IMAG, CONJ,
+    CAST,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    NEGATIVE,
+    POWER,
+    POW,
+    SQUARE,
+    SQRT,
+    RSQRT,
+    RECIPROCAL,
+    EXP,
+    EXPM1,
+    LOG,
+    LOG1P,
+    SIN,
+    COS,
+    TAN,
+    ASIN,
+    ACOS,
+    ATAN,
+    SINH,
+    COSH,
+    TANH,
+    ASINH,
+    ACOSH,
+    ATANH,
+    ATAN2,
+    ABS,
+    SIGN,
+    REAL,
+    IMAG,
+    CONJ,
     COMPLEX,
-)  # fmt: skip
+)
 
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (rules above name these ops; they build on this file)
 from gradtape.ops.select import where  # noqa: E402

@@ -83,9 +83,10 @@ RFFT: Op = linear(
     "rfft",
     "x",
     lambda x, *, rank: np.fft.rfftn(x, axes=_axes(rank)),
-    lambda ct, x_spec, rank: apply(
-        IRFFT, ct * half_weights(int(x_spec.shape[-1]), 0.5, ct), rank=rank, length=int(x_spec.shape[-1])
-    ) * points(x_spec.shape, rank),
+    lambda ct, x_spec, rank: (
+        apply(IRFFT, ct * half_weights(int(x_spec.shape[-1]), 0.5, ct), rank=rank, length=int(x_spec.shape[-1]))
+        * points(x_spec.shape, rank)
+    ),
     infer=lambda x, *, rank: TensorSpec((*x.shape[:-1], x.shape[-1] // 2 + 1), _complex(x)),
     batch=batching.leading,
     call=lambda x, rank: _real_transform(x, None, rank, "rfft"),
@@ -98,7 +99,7 @@ RFFT: Op = linear(
         Sample(normal(3, 2), 1),
         Sample(normal(3) + 0j, 1, raises=(ValueError, "real")),
     ],
-)  # fmt: skip
+)
 IRFFT: Op = linear(
     "irfft",
     "x",

@@ -510,9 +510,20 @@ def _matrix_norm(x: Any, ord: Any, axis: Any, keep: bool) -> Any:
 
 OPS = (MATRIX_DIAG_PART, MATRIX_DIAG)
 COMPOSITES = (
-    diag_part, diag, set_diag, tensor_diag, tensor_diag_part, trace, band_part, matrix_transpose, adjoint, matvec, cross,
-    norm, normalize,
-)  # fmt: skip
+    diag_part,
+    diag,
+    set_diag,
+    tensor_diag,
+    tensor_diag_part,
+    trace,
+    band_part,
+    matrix_transpose,
+    adjoint,
+    matvec,
+    cross,
+    norm,
+    normalize,
+)
 
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
 from gradtape.ops.elementwise import abs, cast, is_complex, power, sqrt, square  # noqa: E402

@@ -175,8 +175,13 @@ MAX_POOL: Op = general(
     _max_pool_impl,
     vjps=(
         lambda ct, x, out, ksize, strides, padding: apply(
-            POOL_PUT, ct, winner(x, out, ksize, strides, padding),
-            space=tuple(x.shape[1:-1]), ksize=ksize, strides=strides, padding=padding,
+            POOL_PUT,
+            ct,
+            winner(x, out, ksize, strides, padding),
+            space=tuple(x.shape[1:-1]),
+            ksize=ksize,
+            strides=strides,
+            padding=padding,
         ),
     ),
     jvps=(
@@ -192,7 +197,7 @@ MAX_POOL: Op = general(
         Sample(np.ones((1, 4, 1)), kinks=True, **_OVERLAP),
         Sample(normal(0, 4, 4, 1), **_PLAIN),
     ],
-)  # fmt: skip
+)
 POOL_SUM: Op = linear(
     "pool_sum",
     "x",

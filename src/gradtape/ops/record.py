@@ -121,6 +121,24 @@ class RecordList(list[Record]):
             self._sweeping.release()
 
 
+def forget(records: RecordList, skeleton: bool) -> None:
+    """Drop what the records of a closed tape hold, newest first; `skeleton` keeps what was computed from what.
+
+    Versions that another open tape knows keep everything.
+    """
+    keys: Any = None
+    shared = False
+    for record in reversed(records):
+        if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
+            keys = record.keys
+            shared = any(key.open for key in keys)
+        if not shared:
+            record.saved = ()
+            record.attrs = None  # index arrays, and what a custom gradient function captured
+            if not skeleton:
+                record.nodes = ()
+
+
 class Scope:
     """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
 

@@ -263,15 +263,25 @@ def _logic_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tens
 
 
 REDUCE_ALL = nondiff(
-    "reduce_all", "x", lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
-    infer=_logic_spec, reason="logic has no derivative", batch=batching.shifted("axis"), call=reduce_all,
+    "reduce_all",
+    "x",
+    lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
+    infer=_logic_spec,
+    reason="logic has no derivative",
+    batch=batching.shifted("axis"),
+    call=reduce_all,
     samples=_logic_samples,
-)  # fmt: skip
+)
 REDUCE_ANY = nondiff(
-    "reduce_any", "x", lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
-    infer=_logic_spec, reason="logic has no derivative", batch=batching.shifted("axis"), call=reduce_any,
+    "reduce_any",
+    "x",
+    lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
+    infer=_logic_spec,
+    reason="logic has no derivative",
+    batch=batching.shifted("axis"),
+    call=reduce_any,
     samples=_logic_samples,
-)  # fmt: skip
+)
 
 # -- composites ------------------------------------------------------------------------------------------------------
 

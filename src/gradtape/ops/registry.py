@@ -37,14 +37,43 @@ from gradtape.ops import (
     sorting,
     special,
     stop,
-)  # fmt: skip
+)
 from gradtape.ops.opdef import Composite, Op
 
 FAMILIES: tuple[ModuleType, ...] = (
-    elementwise, compare, select, create, shape, index, reduce, cumulative, matmul, stop, checks, activations, losses,
-    normalization, conv, pool, fft, random, contract, matrix, linalg_solve, linalg_det, linalg_spectral,
-    linalg_functions, composite, special, incomplete, sorting, segment, scatter, blocks, clipping,
-)  # fmt: skip
+    elementwise,
+    compare,
+    select,
+    create,
+    shape,
+    index,
+    reduce,
+    cumulative,
+    matmul,
+    stop,
+    checks,
+    activations,
+    losses,
+    normalization,
+    conv,
+    pool,
+    fft,
+    random,
+    contract,
+    matrix,
+    linalg_solve,
+    linalg_det,
+    linalg_spectral,
+    linalg_functions,
+    composite,
+    special,
+    incomplete,
+    sorting,
+    segment,
+    scatter,
+    blocks,
+    clipping,
+)
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
 COMPOSITES: tuple[Composite, ...] = tuple(

@@ -461,9 +461,18 @@ def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | N
 
 OPS = (FLAT_INDEX, LAST_WRITERS, PUT_ROWS, EXTREME_ROWS)
 COMPOSITES = (
-    gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update,
-    tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
-)  # fmt: skip
+    gather_nd,
+    batch_gather,
+    boolean_mask,
+    slice,
+    strided_slice,
+    scatter_nd,
+    tensor_scatter_nd_update,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+)
 
 from gradtape.ops.create import zeros  # noqa: E402  (used by functions above)
 from gradtape.ops.elementwise import cast  # noqa: E402

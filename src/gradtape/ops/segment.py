@@ -395,9 +395,20 @@ def confusion_matrix(
 
 OPS = (SEGMENT_SLOTS, SEGMENT_EXTREME)
 COMPOSITES = (
-    segment_sum, segment_mean, segment_prod, segment_max, segment_min, unsorted_segment_sum, unsorted_segment_mean,
-    unsorted_segment_sqrt_n, unsorted_segment_prod, unsorted_segment_max, unsorted_segment_min, bincount, confusion_matrix,
-)  # fmt: skip
+    segment_sum,
+    segment_mean,
+    segment_prod,
+    segment_max,
+    segment_min,
+    unsorted_segment_sum,
+    unsorted_segment_mean,
+    unsorted_segment_sqrt_n,
+    unsorted_segment_prod,
+    unsorted_segment_max,
+    unsorted_segment_min,
+    bincount,
+    confusion_matrix,
+)
 
 from gradtape.ops.compare import equal, not_equal  # noqa: E402  (used by functions above)
 from gradtape.ops.create import ones_like, zeros_like  # noqa: E402

@@ -103,13 +103,21 @@ def _extremes() -> list[Sample]:
 
 
 MAXIMUM = elementwise(
-    "maximum", "x y", np.maximum, lambda x, y: share(x > y, x == y, x), lambda x, y: share(y > x, x == y, y),
+    "maximum",
+    "x y",
+    np.maximum,
+    lambda x, y: share(x > y, x == y, x),
+    lambda x, y: share(y > x, x == y, y),
     samples=_extremes,
-)  # fmt: skip
+)
 MINIMUM = elementwise(
-    "minimum", "x y", np.minimum, lambda x, y: share(x < y, x == y, x), lambda x, y: share(y < x, x == y, y),
+    "minimum",
+    "x y",
+    np.minimum,
+    lambda x, y: share(x < y, x == y, x),
+    lambda x, y: share(y < x, x == y, y),
     samples=_extremes,
-)  # fmt: skip
+)
 maximum = binary(MAXIMUM, "The larger of x and y, element by element; a tie shares the gradient.")
 minimum = binary(MINIMUM, "The smaller of x and y, element by element; a tie shares the gradient.")
 

@@ -91,9 +91,11 @@ ERF = _unary("erf", "erf", lambda x: exp(-x * x) * _TWO_OVER_ROOT_PI, _any)
 ERFC = _unary("erfc", "erfc", lambda x: exp(-x * x) * -_TWO_OVER_ROOT_PI, _any)
 ERFINV = _unary("erfinv", "erfinv", lambda out: exp(out * out) * _HALF_ROOT_PI, _inside)
 ERFCINV = _unary(
-    "erfcinv", "erfcinv", lambda out: exp(out * out) * -_HALF_ROOT_PI,
+    "erfcinv",
+    "erfcinv",
+    lambda out: exp(out * out) * -_HALF_ROOT_PI,
     lambda: [Sample(unit(3, 2) + 1.0), Sample(unit() + 1.0), Sample(unit(0))],
-)  # fmt: skip
+)
 NDTR = _unary("ndtr", "ndtr", lambda x: exp(x * x * -0.5) / _ROOT_TWO_PI, _any_real)
 NDTRI = _unary("ndtri", "ndtri", lambda out: exp(out * out * 0.5) * _ROOT_TWO_PI, _probability)
 
@@ -229,9 +231,19 @@ bessel_k1e = _bessel("bessel_k1e", "kve", 1, positive)
 bessel_y0 = _bessel("bessel_y0", "yv", 0, positive)
 bessel_y1 = _bessel("bessel_y1", "yv", 1, positive)
 _BESSELS = (
-    bessel_i0, bessel_i1, bessel_i0e, bessel_i1e, bessel_j0, bessel_j1, bessel_k0, bessel_k1, bessel_k0e, bessel_k1e,
-    bessel_y0, bessel_y1,
-)  # fmt: skip
+    bessel_i0,
+    bessel_i1,
+    bessel_i0e,
+    bessel_i1e,
+    bessel_j0,
+    bessel_j1,
+    bessel_k0,
+    bessel_k1,
+    bessel_k0e,
+    bessel_k1e,
+    bessel_y0,
+    bessel_y1,
+)
 _KINDS = {"i": "Modified Bessel function of the first kind", "j": "Bessel function of the first kind",
           "k": "Modified Bessel function of the second kind", "y": "Bessel function of the second kind"}  # fmt: skip
 _SCALE = {"i": ", times exp(-|x|)", "k": ", times exp(x)"}
@@ -266,13 +278,23 @@ def _fresnel(index: int) -> Any:
 DAWSN = _unary("dawsn", "dawsn", lambda x, out: 1.0 - 2.0 * x * out, _any_real)
 EXPINT = _unary("expint", "expi", lambda x: exp(x) / x, lambda: [Sample(away(3, 2)), Sample(away()), Sample(away(0))])
 FRESNEL_SIN = elementwise(
-    "fresnel_sin", "x", _fresnel(0), lambda x: sin(x * x * (math.pi / 2)), floating=True,
-    infer=inference.elementwise_float, samples=_any_real,
-)  # fmt: skip
+    "fresnel_sin",
+    "x",
+    _fresnel(0),
+    lambda x: sin(x * x * (math.pi / 2)),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_any_real,
+)
 FRESNEL_COS = elementwise(
-    "fresnel_cos", "x", _fresnel(1), lambda x: cos(x * x * (math.pi / 2)), floating=True,
-    infer=inference.elementwise_float, samples=_any_real,
-)  # fmt: skip
+    "fresnel_cos",
+    "x",
+    _fresnel(1),
+    lambda x: cos(x * x * (math.pi / 2)),
+    floating=True,
+    infer=inference.elementwise_float,
+    samples=_any_real,
+)
 
 erf = unary(ERF, "The error function 2/√π ∫₀ˣ exp(-t²) dt.")
 erfc = unary(ERFC, "1 - erf(x), without cancellation.")
@@ -301,8 +323,21 @@ def lbeta(x: Any, name: str | None = None) -> Any:
 
 
 OPS = (
-    ERF, ERFC, ERFINV, ERFCINV, NDTR, NDTRI, LGAMMA, DIGAMMA, POLYGAMMA, BESSEL, DAWSN, EXPINT, FRESNEL_SIN, FRESNEL_COS,
-)  # fmt: skip
+    ERF,
+    ERFC,
+    ERFINV,
+    ERFCINV,
+    NDTR,
+    NDTRI,
+    LGAMMA,
+    DIGAMMA,
+    POLYGAMMA,
+    BESSEL,
+    DAWSN,
+    EXPINT,
+    FRESNEL_SIN,
+    FRESNEL_COS,
+)
 COMPOSITES = (*_BESSELS, sinc, lbeta)
 
 from gradtape.ops.create import ones_like  # noqa: E402  (rules above name these ops)

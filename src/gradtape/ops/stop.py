@@ -30,25 +30,48 @@ def stop_gradient(input: Any, name: str | None = None) -> Any:
 
 
 IDENTITY = linear(
-    "identity", "x", lambda x: x, lambda ct: ct, infer=inference.same, batch=batching.elementwise, call=identity,
+    "identity",
+    "x",
+    lambda x: x,
+    lambda ct: ct,
+    infer=inference.same,
+    batch=batching.elementwise,
+    call=identity,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
-)  # fmt: skip
+)
 STOP_GRADIENT = nondiff(
-    "stop_gradient", "x", lambda x: x, infer=inference.same, reason="the program stopped the gradient here",
-    batch=batching.elementwise, call=stop_gradient, samples=lambda: [Sample(normal(2, 3))],
-)  # fmt: skip
+    "stop_gradient",
+    "x",
+    lambda x: x,
+    infer=inference.same,
+    reason="the program stopped the gradient here",
+    batch=batching.elementwise,
+    call=stop_gradient,
+    samples=lambda: [Sample(normal(2, 3))],
+)
 
 # the write of a value into a variable: an identity that names the variable, so that a tape can cut or report it
 ASSIGN = linear(
-    "assign", "x", lambda x, *, variable: x, lambda ct: ct, infer=lambda x, *, variable: TensorSpec(x.shape, x.dtype),
-    batch=batching.elementwise, call=lambda x: apply(ASSIGN, convert(x), variable=None),
+    "assign",
+    "x",
+    lambda x, *, variable: x,
+    lambda ct: ct,
+    infer=lambda x, *, variable: TensorSpec(x.shape, x.dtype),
+    batch=batching.elementwise,
+    call=lambda x: apply(ASSIGN, convert(x), variable=None),
     samples=lambda: [Sample(normal(2, 3))],
-)  # fmt: skip
+)
 # the results of one `tape.gradient` call, expanded into the recorded backward pass only when differentiated again
 GRADIENT = linear(
-    "gradient", "*xs", lambda *xs: tuple(xs), lambda ct: ct, infer=lambda *xs: tuple(xs), batch=batching.leading,
-    call=lambda xs: apply(GRADIENT, *(convert(x) for x in xs)), outputs=0,
+    "gradient",
+    "*xs",
+    lambda *xs: tuple(xs),
+    lambda ct: ct,
+    infer=lambda *xs: tuple(xs),
+    batch=batching.leading,
+    call=lambda xs: apply(GRADIENT, *(convert(x) for x in xs)),
+    outputs=0,
     samples=lambda: [Sample([normal(2), normal(3)])],
-)  # fmt: skip
+)
 
 OPS = (IDENTITY, STOP_GRADIENT, ASSIGN, GRADIENT)

@@ -48,6 +48,4 @@ def _cast_array(x: Any, dtype: Any) -> Any:
 
 
 ARRAYS = Numbers(np.sqrt, np.sign, np.maximum, np.minimum, np.clip, np.where, np.floor, np.cos, np.log, np.sum, _cast_array)
-TENSORS = Numbers(
-    sqrt, sign, maximum, minimum, clip_by_value, where, floor, cos, _log, reduce_sum, cast
-)  # fmt: skip
+TENSORS = Numbers(sqrt, sign, maximum, minimum, clip_by_value, where, floor, cos, _log, reduce_sum, cast)
