@@ -202,16 +202,32 @@ def _short(value: Any) -> str:
     return "None" if value is None else np.array2string(value, precision=4, threshold=12, separator=",").replace("\n", "")[:150]
 
 
-def _serve(library: str, path_in: str, path_out: str) -> None:
+def _serve(library: str, path_in: str, path_out: str, start: str) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     module = importlib.import_module(library)
     with open(path_in, "rb") as file:
         wanted = pickle.load(file)  # noqa: S301  (written by this script)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with open(path_out, "ab") as file, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        answers = [answer(module, call) if _exists(module, call.function) else None for call in wanted]
-    with open(path_out, "wb") as file:
-        pickle.dump(answers, file)
+        for call in wanted[int(start) :]:
+            pickle.dump(answer(module, call) if _exists(module, call.function) else None, file)
+            file.flush()
+
+
+def _ask(library: str, python: str, path: str, count: int) -> list[Answer | None]:
+    """All answers of one library. A call that kills the interpreter is an error too; the next ones get a new process."""
+    answers: list[Answer | None] = []
+    out = path + library
+    while len(answers) < count:
+        command = [python, "-m", "benchmarks.parity", "--serve", library, path, out, str(len(answers))]
+        died = subprocess.run(command, stderr=subprocess.DEVNULL).returncode
+        with open(out, "rb") as file:
+            while file.peek(1):
+                answers.append(pickle.load(file))  # noqa: S301  (written by this script)
+        os.remove(out)
+        if died:
+            answers.append(Answer([], None, "the process died"))
+    return answers
 
 
 def _exists(library: Any, path: str) -> bool:
@@ -224,7 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has TensorFlow")
     parser.add_argument("--only", default="", help="part of a function's name")
-    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         _serve(*options.serve)
@@ -234,11 +250,7 @@ def main() -> None:
         path = os.path.join(folder, "calls")
         with open(path, "wb") as file:
             pickle.dump(wanted, file)
-        answers = []
-        for library, python in (("gradtape", sys.executable), ("tensorflow", options.python)):
-            subprocess.run([python, "-m", "benchmarks.parity", "--serve", library, path, path + library], check=True)
-            with open(path + library, "rb") as file:
-                answers.append(pickle.load(file))  # noqa: S301  (written by this script)
+        answers = [_ask(name, python, path, len(wanted)) for name, python in (("gradtape", sys.executable), ("tensorflow", options.python))]
     compared = 0
     for call, ours, theirs in zip(wanted, *answers, strict=True):
         if theirs is None:

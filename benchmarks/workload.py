@@ -29,6 +29,14 @@ class Workload:
     wrt: tuple[str, ...] = ()  # empty: only the forward pass is timed, and only the value compared
     ops: int = 1  # operations in one step; the report divides by it when it is not 1
     goals: tuple[tuple[str, float], ...] = ()  # (peer, largest ratio gradtape/peer we want); "fastest": any of them
+    family: str = ""  # workloads of one family differ in their inputs only; peers have one version for all of them
+    # (value, gradients) of a step, as NumPy arrays → those of the reference, where a step answers with more than that
+    compared: Callable[[Any, list[Any]], tuple[Any, list[Any]]] = lambda value, gradients: (value, gradients)
+
+    @property
+    def key(self) -> str:
+        """Where peers look their version up."""
+        return self.family or self.name
 
 
 def generator(name: str) -> np.random.Generator:

@@ -108,6 +108,10 @@ def _is_number(factor: Any) -> bool:
 
 def total_of(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
     """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
+    if len(versions) == 1 and not boxed:
+        single = found.get(versions[0])
+        if (single.__class__ is np.ndarray and single.ndim) or isinstance(single, np.generic):
+            return box(single)
     parts = [found[node] for node in dict.fromkeys(versions) if node in found]
     if not parts:
         return None

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any
+
+import numpy as np
 
 from gradtape import tree
 from gradtape.ad.backward import gradients
@@ -41,6 +44,7 @@ from gradtape.ops.record import (
     enter_scope,
     forget,
     leaf,
+    location,
     scope_of,
     user_frame,
 )
@@ -110,7 +114,7 @@ class GradientTape(JacobianMethods):
         self._tensors: dict[int, tuple[Any, Record]] = {}
         self._lazy = False
         self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
-        self._spent_at: str | None = None
+        self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
 
     # -- the block -----------------------------------------------------------------------------------------------
 
@@ -195,8 +199,9 @@ class GradientTape(JacobianMethods):
     def _unspent(self, what: str) -> None:
         self._usable(what)
         if self._spent_at is not None:
+            file, line = location(*self._spent_at)
             raise RuntimeError(
-                f"this tape was already used by the gradient call at {self._spent_at} and freed its records; make it "
+                f"this tape was already used by the gradient call at {file}:{line} and freed its records; make it "
                 "with GradientTape(persistent=True) to ask again, or take all gradients in one call: "
                 "tape.gradient(target, [a, b])"
             )
@@ -322,7 +327,7 @@ class GradientTape(JacobianMethods):
         seeds = []
         for tensor, weight in zip(targets, given, strict=True):
             if weight is None:
-                seeds.append(ones_like(tensor))
+                seeds.append(_ones(tensor))
                 continue
             weight = convert(weight, hint=tensor.dtype)
             if tuple(weight.shape) != tuple(tensor.shape):
@@ -430,7 +435,7 @@ class GradientTape(JacobianMethods):
     def _spend(self) -> None:
         """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
         frame = user_frame(1)
-        self._spent_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self._spent_at = (frame.f_code, frame.f_lasti)
         enter_scope(current_scope().without(self))
         self.key.open = False
         forget(self.records, skeleton=True)
@@ -492,3 +497,11 @@ class GradientTape(JacobianMethods):
         added = len(self.records) - position
         self.records.extend(tail)
         return added
+
+
+def _ones(tensor: Tensor) -> Any:
+    """The default seed, made without recording anything."""
+    if tensor.wraps:
+        return ones_like(tensor)
+    data = tensor._data
+    return box(np.ones(data.shape, data.dtype) if data.shape else data.dtype.type(1))

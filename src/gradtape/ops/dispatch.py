@@ -362,6 +362,15 @@ def _describe(value: Any) -> str:
 # -- fast closures for elementwise ops -----------------------------------------------------------------------------
 
 
+def _named(call: Callable[..., Any], op: Op, doc: str) -> Callable[..., Any]:
+    """The closure under the name and module of the family's file that makes it, where pickle looks for it."""
+    call.op = op  # type: ignore[attr-defined]
+    call.__module__ = _getframe(2).f_globals["__name__"]
+    call.__name__ = call.__qualname__ = op.name
+    call.__doc__ = doc or None
+    return call
+
+
 def unary(op: Op, doc: str = "") -> Callable[..., Any]:
     """The public function of a one-input elementwise op, with its docstring."""
     impl = op.impl
@@ -396,10 +405,7 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
         out._node = None
         return record_general(scope, op, (data,), (node,), {}, out)
 
-    call.op = op  # type: ignore[attr-defined]
-    call.__name__ = call.__qualname__ = op.name
-    call.__doc__ = doc or None
-    return call
+    return _named(call, op, doc)
 
 
 def binary(op: Op, doc: str = "") -> Callable[..., Any]:
@@ -470,7 +476,4 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
             return apply(op, x, y)
         return apply_wrapped(op, (x, y), {})
 
-    call.op = op  # type: ignore[attr-defined]
-    call.__name__ = call.__qualname__ = op.name
-    call.__doc__ = doc or None
-    return call
+    return _named(call, op, doc)

@@ -58,12 +58,15 @@ class Record:
     @property
     def location(self) -> tuple[str, int] | None:
         """File and line of the user's call, resolved when asked."""
-        if self.code is None:
-            return None
-        for start, end, line in self.code.co_lines():
-            if start <= self.lasti < end and line is not None:
-                return self.code.co_filename, line
-        return self.code.co_filename, self.code.co_firstlineno
+        return None if self.code is None else location(self.code, self.lasti)
+
+
+def location(code: CodeType, lasti: int) -> tuple[str, int]:
+    """File and line of an instruction."""
+    for start, end, line in code.co_lines():
+        if start <= lasti < end and line is not None:
+            return code.co_filename, line
+    return code.co_filename, code.co_firstlineno
 
 
 def leaf(keys: tuple[TapeKey, ...], shape: Any) -> Record:
