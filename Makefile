@@ -29,8 +29,9 @@ check: $(STAMP) ## lint, types, and the arrows between layers
 docs: $(STAMP) ## run every example of the documentation
 	$(RUN) -m pytest tests/structure/test_doctests.py tests/examples $(wildcard tests/docs)
 
-bench: $(STAMP) ## measure against the peers that are installed
-	$(RUN) -m benchmarks
+bench: $(STAMP) ## measure against the peers; PEERS="jax torch" ONLY=name QUICK=1 THREADS=n
+	$(RUN) -m benchmarks --environments .benchmarks $(if $(PEERS),--peers $(PEERS)) $(ONLY:%=--only %) \
+		$(if $(QUICK),--quick) $(if $(THREADS),--threads $(THREADS))
 
 format: $(STAMP) ## format the source
 	$(RUN) -m ruff format .

@@ -6,6 +6,7 @@ derivative of its own and stays independent of every library measured.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,9 @@ def _double(inputs: Inputs) -> Inputs:
     return {k: v.astype(np.float64) if getattr(v, "dtype", None) == np.float32 else v for k, v in inputs.items()}
 
 
-def _directions(workload: Workload) -> list[dict[str, Any]]:
-    if not workload.wrt:
-        return []
+def _directions(workload: Workload) -> Iterator[dict[str, Any]]:
+    """One at a time: the largest inputs have 10⁷ elements."""
     rng = generator("directions")
     inputs = workload.inputs()
-    return [{name: rng.standard_normal(np.shape(inputs[name])) for name in workload.wrt} for _ in range(DIRECTIONS)]
+    for _ in range(DIRECTIONS if workload.wrt else 0):
+        yield {name: rng.standard_normal(np.shape(inputs[name])) for name in workload.wrt}

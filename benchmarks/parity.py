@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 SPACES = ("", "math", "linalg", "nn", "signal", "bitwise")
+BUILTINS = {"ValueError", "TypeError", "RuntimeError"}
 TOLERANCE = {"float32": 2e-4, "complex64": 2e-4, "float64": 1e-8, "complex128": 1e-8}
 
 Path = tuple[Any, ...]
@@ -119,10 +120,11 @@ def _random(rng: np.random.Generator, like: Any) -> Any:
 
 def calls() -> list[Call]:
     """All samples of public functions, twice: in single and in double precision."""
+    from tests.harness import cases
+
     import gradtape as gt
     from gradtape.ops import registry
     from gradtape.ops.opdef import Composite
-    from tests.harness import cases
 
     public = {
         f"{space}.{name}".strip("."): value
@@ -161,7 +163,7 @@ def differences(ours: Answer, theirs: Answer) -> Iterator[str]:
     if ours.error or theirs.error:
         if bool(ours.error) != bool(theirs.error):
             yield f"error: gradtape {ours.error or 'answers'} | tensorflow {theirs.error or 'answers'}"
-        elif not set(ours.bases) & {"ValueError", "TypeError", "RuntimeError"} & _builtin(theirs.bases):
+        elif not set(ours.bases) & BUILTINS & _builtin(theirs.bases):
             yield f"error type: gradtape {ours.error} | tensorflow {theirs.error}"
         return
     if len(ours.outputs) != len(theirs.outputs):
@@ -175,7 +177,7 @@ def differences(ours: Answer, theirs: Answer) -> Iterator[str]:
 
 def _builtin(bases: tuple[str, ...]) -> set[str]:
     # TensorFlow's own errors derive only from Exception; ours are also the fitting Python builtin
-    return set(bases) if {"ValueError", "TypeError", "RuntimeError"} & set(bases) else {"ValueError", "TypeError", "RuntimeError"}
+    return set(bases) if BUILTINS & set(bases) else BUILTINS
 
 
 def _compare(what: str, a: Any, b: Any) -> Iterator[str]:
@@ -206,7 +208,7 @@ def _serve(library: str, path_in: str, path_out: str, start: str) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     module = importlib.import_module(library)
     with open(path_in, "rb") as file:
-        wanted = pickle.load(file)  # noqa: S301  (written by this script)
+        wanted = pickle.load(file)  # written by this script
     with open(path_out, "ab") as file, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for call in wanted[int(start) :]:
@@ -223,7 +225,7 @@ def _ask(library: str, python: str, path: str, count: int) -> list[Answer | None
         died = subprocess.run(command, stderr=subprocess.DEVNULL).returncode
         with open(out, "rb") as file:
             while file.peek(1):
-                answers.append(pickle.load(file))  # noqa: S301  (written by this script)
+                answers.append(pickle.load(file))  # written by this script
         os.remove(out)
         if died:
             answers.append(Answer([], None, "the process died"))
@@ -250,7 +252,10 @@ def main() -> None:
         path = os.path.join(folder, "calls")
         with open(path, "wb") as file:
             pickle.dump(wanted, file)
-        answers = [_ask(name, python, path, len(wanted)) for name, python in (("gradtape", sys.executable), ("tensorflow", options.python))]
+        answers = [
+            _ask(name, python, path, len(wanted))
+            for name, python in (("gradtape", sys.executable), ("tensorflow", options.python))
+        ]
     compared = 0
     for call, ours, theirs in zip(wanted, *answers, strict=True):
         if theirs is None:

@@ -1,4 +1,4 @@
-"""The results as JSON (everything that was measured, and where) and as a Markdown table (ratios to gradtape)."""
+"""The results as JSON (everything that was measured, and where) and as Markdown tables (ratios to gradtape)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run import PEERS
+from benchmarks.workloads.jacobian import OUTPUTS
 
 IMPORT = "import"
 IMPORT_ALLOWANCE = 0.060  # seconds on top of NumPy's own import
@@ -35,24 +36,36 @@ def _cpuinfo() -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
-    """`path`.json and `path`.md."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    path.with_suffix(".md").write_text(markdown(results))
+def write(folder: Path, name: str, results: dict[str, Any], text: str) -> None:
+    """`name`.json and `name`.md in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(text)
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """The report a person reads."""
-    where, peers = results["machine"], results["peers"]
-    shown = [name for name in PEERS if name in peers and not peers[name].get("missing")]
-    versions = ", ".join(f"{name} {peers[name]['version']}" for name in shown)
-    absent = ", ".join(name for name in peers if peers[name].get("missing"))
+def present(results: dict[str, Any]) -> list[str]:
+    """The peers that took part, in the order of the columns."""
+    return [name for name in PEERS if name in results["peers"] and not results["peers"][name].get("missing")]
+
+
+def where(results: dict[str, Any]) -> str:
+    """Date, machine, threads, versions, and who is missing and why."""
+    at, peers = results["machine"], results["peers"]
+    versions = ", ".join(f"{name} {peers[name]['version']}" for name in present(results))
+    absent = "; ".join(f"{name} ({found['missing']})" for name, found in peers.items() if found.get("missing"))
+    return (
+        f"{'**A quick run, only to see that everything works.** ' if results.get('quick') else ''}"
+        f"{at['date']}, {at['cpu']}, {at['processors']} processors, {at['threads']} thread(s) for every peer, "
+        f"load {at['load']:.1f}. {versions}.{f' Not installed: {absent}.' if absent else ''}"
+    )
+
+
+def markdown(results: dict[str, Any], heading: str = "# Eager benchmarks") -> str:
+    """The table a person reads, the rows where gradtape is not the fastest, and the price of a Jacobian."""
+    shown = present(results)
     lines = [
-        "# Eager benchmarks",
-        "",
-        f"{where['date']}, {where['cpu']}, {where['processors']} processors, {where['threads']} thread(s) for every peer, "
-        f"load {where['load']:.1f}. {versions}.{f' Not installed: {absent}.' if absent else ''}",
+        *([heading, ""] if heading else []),
+        where(results),
         "",
         "Least time of a call (median in brackets); per op where the row says so. In brackets after a peer's time: gradtape's "
         "time divided by it, so below 1 gradtape is faster. Only ratios carry over to another machine.",
@@ -63,7 +76,54 @@ def markdown(results: dict[str, Any]) -> str:
     for row in results["rows"]:
         cells = [_cell(row, name) for name in shown]
         lines.append(f"| {row['title']}{', per op' if row['ops'] > 1 else ''} | " + " | ".join(cells) + f" | {verdicts(row)} |")
+    slower = [text for text in map(_beaten, results["rows"]) if text]
+    if slower:
+        lines += ["", "Where gradtape is not the fastest:", "", *(f"* {text}" for text in slower)]
+    price = jacobian_price(results)
+    if price:
+        lines += ["", f"A Jacobian of {OUTPUTS[-1]} outputs costs as much as this many single gradients: {price}."]
     return "\n".join(lines) + "\n"
+
+
+def _beaten(row: dict[str, Any]) -> str:
+    times = {name: found["min"] for name, found in row["peers"].items() if "min" in found and name != "numpy"}
+    own = times.get("gradtape")
+    faster = {name: own / time for name, time in times.items() if own is not None and time < own}
+    best = ", ".join(f"{name} takes 1/{ratio:.3g} of the time" for name, ratio in sorted(faster.items(), key=lambda f: -f[1]))
+    return f"{row['title']}: {best}" if best else ""
+
+
+def jacobian_price(results: dict[str, Any]) -> str:
+    """The time of the largest Jacobian over that of one gradient, for each peer that has both."""
+    rows = {row["name"]: row["peers"] for row in results["rows"]}
+    many, one = rows.get(f"jacobian_{OUTPUTS[-1]}", {}), rows.get("jacobian_gradient", {})
+    both = [name for name in PEERS if "min" in many.get(name, {}) and "min" in one.get(name, {})]
+    return ", ".join(f"{name} {many[name]['min'] / one[name]['min']:.3g}" for name in both)
+
+
+def scaling_markdown(results: dict[str, Any], heading: str = "# Scaling") -> str:
+    """Times against sizes, one table per series, and memory against loop length."""
+    lines = [*([heading, ""] if heading else []), where(results)]
+    for series in results["series"]:
+        shown = [name for name in present(results) if any(name in point["peers"] for point in series["points"])]
+        lines += ["", f"{series['title']}, forward + backward, least time of a call. A dash: a call would take too long.", ""]
+        lines += [f"| {series['axis']} | " + " | ".join(shown) + " |", "|---:|" + "---|" * len(shown)]
+        for point in series["points"]:
+            cells = [_cell({"peers": point["peers"], "ops": 1}, name) for name in shown]
+            lines.append(f"| {point['size']:,} | " + " | ".join(cells) + " |")
+    if results["memory"]:
+        limit = results["memory_limit"] / 1e6
+        lines += ["", "A loop on vectors of 10,000 elements: most bytes held at once, time of forward + backward.", ""]
+        lines += [f"| turns | without limit | `memory_limit` of {limit:g} MB |", "|---:|---|---|"]
+        for row in results["memory"]:
+            lines.append(f"| {row['turns']:,} | {_held(row.get('free'))} | {_held(row.get('limited'))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _held(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    return found.get("error") or f"{found['bytes'] / 1e6:.3g} MB, {_duration(found['seconds'])}"
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.check import disagreement, reference
-from benchmarks.workload import Workload
+from benchmarks.workload import Series, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ("gradtape", "numpy", "torch", "tensorflow", "autograd", "jax")
@@ -33,34 +32,42 @@ def environment(threads: int) -> dict[str, str]:
 class Peer:
     """A running worker process; `missing` says why there is none."""
 
-    def __init__(self, name: str, python: str, threads: int) -> None:
+    def __init__(self, name: str, python: str, threads: int, problem: str = "") -> None:
         self.name = name
         self.python = python
-        self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.worker", name, str(threads)], cwd=ROOT, env=environment(threads), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        hello = self._receive()
+        self.process: Any = None
+        hello = {"missing": problem} if problem else self._started(threads)
         self.version = hello.get("version", "")
         self.python_version = hello.get("python", "")
         self.missing = hello.get("missing") or hello.get("error", "")
 
+    def _started(self, threads: int) -> dict[str, Any]:
+        command = [self.python, "-m", "benchmarks.worker", self.name, str(threads)]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        try:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment(threads), text=True, **pipes)
+        except OSError as error:
+            return {"missing": str(error)}
+        return self._receive()
+
     def ask(self, **request: Any) -> dict[str, Any]:
         """One request, one answer; a worker that died answers with an error."""
         try:
-            self.process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
-            self.process.stdin.flush()  # type: ignore[union-attr]
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
         except BrokenPipeError:
             return {"error": "the worker process died"}
         return self._receive()
 
     def _receive(self) -> dict[str, Any]:
-        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": "the worker process died"}  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        self.process.stdin.close()  # type: ignore[union-attr]
-        self.process.wait(timeout=30)
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process.wait(timeout=30)
 
 
 def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
@@ -89,6 +96,20 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
     for name, measured in times.items():
         if "error" not in found[name]:
             found[name] |= {"min": min(measured), "median": median(measured), "calls": len(measured)}
+    for peer in ready:
+        peer.ask(forget=workload.name)
+    return found
+
+
+def scale(series: Series, peers: Iterable[Peer], rounds: int, seconds: float, patience: float) -> list[dict[str, Any]]:
+    """What `measure` gives at each size. A peer leaves when a call at the next size would take longer than `patience`."""
+    found: list[dict[str, Any]] = []
+    least: dict[str, float] = {}  # seconds per unit of size, of the last call
+    for size, workload in series.points:
+        staying = [peer for peer in peers if least.get(peer.name, 0.0) * size <= patience]
+        measured = measure(workload, staying, rounds, seconds)
+        found.append({"size": size, "peers": measured})
+        least |= {name: entry["min"] / size for name, entry in measured.items() if "min" in entry}
     return found
 
 
@@ -116,8 +137,3 @@ def import_times(pythons: dict[str, str], threads: int, rounds: int) -> dict[str
         for name, found in times.items()
         if len(found) > 1
     }
-
-
-def default_python(peer: str, given: dict[str, str]) -> str:
-    """The interpreter of a peer: the one given for it, else the one running this."""
-    return given.get(peer, sys.executable)

@@ -2,6 +2,7 @@
 
 `{"check": name}`           → {"value", "along", "first"}: the answer of the first call, and how long that took
 `{"time": name, "seconds"}` → {"times": [...]}: seconds of single calls for about that long, never fewer than one call
+`{"forget": name}`          → {}: its inputs may go
 
 Started by `benchmarks/run.py` as `python -m benchmarks.worker PEER THREADS`, possibly in another virtual environment: this
 file and what it imports need only NumPy and the peer.
@@ -36,18 +37,23 @@ class Worker:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if "check" in request:
             return self.check(request["check"])
+        if "forget" in request:
+            self.steps.pop(request["forget"], None)
+            gc.collect()
+            return {}
         return {"times": self.time(request["time"], request["seconds"])}
 
     def check(self, name: str) -> dict[str, Any]:
         workload = BY_NAME[name]
-        if name not in self.peer.STEPS:
+        if workload.key not in self.peer.STEPS:
             return {"absent": True}
-        step = self.steps[name] = self.peer.STEPS[name](**workload.inputs())
+        step = self.steps[name] = self.peer.STEPS[workload.key](**workload.inputs())
         start = perf_counter()
         value, gradients = step()
         first = perf_counter() - start
         convert = self.peer.to_numpy
-        return {"first": first} | answer(workload, convert(value), [convert(g) for g in gradients])
+        value, gradients = workload.compared(convert(value), [convert(g) for g in gradients])
+        return {"first": first} | answer(workload, value, gradients)
 
     def time(self, name: str, seconds: float) -> list[float]:
         step = self.steps[name]

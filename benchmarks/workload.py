@@ -39,6 +39,16 @@ class Workload:
         return self.family or self.name
 
 
+@dataclass(frozen=True)
+class Series:
+    """One scaling plot: the same work at growing sizes, `points` being (size, workload) from small to large."""
+
+    name: str
+    title: str
+    axis: str
+    points: tuple[tuple[int, Workload], ...]
+
+
 def generator(name: str) -> np.random.Generator:
     """The random numbers of a workload: the same on every machine, in every process."""
     return np.random.default_rng(list(name.encode()))

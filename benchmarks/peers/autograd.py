@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import mlp, rnn, second_order, single_op
 
 
 def version() -> str:
@@ -60,24 +60,24 @@ def _stepped(function: Any, arguments: tuple[Any, ...]) -> Step:
     return step
 
 
-def _scalar_loop(x: Any, y: Any) -> Step:
+def _scalar_loop(x: Any, y: Any, steps: int) -> Step:
     import autograd.numpy as np
 
     def loop(arguments: Any) -> Any:
         x, y = arguments
-        for _ in range(scalar_loop.STEPS):
+        for _ in range(steps):
             y = np.sin(y) * x + y * 0.5
         return y
 
     return _stepped(loop, (x, y))
 
 
-def _vectors(x: Any, w: Any, b: Any) -> Step:
+def _vectors(x: Any, w: Any, b: Any, steps: int) -> Step:
     import autograd.numpy as np
 
     def chain(arguments: Any) -> Any:
         x, w, b = arguments
-        for _ in range(small_vectors.STEPS):
+        for _ in range(steps):
             x = np.tanh(x * w + b) - x * 0.1
         return np.sum(x)
 
@@ -154,7 +154,28 @@ def _hvp(x: Any, v: Any) -> Step:
     return _stepped(lambda arguments: np.sum(inner(arguments[0]) * v), (x,))
 
 
+def _jacobian(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import make_vjp
+
+    trace = make_vjp(lambda x: np.dot(np.tanh(np.dot(x, w) + b), v))
+    unit = np.eye(v.shape[1], dtype=np.float32)
+
+    def step() -> tuple[Any, list[Any]]:
+        vjp, y = trace(x)  # what autograd.jacobian does, which gives no value
+        return y, [np.stack([vjp(row) for row in unit])]
+
+    return step
+
+
+def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import autograd.numpy as np
+
+    return _stepped(lambda arguments: np.sum(np.dot(np.tanh(np.dot(arguments[0], w) + b), v)), (x,))
+
+
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
-    "scalar_loop": _scalar_loop, "vectors_8": _vectors, "vectors_64": _vectors, "mlp": partial(_mlp, False),
+    "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
 }  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import BY_NAME
 
-STEPS = {workload.name: workload.gradtape for workload in WORKLOADS}
+STEPS = {workload.key: workload.gradtape for workload in BY_NAME.values()}
 
 
 def version() -> str:

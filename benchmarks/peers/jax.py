@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import mlp, rnn, second_order, single_op
 
 
 def version() -> str:
@@ -70,22 +70,22 @@ def _stepped(function: Any, arguments: tuple[Any, ...]) -> Step:
     return step
 
 
-def _scalar_loop(x: Any, y: Any) -> Step:
+def _scalar_loop(x: Any, y: Any, steps: int) -> Step:
     import jax.numpy as jnp
 
     def loop(x: Any, y: Any) -> Any:
-        for _ in range(scalar_loop.STEPS):
+        for _ in range(steps):
             y = jnp.sin(y) * x + y * 0.5
         return y
 
     return _stepped(loop, (x, y))
 
 
-def _vectors(x: Any, w: Any, b: Any) -> Step:
+def _vectors(x: Any, w: Any, b: Any, steps: int) -> Step:
     import jax.numpy as jnp
 
     def chain(x: Any, w: Any, b: Any) -> Any:
-        for _ in range(small_vectors.STEPS):
+        for _ in range(steps):
             x = jnp.tanh(x * w + b) - x * 0.1
         return jnp.sum(x)
 
@@ -167,7 +167,34 @@ def _hvp(x: Any, v: Any) -> Step:
     return step
 
 
+def _jacobian(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x, w, b, v = (jnp.asarray(a) for a in (x, w, b, v))
+
+    def twice(x: Any) -> Any:
+        y = jnp.tanh(x @ w + b) @ v
+        return y, y
+
+    rows = jax.jacrev(twice, has_aux=True)
+
+    def step() -> tuple[Any, list[Any]]:
+        jacobian, y = _ready(rows(x))
+        return y, [jacobian]
+
+    return step
+
+
+def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import jax.numpy as jnp
+
+    w, b, v = (jnp.asarray(a) for a in (w, b, v))
+    return _stepped(lambda x: jnp.sum(jnp.tanh(x @ w + b) @ v), (x,))
+
+
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
-    "scalar_loop": _scalar_loop, "vectors_8": _vectors, "vectors_64": _vectors, "mlp": partial(_mlp, False),
+    "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
 }  # fmt: skip

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import mlp, rnn, second_order, single_op
 
 
 def version() -> str:
@@ -50,7 +50,7 @@ def _op(op: str, x: Any, y: Any, m: Any) -> Step:
     return step
 
 
-def _scalar_loop(x: Any, y: Any) -> Step:
+def _scalar_loop(x: Any, y: Any, steps: int) -> Step:
     import tensorflow as tf
 
     x, start = tf.constant(x), tf.constant(y)
@@ -59,14 +59,14 @@ def _scalar_loop(x: Any, y: Any) -> Step:
         with tf.GradientTape() as tape:
             tape.watch([x, start])
             y = start
-            for _ in range(scalar_loop.STEPS):
+            for _ in range(steps):
                 y = tf.sin(y) * x + y * 0.5
         return y, tape.gradient(y, [x, start])
 
     return step
 
 
-def _vectors(x: Any, w: Any, b: Any) -> Step:
+def _vectors(x: Any, w: Any, b: Any, steps: int) -> Step:
     import tensorflow as tf
 
     # plain tensors: reading a tf.Variable is one more op each time
@@ -76,7 +76,7 @@ def _vectors(x: Any, w: Any, b: Any) -> Step:
         with tf.GradientTape() as tape:
             tape.watch([start, w, b])
             x = start
-            for _ in range(small_vectors.STEPS):
+            for _ in range(steps):
                 x = tf.tanh(x * w + b) - x * 0.1
             total = tf.reduce_sum(x)
         return total, tape.gradient(total, [start, w, b])
@@ -159,7 +159,42 @@ def _hvp(x: Any, v: Any) -> Step:
     return step
 
 
+def _network(x: Any, w: Any, b: Any, v: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.linalg.matvec(v, tf.tanh(tf.linalg.matvec(w, x, transpose_a=True) + b), transpose_a=True)
+
+
+def _jacobian(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import tensorflow as tf
+
+    x, w, b, v = tf.constant(x), tf.constant(w), tf.constant(b), tf.constant(v)
+
+    def step() -> tuple[Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = _network(x, w, b, v)
+        return y, [tape.jacobian(y, x)]
+
+    return step
+
+
+def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import tensorflow as tf
+
+    x, w, b, v = tf.constant(x), tf.constant(w), tf.constant(b), tf.constant(v)
+
+    def step() -> tuple[Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(_network(x, w, b, v))
+        return total, [tape.gradient(total, x)]
+
+    return step
+
+
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
-    "scalar_loop": _scalar_loop, "vectors_8": _vectors, "vectors_64": _vectors, "mlp": partial(_mlp, False),
+    "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
 }  # fmt: skip

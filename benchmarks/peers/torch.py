@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import mlp, rnn, second_order, single_op
 
 
 def version() -> str:
@@ -54,7 +54,7 @@ def _op(op: str, x: Any, y: Any, m: Any) -> Step:
     return step
 
 
-def _scalar_loop(x: Any, y: Any) -> Step:
+def _scalar_loop(x: Any, y: Any, steps: int) -> Step:
     import torch
 
     x, start = _leaf(x), _leaf(y)
@@ -62,14 +62,14 @@ def _scalar_loop(x: Any, y: Any) -> Step:
 
     def step() -> tuple[Any, list[Any]]:
         y = start
-        for _ in range(scalar_loop.STEPS):
+        for _ in range(steps):
             y = sin(y) * x + y * 0.5
         return y, list(torch.autograd.grad(y, (x, start)))
 
     return step
 
 
-def _vectors(x: Any, w: Any, b: Any) -> Step:
+def _vectors(x: Any, w: Any, b: Any, steps: int) -> Step:
     import torch
 
     start, w, b = _leaf(x), _leaf(w), _leaf(b)
@@ -77,7 +77,7 @@ def _vectors(x: Any, w: Any, b: Any) -> Step:
 
     def step() -> tuple[Any, list[Any]]:
         x = start
-        for _ in range(small_vectors.STEPS):
+        for _ in range(steps):
             x = tanh(x * w + b) - x * 0.1
         total = x.sum()
         return total, list(torch.autograd.grad(total, (start, w, b)))
@@ -161,7 +161,42 @@ def _hvp(x: Any, v: Any) -> Step:
     return step
 
 
+def _network(x: Any, w: Any, b: Any, v: Any) -> Any:
+    return (x @ w + b).tanh() @ v
+
+
+def _jacobian(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import torch
+
+    x, w, b, v = (torch.from_numpy(a) for a in (x, w, b, v))
+
+    def twice(x: Any) -> Any:
+        y = _network(x, w, b, v)
+        return y, y
+
+    rows = torch.func.jacrev(twice, has_aux=True)
+
+    def step() -> tuple[Any, list[Any]]:
+        jacobian, y = rows(x)
+        return y, [jacobian]
+
+    return step
+
+
+def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
+    import torch
+
+    x, w, b, v = _leaf(x), *(torch.from_numpy(a) for a in (w, b, v))
+
+    def step() -> tuple[Any, list[Any]]:
+        total = _network(x, w, b, v).sum()
+        return total, list(torch.autograd.grad(total, x))
+
+    return step
+
+
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
-    "scalar_loop": _scalar_loop, "vectors_8": _vectors, "vectors_64": _vectors, "mlp": partial(_mlp, False),
+    "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
 }  # fmt: skip

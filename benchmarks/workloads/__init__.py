@@ -1,9 +1,9 @@
-"""All workloads, in the order of the report."""
+"""All workloads: those of the table in its order, and the series of the scaling plots."""
 
 from __future__ import annotations
 
-from benchmarks.workload import Workload
-from benchmarks.workloads import mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workload import Series, Workload
+from benchmarks.workloads import jacobian, mlp, rnn, scalar_loop, second_order, single_op, small_vectors
 
 WORKLOADS: tuple[Workload, ...] = (
     *single_op.WORKLOADS,
@@ -12,5 +12,20 @@ WORKLOADS: tuple[Workload, ...] = (
     *mlp.WORKLOADS,
     *rnn.WORKLOADS,
     *second_order.WORKLOADS,
+    *jacobian.WORKLOADS,
 )
-BY_NAME = {workload.name: workload for workload in WORKLOADS}
+SERIES: tuple[Series, ...] = (
+    Series(
+        "loop",
+        "Python loop of scalar operations",
+        "turns of the loop, 4 operations each",
+        tuple((10**k, scalar_loop.of_length(10**k)) for k in range(2, 6)),
+    ),
+    Series(
+        "size",
+        "Chain of 10 operations on vectors",
+        "elements of each vector",
+        tuple((10**k, small_vectors.of_size(10**k)) for k in range(1, 8)),
+    ),
+)
+BY_NAME = {workload.name: workload for workload in (*WORKLOADS, *(w for series in SERIES for _, w in series.points))}

@@ -18,7 +18,7 @@ class DType:
 
     >>> import gradtape as gt
     >>> gt.float32.is_floating, gt.float32 == "float32", gt.complex64.real_dtype
-    (True, True, <dtype: 'float32'>)
+    (True, True, gt.float32)
     """
 
     __slots__ = ("_numpy", "kind", "name")
@@ -57,6 +57,10 @@ class DType:
         return self.kind in "iu"
 
     @property
+    def is_unsigned(self) -> bool:
+        return self.kind == "u"
+
+    @property
     def is_bool(self) -> bool:
         return self.kind == "b"
 
@@ -85,6 +89,9 @@ class DType:
     def max(self) -> Any:
         return np.iinfo(self.dtype).max if self.is_integer else _finfo(self).max
 
+    def is_compatible_with(self, other: Any) -> bool:
+        return self is as_dtype(other)
+
     def __eq__(self, other: object) -> bool:
         if other.__class__ is DType:
             return self is other
@@ -99,6 +106,9 @@ class DType:
         return hash(self.name)
 
     def __repr__(self) -> str:
+        return f"gt.{self.name}"
+
+    def __str__(self) -> str:
         return f"<dtype: '{self.name}'>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,28 +172,28 @@ _BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
 _BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string}
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """The `DType` of a name, a NumPy dtype, a Python or NumPy scalar type, or a `DType`.
 
     >>> import gradtape as gt
     >>> gt.as_dtype("float64"), gt.as_dtype(float)
-    (<dtype: 'float64'>, <dtype: 'float32'>)
+    (gt.float64, gt.float32)
     """
-    if value.__class__ is DType:
-        return value
-    if isinstance(value, np.dtype) and (known := _BY_NUMPY.get(value)) is not None:
+    if type_value.__class__ is DType:
+        return type_value
+    if isinstance(type_value, np.dtype) and (known := _BY_NUMPY.get(type_value)) is not None:
         return known
-    if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
-    if value.__hash__ is not None:
-        if value in _BY_PYTHON:
-            return _BY_PYTHON[value]
-        if value in _BY_NUMPY:
-            return _BY_NUMPY[value]
+    if isinstance(type_value, str) and type_value in _BY_NAME:
+        return _BY_NAME[type_value]
+    if type_value.__hash__ is not None:
+        if type_value in _BY_PYTHON:
+            return _BY_PYTHON[type_value]
+        if type_value in _BY_NUMPY:
+            return _BY_NUMPY[type_value]
     try:
-        numpy_type = np.dtype(value)
+        numpy_type = np.dtype(type_value)
     except TypeError as error:
-        raise TypeError(f"{value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
+        raise TypeError(f"{type_value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
     if numpy_type.name == "bfloat16":
         return _BY_NUMPY[bfloat16.dtype]
     if numpy_type.kind in "US":

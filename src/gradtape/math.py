@@ -6,7 +6,14 @@ from gradtape.frontend.clipping import (
     global_norm as global_norm,
 )
 from gradtape.ops import special as special
-from gradtape.ops.activations import log_sigmoid as log_sigmoid, sigmoid as sigmoid, softplus as softplus
+from gradtape.ops.activations import (
+    log_sigmoid as log_sigmoid,
+    log_softmax as log_softmax,
+    sigmoid as sigmoid,
+    softmax as softmax,
+    softplus as softplus,
+    softsign as softsign,
+)
 from gradtape.ops.clipping import clip_by_average_norm as clip_by_average_norm, l2_normalize as l2_normalize
 from gradtape.ops.compare import (
     equal as equal,

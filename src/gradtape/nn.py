@@ -17,7 +17,13 @@ from gradtape.ops.activations import (
     softsign as softsign,
     swish as swish,
 )
+from gradtape.ops.blocks import (
+    depth_to_space as depth_to_space,
+    space_to_batch as space_to_batch,
+    space_to_depth as space_to_depth,
+)
 from gradtape.ops.clipping import l2_normalize as l2_normalize
+from gradtape.ops.composite import zero_fraction as zero_fraction
 from gradtape.ops.conv import (
     conv1d as conv1d,
     conv1d_transpose as conv1d_transpose,
@@ -53,3 +59,4 @@ from gradtape.ops.pool import (
     max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
 )
+from gradtape.ops.sorting import in_top_k as in_top_k, top_k as top_k

@@ -18,9 +18,9 @@ class LeafTuple(tuple[Any, ...]):
     __slots__ = ()
 
 
-def is_nested(structure: Any) -> bool:
-    """Whether `structure` is a container that `flatten` opens."""
-    kind = structure.__class__
+def is_nested(seq: Any) -> bool:
+    """Whether `seq` is a container that `flatten` opens."""
+    kind = seq.__class__
     known = _NESTED.get(kind)
     if known is None:
         known = _NESTED[kind] = issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, LeafTuple)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import warnings
@@ -49,3 +50,10 @@ def test_every_page_is_reachable_from_the_readme() -> None:
         if page.name not in ("README.md", "index.md") and page.name not in readme and page.name not in index
     ]
     assert not missing
+
+
+def test_the_measured_table_is_the_stored_results() -> None:
+    from benchmarks.summary import RESULTS, table
+
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert table(results) in (ROOT / "README.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"

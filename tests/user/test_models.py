@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import pickle
 
 import numpy as np
@@ -33,7 +34,7 @@ class Net(gt.Module):
     def __init__(self, sizes=(3, 8, 1)):
         super().__init__()
         last = len(sizes) - 2
-        self.layers = [Dense(a, b, None if i == last else gt.tanh) for i, (a, b) in enumerate(zip(sizes, sizes[1:]))]
+        self.layers = [Dense(a, b, None if i == last else gt.tanh) for i, (a, b) in enumerate(itertools.pairwise(sizes))]
 
     def __call__(self, x):
         for layer in self.layers:
@@ -47,7 +48,7 @@ def fit(model, optimizer, steps=60):
         with gt.GradientTape() as tape:
             loss = gt.reduce_mean(gt.square(model(X)[:, 0] - Y))
         variables = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         losses.append(float(loss))
     return losses
 

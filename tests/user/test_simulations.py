@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -199,9 +198,11 @@ def test_hessian_free_conjugate_gradients():
     def f(x):
         return 0.5 * gt.reduce_sum(x * gt.linalg.matvec(a, x)) - gt.reduce_sum(b * x)
 
-    operator = scipy.sparse.linalg.LinearOperator(
-        (5, 5), matvec=lambda v: np.asarray(gt.hvp(f, (gt.zeros(5, gt.float64),), (gt.constant(v.ravel()),))), dtype=np.float64
-    )
+    def product(v):
+        _, (hv,) = gt.hvp(f, [gt.zeros(5, gt.float64)], [gt.constant(v.ravel())])
+        return hv.numpy()
+
+    operator = scipy.sparse.linalg.LinearOperator((5, 5), matvec=product, dtype=np.float64)
     x, failed = scipy.sparse.linalg.cg(operator, b, rtol=1e-12)
     assert not failed
     close(x, np.linalg.solve(a, b), 1e-8)
@@ -231,12 +232,11 @@ def test_implicit_differentiation_of_a_root():
 def test_fixed_point_iteration_until_it_converges():
     def fixed(p):
         x = gt.ones((), gt.float64)
-        for _ in itertools.count():
+        change = 1.0
+        while change > 1e-13:
             new = gt.cos(p[0] * x)
-            done = abs(float(new - x)) < 1e-13
-            x = new
-            if done:
-                return x
+            change, x = abs(float(new - x)), new
+        return x
 
     checked(fixed, [0.7])
 
@@ -329,7 +329,7 @@ def test_generators_and_comprehensions():
 def test_python_builtins_on_tensors():
     def f(x):
         a, b, *rest = x
-        return sum([a * b, abs(rest[0]), pow(a, 2), divmod(b, 0.7)[1], round(a), -b, +a]) / len(x)
+        return sum([a * b, abs(rest[0]), pow(a, 2), divmod(b, 0.8)[1], round(a), -b, +a]) / len(x)
 
     x = [1.3, 2.1, -0.4]
     checked(f, x)

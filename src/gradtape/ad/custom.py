@@ -85,7 +85,7 @@ def _record_batches(inputs: Sequence[Tensor], outputs: Sequence[Tensor], functio
 
     def on_batches(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
         here = current_scope()
-        with scope_of(Scope(here.recorders, max(here.level, level))):
+        with scope_of(Scope(here.recorders, here.batches + (None,) * (level - here.level))):
             seeds = tuple(batched(ct, level) if flag else ct for ct, flag in zip(cts, flags, strict=True))
             answers = function(seeds, needed)
         wholes = [None if a is None else unbatched(a, level, size) for a in answers]

@@ -18,7 +18,7 @@ import numpy as np
 
 from gradtape import dtypes as d
 from gradtape.ops import compare as c, create, elementwise as e, select as s
-from gradtape.ops.dispatch import convert
+from gradtape.ops.dispatch import convert, twin
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.operators import matmul_operator
 from gradtape.ops.tensor import Tensor, TensorLike
@@ -127,7 +127,7 @@ def iinfo(type: Any, /) -> Any:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    x = x if min is None else s.maximum(x, min)
+    x = twin(convert(x)) if min is None else s.maximum(x, min)
     return x if max is None else s.minimum(x, max)
 
 

@@ -30,7 +30,7 @@ def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
     return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
 
 
-def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Decorator: `f` returns (result, grad_fn) and grad_fn is its derivative.
 
     `grad_fn(*upstream)` answers one gradient per tensor argument of `f`, positional first, then keywords. Variables
@@ -47,6 +47,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> tape.gradient(y, x).numpy()
     np.float32(1.0)
     """
+    if f is None:
+        return custom_gradient
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +155,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     Works at any order, in forward mode, with keyword arguments, and with variables and watched tensors that `f`
     captures. `f` must be deterministic; variables have the values of the first run when it runs again, and what it
-    assigns then is undone.
+    assigns then is undone. A variable that `f` assigns a constant and then reads has no gradient from that reading.
 
     >>> import gradtape as gt
     >>> x = gt.Variable(2.0)
@@ -172,7 +174,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
         listening = tuple(r for r in scope.recorders if not r.key.holds)
         onlookers = [Onlooker(r, values) for r in scope.recorders if r.key.holds]
-        with scope_of(Scope((*listening, *onlookers, values), scope.level)):
+        with scope_of(Scope((*listening, *onlookers, values), scope.batches)):
             result = f(*args, **kwargs)
         outputs = [convert(r) for r in tree.flatten(result)]
         captured = captured_versions(onlookers, inputs, outputs)
@@ -184,7 +186,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
             with values.restored():
                 return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts)
 
-        taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.level)
+        taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
         with scope_of(taping):
             twins = record_custom([*inputs, *(box(np.empty(0), node) for node in captured)], outputs, backward)
         for recorder in listening:
@@ -241,13 +243,17 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     return passing
 
 
-def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None) -> Any:
+def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
     """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
+
+    Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
 
     >>> import gradtape as gt
     >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
     6.0
     """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
     result = func(*[convert(x) for x in inp])
     return _typed(result, Tout)
 
@@ -292,8 +298,15 @@ NUMPY_FUNCTION = Op(
 )
 
 
-def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
-    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one)."""
+def numpy_function(
+    func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
+) -> Any:
+    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
+
+    Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
+    """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
     several = isinstance(Tout, (list, tuple))
     dtypes = tuple(Tout) if several else (Tout,)
     outputs = apply(NUMPY_FUNCTION, *[convert(x) for x in inp], func=func, dtypes=dtypes)

@@ -57,7 +57,7 @@ def assert_equal(x: Any, y: Any, message: str | None = None, summarize: int | No
 
 
 def assert_none_equal(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+    x: Any, y: Any, summarize: int | None = None, message: str | None = None, name: str | None = None
 ) -> None:
     """Raise unless x != y for all elements."""
     _compare("assert_none_equal", np.not_equal, "!=", x, y, message, summarize)

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from gradtape import tree
 from gradtape.ad.forward import jvp_of
-from gradtape.frontend.tape_messages import UnconnectedGradients
+from gradtape.frontend.tape_messages import UnconnectedGradients, warn_not_differentiable
 from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
 from gradtape.ops.create import zeros_like
@@ -53,6 +53,8 @@ class ForwardAccumulator:
         if not isinstance(primal, (Tensor, Variable)):
             kind = type(primal).__name__
             raise ValueError(f"ForwardAccumulator: primals must be tensors or variables, got {kind} {primal!r}")
+        if not primal.dtype.is_differentiable:
+            warn_not_differentiable("ForwardAccumulator: the primal", primal)
         direction = convert(tangent, hint=primal.dtype)
         if tuple(direction.shape) != tuple(primal.shape) or direction.dtype != primal.dtype:
             raise ValueError(
@@ -156,4 +158,4 @@ class ForwardAccumulator:
         scope = current_scope()
         place = next((i for i, r in enumerate(scope.recorders) if r is self), len(scope.recorders))
         kept = tuple(r for i, r in enumerate(scope.recorders) if r.key.holds or i < place)
-        return Scope(kept, scope.level)
+        return Scope(kept, scope.batches)

@@ -197,7 +197,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
     level = next_level()
     scope = current_scope()
     unit = rows.identity_rows(source)(0, size)
-    with scope_of(Scope(scope.recorders, level)):
+    with scope_of(Scope(scope.recorders, (*scope.batches, None))):
         primal = source.__copy__()
         primal._node = source._node
         with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:

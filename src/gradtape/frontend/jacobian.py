@@ -17,7 +17,7 @@ from gradtape.ad.batch import batched, next_level, unbatched
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import zeros
 from gradtape.ops.dispatch import convert
-from gradtape.ops.record import Scope, current_scope, scope_of
+from gradtape.ops.record import Examples, Scope, current_scope, scope_of
 from gradtape.ops.shape import broadcast_to, concat, reshape, transpose
 from gradtape.ops.tensor import Tensor, box
 
@@ -37,7 +37,7 @@ def elements(shape: Any) -> int:
 
 
 def rows_through(
-    target: Any, rows: int, row_bytes: int, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
+    rows: int, row_bytes: int, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
 ) -> list[Any]:
     """`differentiate(seed)` for all rows, batched in chunks: per source a tensor with the rows first, or None."""
     chunks: list[list[Any]] = []
@@ -101,7 +101,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     """`fn` for every element along axis 0 of `elems`, all at once.
 
     `fn` sees one example; each operation in it runs once, on the whole batch. Tapes opened inside give per-example
-    gradients.
+    gradients; random numbers drawn inside are independent for each example.
 
     >>> import gradtape as gt
     >>> gt.vectorized_map(lambda x: gt.reduce_sum(x * x), gt.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
@@ -120,7 +120,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     full = [t if int(t.shape[0]) == size else broadcast_to(t, (size, *tuple(t.shape)[1:])) for t in tensors]
     scope = current_scope()
     level = scope.level + 1
-    with scope_of(Scope(scope.recorders, level)):
+    with scope_of(Scope(scope.recorders, (*scope.batches, Examples(size, batched)))):
         result = fn(tree.pack_sequence_as(elems, [batched(t, level) for t in full]))
     return tree.map_structure(lambda r: unbatched(convert(r), level, size), result)
 

@@ -106,7 +106,7 @@ def group(*inputs: Any, name: str | None = None) -> None:
     """Accepted: the inputs have run already."""
 
 
-def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
+def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
     """The tensors again, as a list; None entries stay None.
 
     >>> import gradtape as gt
@@ -220,7 +220,7 @@ def truth(condition: Any, op: str) -> bool:
     return bool(condition)
 
 
-def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802
+def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802  (TensorFlow's name)
     """Raise InvalidArgumentError with `data` in the message when the condition is False.
 
     >>> import gradtape as gt

@@ -225,7 +225,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     x = convert(a)
     if x.dtype.is_integer:
-        return x
+        return twin(x)
     return s.round(x) if decimals == 0 else s.round(x * 10.0**decimals) / 10.0**decimals
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.frontend.array_api import array_namespace, from_dlpack as from_dlpack
-from gradtape.ops.dispatch import convert
+from gradtape.ops.dispatch import convert, twin
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import user_location
 from gradtape.ops.tensor import Tensor, TensorLike
@@ -122,7 +122,15 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
         raise TypeError(f"{label} on gradtape tensors, called at {user_location()}: {error}") from None
     if bound.arguments.get("out") is not None:
         raise _no_out(label)
-    return rule(*args, **options)
+    return _own(rule(*args, **options), args)
+
+
+def _own(result: Any, args: Any) -> Any:
+    """The result as tensor objects of its own: a rule with nothing to do may give back its argument."""
+    if result.__class__ in (list, tuple):
+        return type(result)(_own(part, args) for part in result)
+    given = (item for arg in args for item in (arg if isinstance(arg, (list, tuple)) else (arg,)))
+    return twin(result) if any(result is item for item in given) else result
 
 
 @functools.cache

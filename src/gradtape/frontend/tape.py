@@ -7,8 +7,9 @@ The tape owns the list of records and forgets everything when closed, spent or d
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
@@ -19,7 +20,7 @@ from gradtape.ad.backward import gradients
 from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend.indexed_slices import total_of
-from gradtape.frontend.tape_jacobian import JacobianMethods
+from gradtape.frontend.tape_jacobian import JacobianMethods, walk_again
 from gradtape.frontend.tape_messages import (
     UnconnectedGradients,
     aligned,
@@ -32,6 +33,7 @@ from gradtape.frontend.tape_messages import (
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.dispatch import PART, convert
+from gradtape.ops.elementwise import cast
 from gradtape.ops.record import (
     NOBODY,
     SCOPE,
@@ -335,7 +337,12 @@ class GradientTape(JacobianMethods):
                     f"gradient: output_gradients has shape {tuple(weight.shape)} where the target has shape "
                     f"{tuple(tensor.shape)}"
                 )
-            seeds.append(weight)
+            if weight.dtype.is_complex and not tensor.dtype.is_complex:
+                raise InvalidArgumentError(
+                    f"gradient: output_gradients has dtype {weight.dtype.name} where the target has the real dtype "
+                    f"{tensor.dtype.name}; use gt.math.real(...)"
+                )
+            seeds.append(weight if weight.dtype == tensor.dtype else cast(weight, tensor.dtype))
         return seeds
 
     def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False) -> list[Any]:
@@ -370,7 +377,8 @@ class GradientTape(JacobianMethods):
         if reached:
             self._report_assignments(flat, reached)
         if self._persistent and not boxed and not recorded:
-            self._leave_lazy(nodes, seeds, wanted_lists, answers)
+            pairs = [(n, s) for n, s in zip(nodes, seeds, strict=True) if n is not None]
+            self._leave_lazy(functools.partial(walk_again, pairs, wanted_lists), answers, seeds[0].nbytes)
         return answers
 
     def _prepare(self) -> Any:
@@ -440,18 +448,16 @@ class GradientTape(JacobianMethods):
         self.key.open = False
         forget(self.records, skeleton=True)
 
-    def _leave_lazy(
-        self, nodes: list[Record | None], seeds: list[Tensor], wanted: list[list[Record]], answers: list[Any]
-    ) -> None:
-        """One record for all results of this call; differentiated again, it becomes the recorded backward pass."""
+    def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:
+        """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which
+        `again(tape)` runs: one result per answer."""
         places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
         if not places:
             return
         owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
         frame = user_frame(1)
         owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
-        owner.attrs = {"pending": ([(n, s) for n, s in zip(nodes, seeds, strict=True) if n is not None],
-                                   [wanted[i] for i in places])}  # fmt: skip
+        owner.attrs = {"pending": (again, places)}
         self.records.append(owner)
         for index, place in enumerate(places):
             part = leaf((self.key,), answers[place]._data.shape)
@@ -459,7 +465,7 @@ class GradientTape(JacobianMethods):
             part.code, part.lasti = owner.code, owner.lasti
             self.records.append(part)
             answers[place] = box(answers[place]._data, part)
-            self.records.budget -= seeds[0].nbytes + 600
+            self.records.budget -= size + 600
         self._lazy = True
         if self.records.budget < 0:
             self.records.sweep()
@@ -478,21 +484,14 @@ class GradientTape(JacobianMethods):
 
     def _expand(self, owner: Record, position: int) -> int:
         """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
-        pending, wanted_lists = owner.attrs.pop("pending")  # type: ignore[union-attr]
+        again, places = owner.attrs.pop("pending")  # type: ignore[union-attr]
         frame = user_frame(1)
         self.sites.add((frame.f_code, frame.f_lasti))
         tail = self.records[position:]
         del self.records[position:]
-        cotangents: dict[Record, Any] = {}
-        for node, seed in pending:
-            cotangents[node] = cotangents[node] + seed if node in cotangents else seed
         with scope_of(current_scope().without(self).with_recorder(self)):
-            found = gradients(
-                tuple(self.records), cotangents, {n for versions in wanted_lists for n in versions}, boxed=True,
-                cut=self._through is False, prepare=self._prepare(),
-            )  # fmt: skip
-            results = [total_of(found, versions, True) for versions in wanted_lists]
-        owner.nodes = tuple(None if r is None else self._node_of(r) for r in results)
+            results = again(self)
+        owner.nodes = tuple(None if results[i] is None else self._node_of(results[i]) for i in places)
         owner.saved = ()
         added = len(self.records) - position
         self.records.extend(tail)

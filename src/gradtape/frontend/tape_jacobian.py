@@ -1,16 +1,34 @@
-"""The Jacobian side of `GradientTape`: jacobian, batch_jacobian, hessian. How rows are batched is in `jacobian.py`."""
+"""The Jacobian side of `GradientTape`: jacobian, batch_jacobian, hessian. How rows are batched is in `jacobian.py`.
+
+Also what a persistent tape keeps of an answer it did not record: how to run that backward pass again, recorded.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from gradtape import tree
+from gradtape.ad.backward import gradients
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import jacobian
+from gradtape.frontend.indexed_slices import total_of
 from gradtape.frontend.tape_messages import UnconnectedGradients, check_source, one_target
+from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import ones_like, zeros
-from gradtape.ops.record import RecordList, current_scope, scope_of
+from gradtape.ops.record import Record, RecordList, current_scope, scope_of
 from gradtape.ops.tensor import Tensor
+
+
+def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: Any) -> list[Any]:
+    """The reverse walk of an earlier call in the current scope: from pairs (version, cotangent) to each of `wanted`."""
+    cotangents: dict[Record, Any] = {}
+    for node, seed in pairs:
+        cotangents[node] = cotangents[node] + seed if node in cotangents else seed
+    found = gradients(
+        tuple(tape.records), cotangents, {n for versions in wanted for n in versions}, boxed=True,
+        cut=tape._through is False, prepare=tape._prepare(),
+    )  # fmt: skip
+    return [total_of(found, versions, True) for versions in wanted]
 
 
 class JacobianMethods:
@@ -26,6 +44,8 @@ class JacobianMethods:
         def _recording(self) -> bool: ...
         def _spend(self) -> None: ...
         def _versions(self, source: Any) -> list[Any]: ...
+        def _node_of(self, tensor: Tensor) -> Record | None: ...
+        def _leave_lazy(self, again: Any, answers: list[Any], size: int) -> None: ...
         def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
         def _differentiate(
             self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
@@ -53,8 +73,7 @@ class JacobianMethods:
         self._unspent("jacobian")
         target = one_target(target, "jacobian")
         flat = [check_source(s) for s in tree.flatten(sources)]
-        answers = self._rows(target, flat, target.size, jacobian.identity_rows(target))
-        shaped = [None if a is None else jacobian.jacobian_shape(a, target, s) for a, s in zip(answers, flat, strict=True)]
+        shaped = self._rows(target, flat, target.size, jacobian.identity_rows(target), jacobian.jacobian_shape)
         return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
 
     def batch_jacobian(
@@ -75,8 +94,7 @@ class JacobianMethods:
                 f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
             )
         count = target.size // max(int(target.shape[0]), 1) if target.size else 0
-        answers = self._rows(target, [source], count, jacobian.per_example_rows(target))
-        shaped = [None if a is None else jacobian.batch_first(a, target, source) for a in answers]
+        shaped = self._rows(target, [source], count, jacobian.per_example_rows(target), jacobian.batch_first)
 
         def empty(s: Any) -> Any:
             return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
@@ -94,25 +112,36 @@ class JacobianMethods:
             firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
         blocks = []
         for first, row in zip(firsts, flat, strict=True):
-            unit = None if first is None else jacobian.identity_rows(first)
-            answers = [None] * len(flat) if first is None else self._rows(first, flat, first.size, unit)
-            blocks.append([
-                zeros((*tuple(row.shape), *tuple(s.shape)), s.dtype) if a is None else jacobian.jacobian_shape(a, row, s)
-                for a, s in zip(answers, flat, strict=True)
-            ])  # fmt: skip
+            answers: list[Any] = [None] * len(flat)
+            if first is not None:
+                answers = self._rows(first, flat, first.size, jacobian.identity_rows(first), jacobian.jacobian_shape)
+            empty = [jacobian.empty_jacobian(row, s) for s in flat]
+            blocks.append([e if a is None else a for a, e in zip(answers, empty, strict=True)])
         if not self._persistent:
             self._spend()
         return jacobian.block_hessian(blocks, sources)
 
-    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any) -> list[Any]:
-        """The reverse walk for `count` cotangents, batched in chunks; in its own block a persistent tape records it."""
+    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any, shaped: Any) -> list[Any]:
+        """The reverse walk for `count` cotangents, batched in chunks, arranged by `shaped(rows, target, source)`. In its
+        own block a persistent tape records it; after the block it keeps how to do that later."""
         if not count:
             return [None] * len(flat)
         recorded = self._persistent and self._recording()
         bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
-        return jacobian.rows_through(
-            target, count, bytes_per_row, lambda seed: self._differentiate([target], [seed], flat, recorded), seed_rows
-        )
+        specs = [TensorSpec(s.shape, s.dtype) for s in flat]
+
+        def arranged(differentiate: Any) -> list[Any]:
+            rows = jacobian.rows_through(count, bytes_per_row, differentiate, seed_rows)
+            return [None if r is None else shaped(r, target, s) for r, s in zip(rows, specs, strict=True)]
+
+        answers = arranged(lambda seed: self._differentiate([target], [seed], flat, recorded))
+        node = self._node_of(target)
+        if self._persistent and node is not None and not current_scope().recorders and not current_scope().level:
+            wanted = [self._versions(s) for s in flat]
+            self._leave_lazy(
+                lambda tape: arranged(lambda seed: walk_again([(node, seed)], wanted, tape)), answers, target.nbytes
+            )
+        return answers
 
     def _finished(
         self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any

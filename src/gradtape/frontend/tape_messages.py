@@ -24,6 +24,11 @@ class UnconnectedGradients(Enum):
     ZERO = "zero"
     RAISE = "raise"
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        choices = ", ".join(repr(mode.value) for mode in cls)
+        raise ValueError(f"unconnected_gradients must be one of {choices} (or UnconnectedGradients.NONE, ...), got {value!r}")
+
 
 def warn(message: str) -> None:
     """A GradientWarning that points at the user's line."""

@@ -300,7 +300,7 @@ class TensorArray:
         if not ended:
             yield
             return
-        with scope_of(Scope((*ended, *scope.recorders), scope.level)):
+        with scope_of(Scope((*ended, *scope.recorders), scope.batches)):
             yield
 
     def _usable(self, method: str) -> None:

@@ -23,7 +23,7 @@ from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import SCOPE, UNSHARED, WATCHING, Scope, leaf
 from gradtape.ops.stop import ASSIGN
-from gradtape.ops.tensor import Reference, Tensor, TensorLike, box
+from gradtape.ops.tensor import Reference, Tensor, TensorLike, array_repr, box
 
 _counter = itertools.count()
 
@@ -49,7 +49,7 @@ class Variable(TensorLike):
     array([2., 3.], dtype=float32)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_tensor", "_trainable")
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_tensor", "_trainable")
 
     def __init__(
         self,
@@ -70,8 +70,9 @@ class Variable(TensorLike):
             raise ValueError("a Variable needs an initial_value")
         value = initial_value() if callable(initial_value) else initial_value
         start = constant(value, dtype=dtype)
-        if shape is not None:
-            TensorShape(shape).assert_is_compatible_with(start.shape)
+        declared = TensorShape(start.shape if shape is None else shape)
+        declared.assert_is_compatible_with(start.shape)
+        self._open = None if declared.is_fully_defined() else declared  # what `assign` may change the shape to
         self._tensor = box(start._data, start._node)
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
@@ -219,7 +220,7 @@ class Variable(TensorLike):
 
     # -- assigning -----------------------------------------------------------------------------------------------
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Variable:
         """Replace the value; recorded when the new value is watched."""
         tensor = self._checked(value, "assign")
         if tensor._node is not None:
@@ -227,11 +228,15 @@ class Variable(TensorLike):
         self._bind(tensor)
         return self
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign_add(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
         """Add to the value."""
         return self._step(delta, np.add, lambda a, b: a + b, "assign_add")
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign_sub(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
         """Subtract from the value."""
         return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
 
@@ -266,7 +271,8 @@ class Variable(TensorLike):
                 f"{method}: variable '{self.name}' has dtype {self.dtype.name} but the value has dtype "
                 f"{tensor.dtype.name}; use gt.cast(value, gt.{self.dtype.name})"
             )
-        if tensor._data.shape != self._tensor._data.shape:
+        fits = self._open is not None and method == "assign" and self._open.is_compatible_with(tensor.shape)
+        if tensor._data.shape != self._tensor._data.shape and not fits:
             raise ValueError(
                 f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape {tuple(tensor.shape)}"
             )
@@ -342,23 +348,23 @@ class Variable(TensorLike):
     __hash__ = object.__hash__
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        twin = _restore(np.array(self._tensor._data), self.trainable, self.name)
+        twin = _restore(np.array(self._tensor._data), self.trainable, self.name, self._open)
         twin._constraint = self._constraint
         memo[id(self)] = twin
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._tensor._data, self.trainable, self.name)
+        return _restore, (self._tensor._data, self.trainable, self.name, self._open)
 
     def __repr__(self) -> str:
-        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={array_repr(self.numpy())}>"
 
     def __format__(self, spec: str) -> str:
         return format(self._tensor, spec) if spec else str(self)
 
 
-def _restore(data: Any, trainable: bool, name: str) -> Variable:
-    variable = Variable(data, trainable=trainable)
+def _restore(data: Any, trainable: bool, name: str, shape: Any = None) -> Variable:
+    variable = Variable(data, trainable=trainable, shape=shape)
     variable._key = VariableKey(name)  # whole, with the scopes it was made in
     return variable
 

@@ -16,7 +16,7 @@ from gradtape.tree import LeafTuple
 
 
 class TensorShape(LeafTuple):
-    """A shape with TensorFlow's methods; it is a tuple, so `t.shape == (2, 3)` works.
+    """A shape with TensorFlow's methods; it is a tuple, so `t.shape == (2, 3)` works, and so does `== [2, 3]`.
 
     >>> import gradtape as gt
     >>> s = gt.zeros((2, 3)).shape
@@ -27,7 +27,7 @@ class TensorShape(LeafTuple):
     __slots__ = ()
 
     def __new__(cls, dims: Iterable[Any] | int | None = ()) -> TensorShape:
-        if dims is None:
+        if dims is None or dims is _unknown:
             return _unknown
         if isinstance(dims, int):
             dims = (dims,)
@@ -65,6 +65,51 @@ class TensorShape(LeafTuple):
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {tuple(self)} and {tuple(TensorShape(other))} are incompatible")
 
+    def merge_with(self, other: Any) -> TensorShape:
+        """The shape that says what both say; ValueError when they contradict each other."""
+        other = other if isinstance(other, TensorShape) else TensorShape(other)
+        self.assert_is_compatible_with(other)
+        if self is _unknown or other is _unknown:
+            return other if self is _unknown else self
+        return TensorShape(b if a is None else a for a, b in zip(self, other, strict=True))
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """This shape, which must have (or, unknown, gets) the given rank."""
+        if self is _unknown:
+            return TensorShape([None] * rank)
+        self.assert_has_rank(rank)
+        return self
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        if self.rank is not None and self.rank < rank:
+            raise ValueError(f"Shape {self} must have rank at least {rank}")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        if self.rank is not None and self.rank > rank:
+            raise ValueError(f"Shape {self} must have rank at most {rank}")
+        return self
+
+    def assert_has_rank(self, rank: int) -> None:
+        if self.rank not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def assert_is_fully_defined(self) -> None:
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is list:
+            return tuple(self) == tuple(other) and self is not _unknown
+        if self is _unknown or other is _unknown:
+            return self is other
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
     def concatenate(self, other: Any) -> TensorShape:
         return TensorShape((*self, *TensorShape(other)))
 
@@ -96,7 +141,7 @@ class TensorSpec:
 
     >>> import gradtape as gt
     >>> gt.TensorSpec([None, 3], gt.float64)
-    TensorSpec(shape=(None, 3), dtype=float64, name=None)
+    TensorSpec(shape=(None, 3), dtype=gt.float64, name=None)
     """
 
     shape: TensorShape
@@ -120,8 +165,8 @@ class TensorSpec:
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         return cls(tensor.shape, tensor.dtype, name)
 
-    def is_compatible_with(self, other: Any) -> bool:
-        return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
+    def is_compatible_with(self, spec_or_tensor: Any) -> bool:
+        return self.dtype == spec_or_tensor.dtype and self.shape.is_compatible_with(spec_or_tensor.shape)
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype.name}, name={self.name!r})"
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"

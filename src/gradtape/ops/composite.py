@@ -15,7 +15,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops import batching, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, binary, convert, promote
+from gradtape.ops.dispatch import apply, binary, convert, promote, twin
 from gradtape.ops.elementwise import divide
 from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
@@ -385,7 +385,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
     ]
 )
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
-    """`x` itself if its shape fits `shape` (None fits any size), an error otherwise.
+    """`x` if its shape fits `shape` (None fits any size), an error otherwise.
 
     >>> import gradtape as gt
     >>> gt.ensure_shape([[1.0, 2.0]], [None, 2]).shape
@@ -395,7 +395,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
     wanted = shape if isinstance(shape, TensorShape) else TensorShape(shape)
     if not TensorShape(x.shape).is_compatible_with(wanted):
         raise InvalidArgumentError(f"ensure_shape: shape {tuple(x.shape)} is not compatible with {wanted}")
-    return x
+    return twin(x)
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:

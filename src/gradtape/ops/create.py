@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, float32, numpy_dtype
+from gradtape.dtypes import as_dtype, float32, float64, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
@@ -22,7 +22,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
     >>> import gradtape as gt
     >>> gt.constant([1, 2]).dtype, gt.constant(3.0, shape=[2]).numpy()
-    (<dtype: 'int32'>, array([3., 3.], dtype=float32))
+    (gt.int32, array([3., 3.], dtype=float32))
     """
     if isinstance(value, (Tensor, TensorLike)):
         tensor = convert(value)
@@ -58,8 +58,8 @@ def static_shape(shape: Any) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     try:
-        return tuple([int(d) for d in shape])
-    except TypeError as error:
+        return tuple([d if d.__class__ is int else d.__index__() for d in shape])
+    except (AttributeError, TypeError) as error:
         raise TypeError(f"{shape!r} is not a shape; give a sequence of integers") from error
 
 
@@ -74,8 +74,11 @@ def _cast(tensor: Tensor, dtype: Any) -> Tensor:
 
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """All zeros."""
-    return _filled(np.zeros(_checked(static_shape(shape)), numpy_dtype(dtype)))
+    """All zeros (empty strings, false)."""
+    made = np.zeros(_checked(static_shape(shape)), wanted := numpy_dtype(dtype))
+    if wanted.kind == "O":
+        made[...] = b""
+    return _filled(made)
 
 
 def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
@@ -95,6 +98,9 @@ def _like_spec(x: TensorSpec, *, dtype: Any) -> TensorSpec:
 
 def _zeros_like_impl(x: Any, *, dtype: Any) -> Any:
     out = np.zeros(x.shape, x.dtype if dtype is None else numpy_dtype(dtype))
+    if out.dtype.kind == "O":
+        out[...] = b""
+        return out
     return out if out.ndim else out[()]
 
 
@@ -185,7 +191,7 @@ def _common(values: Any) -> Any:
 
 @composite(samples=lambda: [Sample(normal(), normal(), 5, fixed=(2,)), Sample(normal(2), normal(2), 3, fixed=(2,))])
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
-    """`num` evenly spaced values from start to stop (both included); differentiable in both ends.
+    """`num` evenly spaced values from start to stop (both included), float64 between integers; differentiable in both ends.
 
     >>> import gradtape as gt
     >>> gt.linspace(0.0, 1.0, 3).numpy()
@@ -193,10 +199,10 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     """
     start, stop = promote(start, stop)
     if not start.dtype.is_differentiable:
-        start, stop = _cast(start, float32), _cast(stop, float32)
+        start, stop = _cast(start, float64), _cast(stop, float64)
     count = int(num)
-    if count <= 0:
-        raise InvalidArgumentError(f"linspace: num must be positive, got {count}")
+    if count < 0:
+        raise InvalidArgumentError(f"linspace: num must not be negative, got {count}")
     steps = np.linspace(0.0, 1.0, count).astype(start.dtype.dtype)
     place = axis % (start.ndim + 1)
     steps = steps.reshape([count if i == place else 1 for i in builtins.range(start.ndim + 1)])
@@ -227,12 +233,15 @@ def one_hot(
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    on = 1.0 if on_value is None else on_value
-    off = 0.0 if off_value is None else off_value
-    target = dtype if dtype is not None else (float32 if on_value is None and off_value is None else None)
+    given = on_value if on_value is not None else off_value
+    target = dtype if dtype is not None else (float32 if given is None else convert(given).dtype)
+    on = 1 if on_value is None else on_value
+    off = 0 if off_value is None else off_value
+    if int(depth) < 0:
+        raise InvalidArgumentError(f"one_hot: depth must not be negative, got {int(depth)}")
     hot = apply(ONE_HOT, convert(indices), depth=int(depth), axis=-1 if axis is None else int(axis))
     on, off = (convert(v, hint=target) for v in (on, off))
-    if target is not None:
+    if dtype is not None or on_value is None or off_value is None:
         on, off = _cast(on, target), _cast(off, target)
     return where(hot, on, off)
 
@@ -267,14 +276,14 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     return box(np.int32(convert(input).ndim))
 
 
-def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
-    """The shape as an integer tensor."""
-    return box(np.array(tuple(convert(input).shape), numpy_dtype(out_type)))
+def shape(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
+    """The shape as an integer tensor, int32 unless out_type says otherwise."""
+    return box(np.array(tuple(convert(input).shape), numpy_dtype("int32" if out_type is None else out_type)))
 
 
-def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Tensor:
-    """Number of elements, as an integer scalar."""
-    return box(numpy_dtype(out_type).type(convert(input).size))
+def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
+    """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
+    return box(numpy_dtype("int32" if out_type is None else out_type).type(convert(input).size))
 
 
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)

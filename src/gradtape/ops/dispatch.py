@@ -19,7 +19,7 @@ from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
-from gradtape.ops.record import INTERNAL, SCOPE, Record, Scope, scope_of
+from gradtape.ops.record import INTERNAL, SCOPE, Record, RecordList, Scope, scope_of
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
@@ -66,22 +66,28 @@ def twin(x: Any) -> Any:
 
 def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
     if value is None:
-        raise ValueError("None cannot be converted to a tensor")
+        raise ValueError("None cannot be converted to a tensor; did a function without `return` or a missing gradient give it?")
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
         packed: Tensor = convert(PACK[0](value), dtype)
         return packed
     if isinstance(value, (np.ndarray, np.generic)):
+        if value.__class__ is not ndarray and isinstance(value, np.ma.MaskedArray) and value.mask.any():
+            raise InvalidArgumentError("a masked array has no values where it is masked; fill them first: a.filled(0.0)")
         array = np.array(value)
         if array.dtype.kind in "US":
-            array = array.astype(object)
+            array = _bytes_of(array)
+        if array.dtype.kind == "O" and not _only_text(array):
+            raise InvalidArgumentError(
+                "a NumPy array of dtype object has no numbers gradtape knows; convert it first: a.astype(np.float64)"
+            )
         as_dtype(array.dtype)  # refuses dtypes gradtape does not have
         default = array.dtype
     else:
         array, default = _array_of(value)
     if dtype is not None:
         array = _cast_exact(array, numpy_dtype(dtype), value)
-    elif hint is not None and _fits(default, wanted := numpy_dtype(hint)):
-        array = array.astype(wanted)
+    elif hint is not None and _fits(default, wanted := numpy_dtype(hint)) and _holds(wanted, array, value):
+        array = _cast_exact(array, wanted, value)
     else:
         array = array.astype(default, copy=False)
     if array.ndim == 0 and array.dtype != object:
@@ -103,13 +109,30 @@ def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
         small = array.astype(np.int32)
         return array, np.dtype(np.int32 if (small == array).all() else np.int64)
     if kind in "US":
-        return array.astype(object), np.dtype(object)
-    if kind == "O" and not all(isinstance(item, (str, bytes)) for item in array.ravel()):
-        raise TypeError(
-            f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
-            "give a number, a (nested) list of numbers, a NumPy array or a tensor"
-        )
+        return _bytes_of(array), np.dtype(object)
+    if kind == "O" and not _only_text(array):
+        raise TypeError(_not_a_tensor(value))
     return array, array.dtype
+
+
+def _bytes_of(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    """Strings as opaque data: Python bytes, text in UTF-8."""
+    made = array.astype(object)
+    made[...] = np.vectorize(lambda item: item.encode() if isinstance(item, str) else item, otypes=[object])(made)
+    return made
+
+
+def _only_text(array: ndarray[Any, Any]) -> bool:
+    return all(isinstance(item, (str, bytes)) for item in array.ravel())
+
+
+def _not_a_tensor(value: Any) -> str:
+    if isinstance(value, int):
+        return f"cannot convert {value} to a tensor: integers have at most 64 bits; make it a float"
+    return (
+        f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
+        "give a number, a (nested) list of numbers, a NumPy array or a tensor"
+    )
 
 
 def _has_numpy(value: Any) -> bool:
@@ -128,7 +151,11 @@ def _contains_tensor(value: Any) -> bool:
 def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
     if array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name} without losing its fraction")
-    return array.astype(wanted)
+    out = array.astype(wanted)
+    whole = array.dtype.kind in "iu" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic))
+    if whole and not (out == array).all():
+        raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name}: it does not fit; use a wider dtype")
+    return out
 
 
 def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
@@ -139,9 +166,22 @@ def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
     return order.index(have.kind) <= order.index(want.kind) and not (have.kind == "b" and want.kind != "b")
 
 
+def _holds(wanted: np.dtype[Any], array: ndarray[Any, Any], value: Any) -> bool:
+    """NumPy integers do not take an integer dtype too small for their values."""
+    if array.dtype.kind not in "iu" or not isinstance(value, (ndarray, np.generic)) or wanted.kind not in "iu":
+        return True
+    limits = np.iinfo(wanted)
+    return not array.size or bool(limits.min <= array.min() and array.max() <= limits.max)
+
+
 def promote(*values: Any) -> tuple[Any, ...]:
-    """All values as tensors of one dtype; casts are recorded. Python values take the dtype of tensors and arrays."""
-    tensors = [v if v.__class__ is Tensor else convert(v) if isinstance(v, (ndarray, np.generic)) else plain(v) for v in values]
+    """All values as tensors of one dtype; casts are recorded.
+
+    Python values take the dtype of tensors and arrays; NumPy values that of tensors, unless theirs is of a richer kind.
+    """
+    tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
+    if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
+        tensors = [convert(t) if isinstance(t, (ndarray, np.generic)) else t for t in tensors]
     common = None
     for t in tensors:
         if t.__class__ is not Tensor or (common is not None and t._data.dtype is not common):
@@ -166,7 +206,7 @@ CAST: list[Op] = []  # set by ops/elementwise.py, which defines the op
 
 
 def record(scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any) -> Tensor:
-    """The hot path: one plain tape records, every watched input belongs to it. The caller's caller is the user."""
+    """The hot path: only plain tapes record, every watched input is known to all. The caller's caller is the user."""
     entry = Record()
     entry.op = op
     entry.nodes = nodes
@@ -181,13 +221,16 @@ def record(scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...],
         code = frame.f_code
     entry.code = code
     entry.lasti = frame.f_lasti
-    records = scope.records
-    records.append(entry)  # type: ignore[union-attr]  # `fast` scopes have a list
-    budget = records.budget - (data.nbytes + 200 if shape else 200)  # type: ignore[union-attr]
-    records.budget = budget  # type: ignore[union-attr]
-    if budget < 0:
-        records.sweep()  # type: ignore[union-attr]
     out._node = entry
+    records = scope.records
+    if records is None:
+        _append_to(scope.lists, entry, data.nbytes + 200)
+        return out
+    records.append(entry)
+    budget = records.budget - (data.nbytes + 200 if shape else 200)
+    records.budget = budget
+    if budget < 0:
+        records.sweep()
     return out
 
 
@@ -201,6 +244,8 @@ def record_general(
         if not keys:
             return out
         known = set(keys)
+        if keys is scope.fast:
+            scope.covers.update([n.keys for n in nodes if n is not None and known.issubset(n.keys)])
         nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
     entry = Record()
     entry.op = op
@@ -237,11 +282,17 @@ def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> 
         size += value.nbytes
         is_complex = is_complex or (value.dtype.is_complex if isinstance(value, Tensor) else value.dtype.kind == "c")
     holding = [r.records for r in scope.recorders if r.key in keys and r.key.holds]
-    for records in holding:
+    if is_complex:
+        for records in holding:
+            records.complex = True
+    _append_to(holding, entry, size)
+
+
+def _append_to(lists: list[RecordList], entry: Record, size: int) -> None:
+    for records in lists:
         records.append(entry)
-        records.complex = records.complex or is_complex
         records.budget -= size
-    for records in holding:  # only now: a sweep counts on the record standing in all of them
+    for records in lists:  # only now: a sweep counts on the record standing in all of them
         if records.budget < 0:
             records.sweep()
 
@@ -316,10 +367,11 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     if fast is None or out.__class__ is tuple:
         return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
     for node in nodes:
-        if node is not None and node.keys is not fast:
+        if node is not None and node.keys is not fast and node.keys not in scope.covers:
             return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
     if result.dtype.kind == "c":
-        scope.records.complex = True  # type: ignore[union-attr]  # `fast` scopes have a list
+        for records in scope.lists:
+            records.complex = True
     return record(scope, op, tuple(nodes), PLANS[op].savers[watched](datas, result), attrs, out, result)
 
 
@@ -355,7 +407,7 @@ def explained(op: Op, datas: Any, attrs: dict[str, Any], error: Exception) -> Ex
 
 def _describe(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
-        return f"{value.dtype.name}{list(value.shape)}"
+        return f"{as_dtype(value.dtype).name}{list(value.shape)}"
     return repr(value)
 
 
@@ -399,7 +451,7 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
         if node is None or (scope := SCOPE.get()) is None:
             out._node = None
             return out
-        if fixed and node.keys is scope.fast:
+        if fixed and (node.keys is scope.fast or node.keys in scope.covers):
             saved = (data if keep_x else None, result if keep_out else None)
             return record(scope, op, (node,), saved, None, out, result)
         out._node = None
@@ -459,7 +511,11 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
             out._node = None
             return out
         fast = scope.fast
-        if fixed and (node_a is None or node_a.keys is fast) and (node_b is None or node_b.keys is fast):
+        if (
+            fixed
+            and (node_a is None or node_a.keys is fast or node_a.keys in scope.covers)
+            and (node_b is None or node_b.keys is fast or node_b.keys in scope.covers)
+        ):
             keep_x, keep_y, keep_out = table[mask]
             saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
             return record(scope, op, (node_a, node_b), saved, None, out, result)

@@ -85,7 +85,7 @@ _PAIR = lambda: [  # noqa: E731  (a table of samples, used by several ops)
     Sample(normal(2), 3.0),
     Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
 ]
-_PAIR_NONZERO = lambda: [  # noqa: E731
+_PAIR_NONZERO = lambda: [  # noqa: E731  (a table)
     Sample(normal(3, 2), away(3, 2)),
     Sample(normal(2, 1, 3), away(4, 1)),
     Sample(normal(), away(3)),

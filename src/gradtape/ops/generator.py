@@ -15,7 +15,7 @@ from gradtape.dtypes import float32, int32, uint64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import random as numbers
 from gradtape.ops.dispatch import convert
-from gradtape.ops.random_state import entropy_word, key_of, stream_word
+from gradtape.ops.random_state import entropy_word, next_key, stream_word
 from gradtape.ops.tensor import box
 
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -91,11 +91,14 @@ class Generator:
         with self._lock:
             self._counter = (self._counter + int(delta)) & _MASK
 
-    def _next(self, count: int = 1) -> Any:
+    def _next(self) -> Any:
+        return next_key(self._take)
+
+    def _take(self, count: int) -> tuple[int, int]:
         with self._lock:
             counter = self._counter
             self._counter = (counter + count) & _MASK
-        return key_of(self._key, counter)
+            return self._key, counter
 
     def make_seeds(self, count: int = 1) -> Any:
         """Seeds for the stateless functions: an int64 tensor of shape (2, count)."""

@@ -27,7 +27,9 @@ Key = tuple[Any, ...]
 
 def _getitem_impl(x: Any, *, key: Key) -> Any:
     out = x[key]
-    return out.copy() if isinstance(out, np.ndarray) else out
+    if isinstance(out, np.ndarray):
+        return out.copy()
+    return out if x.dtype.kind != "O" else np.array(out, object)  # one string
 
 
 def _put_slice_impl(ct: Any, *, key: Key, shape: tuple[int, ...]) -> Any:
@@ -85,7 +87,8 @@ PUT_SLICE = linear(
 
 
 def _take_impl(x: Any, indices: Any, *, axis: int) -> Any:
-    return np.take(x, indices, axis=axis)
+    out = np.take(x, indices, axis=axis)
+    return out if x.dtype.kind != "O" else np.array(out, object)  # one string is no array yet
 
 
 def _take_add_impl(ct: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:

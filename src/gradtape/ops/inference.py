@@ -24,13 +24,15 @@ def promote_dtypes(a: DType, b: DType) -> DType:
     """float with integer or bool keeps the float; otherwise as NumPy."""
     if a is b:
         return a
-    rank_a, rank_b = _category(a), _category(b)
+    if (a.name == "string") != (b.name == "string"):
+        raise TypeError(f"dtypes {a.name} and {b.name} do not mix: strings are opaque data, not numbers")
+    rank_a, rank_b = category(a), category(b)
     if rank_a != rank_b and max(rank_a, rank_b) >= 2 and min(rank_a, rank_b) < 2:
         return a if rank_a > rank_b else b
     return as_dtype(np.promote_types(a.dtype, b.dtype))
 
 
-def _category(d: DType) -> int:
+def category(d: DType) -> int:
     """0 bool, 1 integer, 2 floating, 3 complex."""
     return 3 if d.is_complex else 2 if d.is_floating else 1 if d.is_integer else 0
 

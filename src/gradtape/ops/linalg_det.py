@@ -6,7 +6,7 @@ uses the adjugate (transposed cofactors), a polynomial, computed from singular v
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -162,15 +162,22 @@ SLOGDET = general(
 )
 
 
-def slogdet(input: Any, name: str | None = None) -> tuple[Any, Any]:
-    """(sign, log_abs_det): det = sign · exp(log_abs_det), without overflow; (0, -inf) for singular matrices.
+class LogMatrixDeterminant(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Any
+    log_abs_determinant: Any
+
+
+def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
+    """(sign, log_abs_determinant): det = sign · exp(log_abs_determinant), without overflow; (0, -inf) for singular matrices.
 
     >>> import gradtape as gt
     >>> sign, log_abs = gt.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
     >>> sign.numpy(), log_abs.numpy()
     (np.float32(-1.0), np.float32(0.0))
     """
-    return apply(SLOGDET, matrices(input, "slogdet", square=True))  # type: ignore[no-any-return]
+    return LogMatrixDeterminant(*apply(SLOGDET, matrices(input, "slogdet", square=True)))
 
 
 @composite(

@@ -7,7 +7,7 @@ operands with equal leading axes, so a batch axis in front is always legal.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -445,7 +445,14 @@ LU = general(
 )
 
 
-def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> tuple[Any, Any]:
+class Lu(NamedTuple):
+    """What `lu` returns."""
+
+    lu: Any
+    p: Any
+
+
+def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> Lu:
     """(lu, p): L below the diagonal (its own diagonal is 1) and U above in one matrix, with L·U = input[p].
 
     >>> import gradtape as gt
@@ -454,7 +461,7 @@ def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> t
     (array([[4., 1.],
            [0., 2.]], dtype=float32), array([1, 0], dtype=int32))
     """
-    return apply(LU, matrices(input, "lu", square=True), dtype=as_dtype(output_idx_type))  # type: ignore[no-any-return]
+    return Lu(*apply(LU, matrices(input, "lu", square=True), dtype=as_dtype(output_idx_type)))
 
 
 OPS = (INV, SOLVE, TRIANGULAR_SOLVE, CHOLESKY, LU)

@@ -10,7 +10,7 @@ and do not have this limit.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,7 +121,14 @@ QR = general(
 )
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, Any]:
+class Qr(NamedTuple):
+    """What `qr` returns."""
+
+    q: Any
+    r: Any
+
+
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     """(q, r) with q·r = input, q having orthonormal columns and r upper triangular.
 
     The derivative needs linearly independent columns (of the first min(rows, columns) ones). With `full_matrices` the
@@ -136,10 +143,10 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
     x = matrices(input, "qr")
     rows, columns = (int(d) for d in x.shape[-2:])
     if rows >= columns:
-        return apply(QR, x, full=bool(full_matrices) and rows > columns, user="qr")  # type: ignore[no-any-return]
+        return Qr(*apply(QR, x, full=bool(full_matrices) and rows > columns, user="qr"))
     # a wide matrix: the square part decides q, the rest of r follows
     q, r = apply(QR, x[..., :rows], full=False, user="qr")
-    return q, concat([r, matrix_transposed(q) @ x[..., rows:]], -1)
+    return Qr(q, concat([r, matrix_transposed(q) @ x[..., rows:]], -1))
 
 
 # -- svd ---------------------------------------------------------------------------------------------------------------

@@ -90,9 +90,13 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
     array([0.6931472], dtype=float32)
     """
     op = "softmax_cross_entropy_with_logits"
-    labels, logits = promote(labels, real_floating(logits, op))
+    logits = real_floating(logits, op)
+    labels = cast(convert(labels, hint=logits.dtype), logits.dtype)
     if labels.shape != logits.shape:
-        shape = inference.broadcast_shapes(labels.shape, logits.shape)
+        try:
+            shape = inference.broadcast_shapes(labels.shape, logits.shape)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{op}: labels and logits: {error}") from None
         labels, logits = broadcast_to(labels, shape), broadcast_to(logits, shape)
     place = normal_axis(axis, logits.ndim, op)
     if place != logits.ndim - 1:

@@ -74,9 +74,16 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Product of the matrices in the last two axes, broadcast over the leading ones.
+    """Product of the matrices in the last two axes, broadcast over the leading ones, in `output_type` if one is given.
+
+    The flags about sparsity and gradients are hints to TensorFlow's kernels and change nothing here.
 
     >>> import gradtape as gt
     >>> gt.matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
@@ -100,7 +107,8 @@ def matmul(
             f"matmul: inner dimensions differ: {tuple(a.shape)} times {tuple(b.shape)} "
             f"({a.shape[-1]} columns against {b.shape[-2]} rows)"
         )
-    return apply(MATMUL, a, b)
+    out = apply(MATMUL, a, b)
+    return out if output_type is None else cast(out, output_type)
 
 
 def swap_last(x: Any) -> Any:
@@ -110,5 +118,5 @@ def swap_last(x: Any) -> Any:
 
 OPS = (MATMUL,)
 
-from gradtape.ops.elementwise import conj, is_complex  # noqa: E402  (used by functions above)
+from gradtape.ops.elementwise import cast, conj, is_complex  # noqa: E402  (used by functions above)
 from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast  # noqa: E402

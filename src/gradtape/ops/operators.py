@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops import compare, elementwise, index, select
+from gradtape.ops import compare, elementwise, index, inference, select
 from gradtape.ops.dispatch import apply, convert, plain, promote, twin
 from gradtape.ops.matmul import MATMUL, matmul
 from gradtape.ops.record import SCOPE, UNSHARED
@@ -34,12 +34,23 @@ def _invert(x: Any) -> Any:
     return compare.logical_not(x) if x.dtype.is_bool else compare.invert(x)
 
 
+def _divmod(x: Any, y: Any) -> Any:
+    return select.floordiv(x, y), select.mod(x, y)
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    if not ndigits:
+        return select.round(self)
+    scale = 10.0**ndigits
+    return select.round(self * scale) / scale
+
+
 def _equal(x: Any, y: Any) -> Any:
-    return False if y is None or isinstance(y, str) else compare.equal(x, y)
+    return False if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.equal(x, y)
 
 
 def _not_equal(x: Any, y: Any) -> Any:
-    return True if y is None or isinstance(y, str) else compare.not_equal(x, y)
+    return True if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.not_equal(x, y)
 
 
 def matmul_operator(x: Any, y: Any) -> Any:
@@ -70,6 +81,12 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     key = index.normal_key(key, tuple(self.shape))
     value = convert(value, hint=self.dtype)
     if value.dtype != self.dtype:
+        if inference.category(inference.promote_dtypes(value.dtype, self.dtype)) > inference.category(self.dtype):
+            have, wanted = value.dtype.name, self.dtype.name
+            raise TypeError(
+                f"t[...] = v: a value of dtype {have} does not fit a tensor of dtype {wanted}; use gt.cast(v, gt.{wanted}) "
+                f"to drop what does not fit, or make t with dtype {have}"
+            )
         value = elementwise.cast(value, self.dtype)
     if value.wraps or self.wraps:
         rebind(self, apply(index.UPDATE, self, value, key=key))
@@ -116,11 +133,14 @@ _BINARY = {
     "truediv": elementwise.divide,
     "floordiv": select.floordiv,
     "mod": select.mod,
+    "divmod": _divmod,
     "pow": _power,
     "matmul": matmul_operator,
     "and": _logic_or_bits(compare.logical_and, compare.bitwise_and),
     "or": _logic_or_bits(compare.logical_or, compare.bitwise_or),
     "xor": _logic_or_bits(compare.logical_xor, compare.bitwise_xor),
+    "lshift": compare.left_shift,
+    "rshift": compare.right_shift,
 }
 _OTHERS = {
     "__lt__": compare.less,
@@ -132,6 +152,7 @@ _OTHERS = {
     "__neg__": elementwise.negative,
     "__pos__": lambda self: twin(convert(self)),
     "__abs__": elementwise.abs,
+    "__round__": _round,
     "__invert__": _invert,
 }
 _ITEMS: dict[str, Any] = {"__getitem__": index.getitem, "__setitem__": _setitem}

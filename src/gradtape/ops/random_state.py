@@ -6,12 +6,15 @@ Keys therefore never repeat within a stream, whatever thread asks, and `reset` s
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from gradtape.ops.record import current_scope
 from gradtape.ops.tensor import box
 
 _DEFAULT_SEED = 87654321  # used with an op seed when no global seed was set, so that the op seed alone is reproducible
@@ -24,13 +27,30 @@ def entropy_word() -> int:
 
 def stream_word(*seeds: int) -> int:
     """A 64-bit word from any integers; different integers give unrelated words."""
-    words = [s & 0xFFFFFFFFFFFFFFFF for s in seeds]
+    # all of one length, and the number of them: SeedSequence itself cannot tell (1,) from (1, 0)
+    words = [len(seeds), *(half for s in seeds for half in (s & 0xFFFFFFFF, s >> 32 & 0xFFFFFFFF))]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
-def key_of(word: int, counter: int) -> Any:
-    """The key tensor of one draw."""
-    return box(np.array([word, counter & 0xFFFFFFFFFFFFFFFF], np.uint64))
+def next_key(take: Callable[[int], tuple[int, int]]) -> Any:
+    """The key tensor of one draw; inside `vectorized_map` a key of its own for every example.
+
+    `take(count)` reserves that many counters of a stream and answers (stream word, first counter).
+    """
+    batches = current_scope().batches
+    counts = [examples.count for examples in batches if examples is not None]
+    if not counts or 0 in counts:  # nobody sees the numbers of no example
+        word, first = take(1)
+        return box(np.array([word, first & 0xFFFFFFFFFFFFFFFF], np.uint64))
+    word, first = take(math.prod(counts))
+    keys = np.empty((*counts, 2), np.uint64)
+    keys[..., 0] = word
+    keys[..., 1] = (np.arange(math.prod(counts), dtype=np.uint64) + np.uint64(first)).reshape(counts)
+    key: Any = box(keys)
+    for level, examples in enumerate(batches, 1):
+        if examples is not None:
+            key = examples.hide(key, level)
+    return key
 
 
 class RandomState:
@@ -49,13 +69,16 @@ class RandomState:
 
     def key(self, op_seed: int | None = None) -> Any:
         """A key nobody got before from the stream of this op seed."""
+        return next_key(lambda count: self._take(op_seed, count))
+
+    def _take(self, op_seed: int | None, count: int) -> tuple[int, int]:
         with self._lock:
             stream = self._streams.get(op_seed)
             if stream is None:
                 stream = self._streams[op_seed] = [self._word(op_seed), 0]
             counter = stream[1]
-            stream[1] = counter + 1
-        return key_of(stream[0], counter)
+            stream[1] = counter + count
+        return stream[0], counter
 
     def _word(self, op_seed: int | None) -> int:
         if op_seed is not None:

@@ -9,9 +9,10 @@ This file knows nothing about derivatives.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from sys import _getframe, getrefcount
 from threading import Lock, RLock
 from types import CodeType
@@ -104,21 +105,25 @@ class RecordList(list[Record]):
         if not self._sweeping.acquire(blocking=False):
             return
         try:
-            dead: set[int] = set()
-            size = 0
-            count = len(self)
-            for place in range(count - 1, -1, -1):
-                record = self[place]
-                # references left: the local name, and each open tape that lists or keeps it, this one included
-                holders = sum(key.holds and key.open for key in record.keys)
-                if getrefcount(record) <= UNSHARED + holders:
-                    record.nodes = ()
-                    record.saved = ()
-                    record.attrs = None
-                    dead.add(place)
-                    continue
-                size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
-            self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
+            freed_tangents = True
+            while freed_tangents:  # a dead record lets go of its tangents, which stand after it: look again
+                freed_tangents = False
+                dead: set[int] = set()
+                size = 0
+                count = len(self)
+                for place in range(count - 1, -1, -1):
+                    record = self[place]
+                    # references left: the local name, and each open tape that lists or keeps it, this one included
+                    holders = sum(key.holds and key.open for key in record.keys)
+                    if getrefcount(record) <= UNSHARED + holders:
+                        record.nodes = ()
+                        record.saved = ()
+                        record.attrs = None
+                        dead.add(place)
+                        freed_tangents = freed_tangents or not all([key.holds for key in record.keys])  # noqa: C419  (quicker)
+                        continue
+                    size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
+                self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
             self.budget = max(self.FLOOR, size)
         finally:
             self._sweeping.release()
@@ -142,41 +147,56 @@ def forget(records: RecordList, skeleton: bool) -> None:
                 record.nodes = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """The examples of one `vectorized_map`: how many, and what hides their axis behind a batched tensor of some level."""
+
+    count: int
+    hide: Callable[[Any, int], Any]
+
+
+Batches = tuple[Examples | None, ...]
+
+
 class Scope:
     """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
 
-    `recorders` are entered outermost first. `level` counts the batching evaluators that are active; a recorder's own
-    `level` says inside how many of them it was entered. `fast` is `keys` when a single plain tape records: the hot
-    path of dispatch. `listeners` want to be told of each record, outermost first: the tangents
-    of an inner accumulator are computed from values whose outer tangents must be known.
+    `recorders` are entered outermost first. `batches` are the batching evaluators that are active, outermost first, None
+    for one whose rows share a single run (a Jacobian); `level` counts them, and a recorder's own `level` says inside how
+    many of them it was entered. `fast` is `keys` when only plain tapes record: the hot path of dispatch; `covers` are the
+    key tuples met so far that contain all of them. `listeners` want to be told of each record, outermost first: the
+    tangents of an inner accumulator are computed from values whose outer tangents must be known.
     """
 
-    __slots__ = ("fast", "keys", "level", "listeners", "recorders", "records", "subsets")
+    __slots__ = ("batches", "covers", "fast", "keys", "level", "listeners", "lists", "recorders", "records", "subsets")
 
-    def __init__(self, recorders: tuple[Any, ...], level: int = 0) -> None:
+    def __init__(self, recorders: tuple[Any, ...], batches: Batches = ()) -> None:
         self.recorders = recorders
-        self.level = level
+        self.batches = batches
+        self.level = len(batches)
         self.keys = tuple(r.key for r in recorders)
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
-        single = len(recorders) == 1 and recorders[0].key.holds and not recorders[0].slow
-        self.fast = self.keys if single else None
-        self.listeners = () if single else tuple(r for r in recorders if r.slow or not r.key.holds)
-        self.records: RecordList | None = recorders[0].records if single else None
+        self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
+        plain = bool(recorders) and not self.listeners
+        self.fast = self.keys if plain else None
+        self.covers: set[tuple[TapeKey, ...]] = set()
+        self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
+        self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 
     def with_recorder(self, recorder: Any) -> Scope:
-        return Scope((*self.recorders, recorder), self.level)
+        return Scope((*self.recorders, recorder), self.batches)
 
     def without(self, recorder: Any) -> Scope:
         rest = tuple([r for r in self.recorders if r is not recorder])
-        return Scope(rest, self.level) if rest or self.level else NOBODY
+        return Scope(rest, self.batches) if rest or self.level else NOBODY
 
     def below(self, level: int) -> Scope:
         """What is outside the batching evaluator of this level: its inner operations run there."""
-        return Scope(tuple(r for r in self.recorders if r.level < level), min(self.level, level - 1))
+        return Scope(tuple(r for r in self.recorders if r.level < level), self.batches[: level - 1])
 
     def inside(self, level: int) -> Scope:
         """The recorders entered inside the batching evaluator of this level: they see its wrapped operations."""
-        return Scope(tuple(r for r in self.recorders if r.level >= level), self.level)
+        return Scope(tuple(r for r in self.recorders if r.level >= level), self.batches)
 
     def subset(self, nodes: tuple[Record | None, ...]) -> tuple[TapeKey, ...]:
         """The keys of this scope that watch any of `nodes`, as one shared tuple per subset."""

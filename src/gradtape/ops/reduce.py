@@ -48,13 +48,14 @@ def _reduction_samples() -> list[Sample]:
         Sample(normal()),
         Sample(normal(0, 3), 0),
         Sample(normal(3) + 1j * normal(3)),
+        Sample(np.array([True, False, True])),
         Sample(normal(2, 3), 2, raises=(ValueError, "out of range")),
         Sample(normal(2, 3), [0, 0], raises=(ValueError, "twice")),
     ]
 
 
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Sum over the given axes (all by default).
+    """Sum over the given axes (all by default); of booleans, how many are true (int32).
 
     >>> import gradtape as gt
     >>> gt.reduce_sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
@@ -64,7 +65,13 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return apply(REDUCE_SUM, x, axis=normal_axes(axis, x.ndim, "reduce_sum"), keepdims=bool(keepdims))
 
 
+def _sum_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
+    return inference.reduction(TensorSpec(x.shape, "int32") if x.dtype.is_bool else x, axis=axis, keepdims=keepdims)
+
+
 def _sum_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype.kind == "b":
+        x = x.astype(np.int32)
     return _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
 
 
@@ -73,7 +80,7 @@ REDUCE_SUM = linear(
     "x",
     _sum_impl,
     lambda ct, x_spec, axis, keepdims: spread_back(ct, x_spec, axis, keepdims),
-    infer=inference.reduction,
+    infer=_sum_spec,
     batch=batching.shifted("axis"),
     call=reduce_sum,
     samples=_reduction_samples,
@@ -81,7 +88,7 @@ REDUCE_SUM = linear(
 
 
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Mean over the given axes.
+    """Mean over the given axes, rounded down for integers; of booleans, the share that is true (float32).
 
     >>> import gradtape as gt
     >>> gt.reduce_mean([1.0, 2.0, 6.0]).numpy()
@@ -96,7 +103,13 @@ def count_along(shape: Any, axis: tuple[int, ...]) -> int:
     return math.prod(int(shape[a]) for a in axis)
 
 
+def _mean_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
+    return inference.reduction(TensorSpec(x.shape, "float32") if x.dtype.is_bool else x, axis=axis, keepdims=keepdims)
+
+
 def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype.kind == "b":
+        x = x.astype(np.float32)
     total = _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
     count = count_along(x.shape, axis)
     if x.dtype.kind in "iu":
@@ -113,7 +126,7 @@ REDUCE_MEAN = linear(
     lambda ct, x_spec, axis, keepdims: spread_back(
         ct * (1.0 / max(count_along(x_spec.shape, axis), 1)), x_spec, axis, keepdims
     ),
-    infer=inference.reduction,
+    infer=_mean_spec,
     batch=batching.shifted("axis"),
     call=reduce_mean,
     samples=_reduction_samples,
@@ -189,7 +202,7 @@ def _extreme_samples() -> list[Sample]:
         Sample(spread(2, 3, 4), [0, 2]),
         Sample(spread(2, 3), -1, True),
         Sample(spread()),
-        Sample(normal(3, 0), 1, raises=(ValueError, "empty")),
+        Sample(normal(3, 0), 1),
     ]
 
 
@@ -205,10 +218,17 @@ def extreme_share(x: Any, out: Any, axis: tuple[int, ...], keepdims: bool) -> An
     return hits / spread_back(reduce_sum(hits, axis, keepdims), x, axis, keepdims)
 
 
+def _neutral(name: str, dtype: Any) -> Any:
+    smallest = name == "reduce_max"
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if smallest else np.iinfo(dtype).max
+    return not smallest if dtype.kind == "b" else dtype.type(-np.inf if smallest else np.inf)
+
+
 def _extreme(name: str, ufunc: Any, call: Any) -> Any:
     def impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-        if not count_along(x.shape, axis):
-            raise InvalidArgumentError(f"{name}: cannot reduce an empty axis of shape {x.shape}; check the input's size first")
+        if not x.size:  # the neutral element: -inf for max, or the dtype's least number
+            return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=_neutral(name, x.dtype))
         return ufunc.reduce(x, axis=axis, keepdims=keepdims) if x.ndim else x
 
     return general(
@@ -220,7 +240,7 @@ def _extreme(name: str, ufunc: Any, call: Any) -> Any:
 
 
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Largest element over the given axes; ties share the gradient.
+    """Largest element over the given axes, -inf over an empty one; ties share the gradient.
 
     >>> import gradtape as gt
     >>> gt.reduce_max([1.0, 5.0, 2.0]).numpy()
@@ -231,7 +251,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Smallest element over the given axes; ties share the gradient."""
+    """Smallest element over the given axes, inf over an empty one; ties share the gradient."""
     x = convert(input_tensor)
     return apply(REDUCE_MIN, x, axis=normal_axes(axis, x.ndim, "reduce_min"), keepdims=bool(keepdims))
 

@@ -398,14 +398,17 @@ def scatter_nd_into(tensor: Any, indices: Any, updates: Any, mode: str) -> Any:
         Sample(np.array([[0], [9]]), normal(2), (4,), fixed=(2,), raises=(IndexError, "does not lie")),
     ]
 )
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Any:
     """Zeros of the given shape with the updates added at the index tuples.
+
+    Indices that do not lie in the shape are an error, or are left out with bad_indices_policy="IGNORE".
 
     >>> import gradtape as gt
     >>> gt.scatter_nd([[1], [1]], [5.0, 2.0], [3]).numpy()
     array([0., 7., 0.], dtype=float32)
     """
     updates, dims = convert(updates), static_shape(shape)
+    indices, updates = _obey(bad_indices_policy, indices, updates, dims)
     places, depth = _places(indices, dims, "scatter_nd")
     if tuple(updates.shape) != (*tuple(places.shape), *dims[depth:]):
         raise InvalidArgumentError(
@@ -413,6 +416,17 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
         )
     rows = apply(TAKE_ADD, updates, places, axis=0, shape=(math.prod(dims[:depth]), *dims[depth:]))
     return reshape(rows, dims)
+
+
+def _obey(policy: str, indices: Any, updates: Any, dims: Any) -> tuple[Any, Any]:
+    """The indices and updates that remain under TensorFlow's `bad_indices_policy`."""
+    if policy in ("", "DEFAULT", "ERROR"):
+        return indices, updates
+    if policy != "IGNORE":
+        raise InvalidArgumentError(f"bad_indices_policy must be '', 'DEFAULT', 'ERROR' or 'IGNORE', got {policy!r}")
+    wanted = convert(indices).numpy()
+    good = ((wanted >= 0) & (wanted < np.array(dims[: wanted.shape[-1]]))).all(-1)
+    return wanted[good], boolean_mask(updates, good)
 
 
 def _update_samples() -> list[Sample]:
@@ -436,27 +450,39 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 @composite(samples=_update_samples)
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_add(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """`tensor` with the updates added at the index tuples; repeated ones add up."""
-    return scatter_nd_into(tensor, indices, updates, "add")
+    tensor = convert(tensor)
+    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "add")
 
 
 @composite(samples=_update_samples)
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_sub(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """`tensor` with the updates subtracted at the index tuples."""
-    return scatter_nd_into(tensor, indices, updates, "sub")
+    tensor = convert(tensor)
+    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "sub")
 
 
 @composite(samples=_update_samples)
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_max(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """The larger of the old value and the updates at the index tuples; ties share the gradient."""
-    return scatter_nd_into(tensor, indices, updates, "max")
+    tensor = convert(tensor)
+    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "max")
 
 
 @composite(samples=_update_samples)
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_min(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """The smaller of the old value and the updates at the index tuples; ties share the gradient."""
-    return scatter_nd_into(tensor, indices, updates, "min")
+    tensor = convert(tensor)
+    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "min")
 
 
 OPS = (FLAT_INDEX, LAST_WRITERS, PUT_ROWS, EXTREME_ROWS)

@@ -1,6 +1,6 @@
 """Lane-wise choice and rounding: where, maximum, minimum, clip, floor, mod.
 
-At a tie `maximum` and `minimum` split the cotangent in halves (any convex split is a subgradient; halves keep the sum).
+At a tie `maximum` and `minimum` give the whole cotangent to x, as TensorFlow does (any convex split is a subgradient).
 """
 
 from __future__ import annotations
@@ -106,25 +106,20 @@ MAXIMUM = elementwise(
     "maximum",
     "x y",
     np.maximum,
-    lambda x, y: share(x > y, x == y, x),
-    lambda x, y: share(y > x, x == y, y),
+    lambda x, y: cast(x >= y, x.dtype),
+    lambda x, y: cast(x < y, y.dtype),
     samples=_extremes,
 )
 MINIMUM = elementwise(
     "minimum",
     "x y",
     np.minimum,
-    lambda x, y: share(x < y, x == y, x),
-    lambda x, y: share(y < x, x == y, y),
+    lambda x, y: cast(x <= y, x.dtype),
+    lambda x, y: cast(x > y, y.dtype),
     samples=_extremes,
 )
-maximum = binary(MAXIMUM, "The larger of x and y, element by element; a tie shares the gradient.")
-minimum = binary(MINIMUM, "The smaller of x and y, element by element; a tie shares the gradient.")
-
-
-def share(wins: Any, ties: Any, x: Any) -> Any:
-    """1 where it wins, ½ where it ties, else 0, in the dtype of x."""
-    return cast(wins, x.dtype) + cast(ties, x.dtype) * 0.5
+maximum = binary(MAXIMUM, "The larger of x and y, element by element; at a tie the gradient goes to x.")
+minimum = binary(MINIMUM, "The smaller of x and y, element by element; at a tie the gradient goes to x.")
 
 
 # -- rounding, integer division ------------------------------------------------------------------------------------
@@ -145,10 +140,14 @@ rint = round
 
 
 def _floordiv_impl(x: Any, y: Any) -> Any:
+    if y.__class__ is not float and y.__class__ is not int and y.dtype.kind in "iu" and not y.all():
+        raise InvalidArgumentError("floordiv: integer division by zero")
     return x // y
 
 
 def _mod_impl(x: Any, y: Any) -> Any:
+    if y.__class__ is not float and y.__class__ is not int and y.dtype.kind in "iu" and not y.all():
+        raise InvalidArgumentError("mod: integer division by zero")
     return x % y
 
 
@@ -160,6 +159,7 @@ def _quotients() -> list[Sample]:
         Sample(normal(0), positive(0)),
         Sample(np.array([7, -7]), np.array([2, 2])),
         Sample(normal(2), positive(3), raises=(ValueError, "broadcast")),
+        Sample(np.array([7, -7]), np.array([2, 0]), raises=(ValueError, "division by zero")),
     ]
 
 
@@ -181,13 +181,13 @@ mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
     ]
 )
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """`t` limited to [clip_value_min, clip_value_max].
+    """`t` limited to [clip_value_min, clip_value_max]; elements at a limit keep their gradient.
 
     >>> import gradtape as gt
     >>> gt.clip_by_value([-2.0, 0.5, 9.0], -1.0, 1.0).numpy()
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    return minimum(maximum(t, clip_value_min), clip_value_max)
+    return maximum(minimum(t, clip_value_max), clip_value_min)
 
 
 OPS = (WHERE, WHERE_TRUE, MAXIMUM, MINIMUM, FLOOR, CEIL, ROUND, FLOORDIV, MOD)

@@ -22,7 +22,11 @@ from gradtape.ops.sampling import normal
 
 def normal_axis(axis: Any, rank: int, op: str) -> int:
     """A non-negative axis, checked."""
-    axis = int(axis)
+    if axis.__class__ is not int:
+        try:
+            axis = axis.__index__()
+        except (AttributeError, TypeError):
+            raise InvalidArgumentError(f"{op}: axis must be an integer, got {axis!r}") from None
     if not -rank <= axis < rank:
         raise InvalidArgumentError(f"{op}: axis {axis} is out of range for a tensor of rank {rank}")
     return axis % rank if rank else 0
@@ -501,7 +505,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
         if before or after:
             order = np.pad(np.arange(int(x.shape[axis])), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
             x = gather(x, order, axis=axis)
-    return x
+    return twin(x)
 
 
 @composite(

@@ -7,14 +7,35 @@ conversion from Python values is `convert` in `ops/dispatch.py`.
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradtape.dtypes import DType, as_dtype
+from gradtape.errors import GradientWarning
 from gradtape.ir.types import TensorShape
-from gradtape.ops.record import Record
+from gradtape.ops.record import SCOPE, Record, user_frame
+
+_NUMPY = os.path.dirname(np.__file__)
+_LIBRARIES = (_NUMPY + os.sep, os.path.join(os.path.dirname(_NUMPY), "scipy") + os.sep)
+_LOOKING_ONLY = (os.path.join(_NUMPY, "testing"), os.path.join(_NUMPY, "_core", "arrayprint.py"))
+
+
+_ELSEWHERE = {
+    "sum": "gt.reduce_sum(t, axis)", "mean": "gt.reduce_mean(t, axis)", "prod": "gt.reduce_prod(t, axis)",
+    "max": "gt.reduce_max(t, axis)", "min": "gt.reduce_min(t, axis)", "std": "gt.math.reduce_std(t, axis)",
+    "var": "gt.math.reduce_variance(t, axis)", "argmax": "gt.argmax(t, axis)", "argmin": "gt.argmin(t, axis)",
+    "T": "gt.transpose(t)", "mT": "gt.linalg.matrix_transpose(t)", "transpose": "gt.transpose(t, perm)",
+    "reshape": "gt.reshape(t, shape)", "view": "gt.reshape(t, shape)", "flatten": "gt.reshape(t, [-1])",
+    "ravel": "gt.reshape(t, [-1])", "squeeze": "gt.squeeze(t)", "astype": "gt.cast(t, dtype)", "dot": "t @ u",
+    "copy": "gt.identity(t)", "clip": "gt.clip_by_value(t, low, high)", "fill": "gt.fill(shape, value)",
+    "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
+    "backward": "tape.gradient(t, sources) of a gt.GradientTape", "requires_grad": "tape.watch(t), or a gt.Variable",
+    "assign": "a gt.Variable, or t[...] = v",
+}  # fmt: skip
 
 
 class Operators:
@@ -35,6 +56,8 @@ class Operators:
         def __rfloordiv__(self, other: Any) -> Tensor: ...
         def __mod__(self, other: Any) -> Tensor: ...
         def __rmod__(self, other: Any) -> Tensor: ...
+        def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
+        def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
         def __pow__(self, other: Any) -> Tensor: ...
         def __rpow__(self, other: Any) -> Tensor: ...
         def __matmul__(self, other: Any) -> Tensor: ...
@@ -46,6 +69,11 @@ class Operators:
         def __and__(self, other: Any) -> Tensor: ...
         def __or__(self, other: Any) -> Tensor: ...
         def __xor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rlshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __rrshift__(self, other: Any) -> Tensor: ...
+        def __round__(self, ndigits: int | None = None) -> Tensor: ...
         def __lt__(self, other: Any) -> Tensor: ...
         def __le__(self, other: Any) -> Tensor: ...
         def __gt__(self, other: Any) -> Tensor: ...
@@ -121,17 +149,30 @@ class Tensor(Operators):
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
+            cure = _ELSEWHERE.get(name)
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'" + (f"; use {cure}" if cure else "")
+            )
+
     # -- leaving the tape ----------------------------------------------------------------------------------------
 
     def numpy(self) -> Any:
-        """The values: a read-only view of the array, or a NumPy scalar for 0-d tensors."""
+        """The values: a read-only view of the array, or a NumPy scalar (bytes of a string) for 0-d tensors."""
         data = self._data
         if isinstance(data, np.ndarray):
+            if not data.ndim:
+                return data[()]
             data = data.view()
             data.flags.writeable = False
         return data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self._node is not None and (scope := SCOPE.get()) is not None and not set(scope.keys).isdisjoint(self._node.keys):
+            _warn_if_detached()
         data = self.numpy()
         if copy:
             return np.array(data, dtype=dtype)
@@ -152,13 +193,18 @@ class Tensor(Operators):
         return bool(self._data)
 
     def __int__(self) -> int:
-        return int(self._data.item())
+        return int(self._number())
 
     def __float__(self) -> float:
-        return float(self._data.item())
+        return float(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self._data.item())
+        return complex(self._number())
+
+    def _number(self) -> Any:
+        if self._data.size != 1:
+            raise TypeError(f"only a tensor of one element is a number; this one has shape {tuple(self.shape)}")
+        return self._data.item()
 
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iu" or self._data.ndim:
@@ -213,10 +259,32 @@ class Tensor(Operators):
         return f"gt.Tensor({_values(self._data)}, shape={self.shape}, dtype={self.dtype.name})"
 
     def __repr__(self) -> str:
-        return f"<gt.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={_array_repr(self._data)}>"
+        return f"<gt.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={array_repr(self._data)}>"
 
     def __format__(self, spec: str) -> str:
-        return format(self._data.item(), spec) if spec and self._data.ndim == 0 else format(str(self), spec)
+        """The bare values, as TensorFlow formats eager tensors: `f"{t}"` is "[1. 2.]", `f"{t:.2f}"` of a scalar "1.50"."""
+        if self.wraps:
+            return format(str(self), spec)
+        return format(self._data.item() if spec and self._data.ndim == 0 else str(self._data), spec)
+
+
+def _warn_if_detached() -> None:
+    """A watched tensor becomes an array: legal where the user asks for it, not deep inside a NumPy or SciPy function."""
+    frame: Any = user_frame(1)
+    function = None
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        if frame.f_code.co_filename.startswith(_LOOKING_ONLY):
+            return
+        function = frame.f_code.co_qualname
+        frame = frame.f_back
+    if function is None or frame is None:  # np.asarray(t), np.array([t, u]): explicit
+        return
+    warnings.warn_explicit(
+        f"{function} turned a watched tensor into a NumPy array, so the tape cannot follow its result; give it one tensor "
+        "instead of a list (gt.stack([...])), use a gradtape function, or leave the tape on purpose with t.numpy()",
+        GradientWarning, frame.f_code.co_filename, frame.f_lineno,
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )  # fmt: skip
 
 
 class Reference:
@@ -246,10 +314,11 @@ def box(data: Any, node: Record | None = None) -> Tensor:
 
 
 def _values(data: Any) -> str:
-    return str(data) if data.dtype != object else str(np.asarray(data).tolist())
+    text = str(data)
+    return "\n" + text if "\n" in text else text
 
 
-def _array_repr(data: Any) -> str:
-    if isinstance(data, np.ndarray):
-        return np.array_repr(data).replace("\n", "\n" + " " * 6)
-    return str(data)
+def array_repr(data: Any) -> str:
+    """NumPy's text of an array, on lines of its own when it needs several; the bare number of a scalar."""
+    text = np.array_repr(data) if isinstance(data, np.ndarray) and data.ndim else str(data)
+    return "\n" + text if "\n" in text else text

@@ -1,4 +1,4 @@
-"""Plots as self-contained SVG text: panels with axes, ticks, lines, points, a coloured background and a legend.
+"""Plots as self-contained SVG text: panels with axes, ticks, lines, points, bars, a coloured background and a legend.
 
 It knows nothing about gradtape and draws only what the tools need. Coordinates given to a panel are data; the panel maps
 them to the page.
@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 INK, QUIET, GRID, PAPER = "#1f2937", "#6b7280", "#e5e7eb", "#ffffff"
+# what `page(dark=True)` puts in their place where the reader's screen is dark
+DARK = {INK: "#e5e7eb", QUIET: "#9ca3af", GRID: "#374151", PAPER: "#111827", "#fafafa": "#0b0f19"}
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 
 
@@ -37,6 +39,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [f * 10.0**p for p in powers for f in factors if low * 0.999 <= f * 10.0**p <= high * 1.001]
 
 
+def number(value: float) -> str:
+    """A number as the label of a tick; large and small powers of ten with an exponent."""
+    power = round(math.log10(value)) if value > 0 else 0
+    if abs(power) < 4 or abs(value / 10.0**power - 1) > 1e-9:
+        return f"{value:g}"
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 @dataclass
 class Panel:
     """One plot at (x, y) of the page, `width` by `height`, showing `xlim` and `ylim`."""
@@ -51,12 +61,16 @@ class Panel:
     xlabel: str = ""
     ylabel: str = ""
     log: bool = False  # the vertical axis
+    log_across: bool = False
+    names: Sequence[tuple[float, str]] = ()  # labels on the vertical axis, instead of numbers
     _below: list[str] = field(default_factory=list)
     _above: list[str] = field(default_factory=list)
     _legend: list[tuple[str, str, str]] = field(default_factory=list)
 
     def across(self, value: float) -> float:
         low, high = self.xlim
+        if self.log_across:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
         return self.x + (value - low) / (high - low) * self.width
 
     def up(self, value: float) -> float:
@@ -98,6 +112,18 @@ class Panel:
         if label:
             self._legend.append(("point", color, label))
 
+    def bar(self, start: float, end: float, middle: float, thickness: float, color: str) -> None:
+        """A horizontal bar from `start` to `end`, in data coordinates; `thickness` too. `key` puts it in the legend."""
+        left, right = sorted((self.across(start), self.across(end)))
+        top, bottom = sorted((self.up(middle - thickness / 2), self.up(middle + thickness / 2)))
+        self._above.append(
+            f"<rect x='{left:.2f}' y='{top:.2f}' width='{right - left:.2f}' height='{bottom - top:.2f}' fill='{color}'/>"
+        )
+
+    def key(self, color: str, label: str) -> None:
+        """An entry of the legend for what was drawn without one."""
+        self._legend.append(("point", color, label))
+
     def render(self) -> str:
         clip = f"clip{int(self.x)}_{int(self.y)}"
         frame = f"x='{self.x}' y='{self.y}' width='{self.width}' height='{self.height}'"
@@ -113,16 +139,16 @@ class Panel:
     def _axes(self) -> list[str]:
         bottom, right = self.y + self.height, self.x + self.width
         out = []
-        for value in ticks(*self.xlim):
+        for value in log_ticks(*self.xlim) if self.log_across else ticks(*self.xlim):
             at = self.across(value)
             out.append(f"<line x1='{at:.2f}' y1='{self.y}' x2='{at:.2f}' y2='{bottom}' stroke='{GRID}'/>")
             out.append(f"<line x1='{at:.2f}' y1='{bottom}' x2='{at:.2f}' y2='{bottom + 5}' stroke='{QUIET}'/>")
-            out.append(text(at, bottom + 19, f"{value:g}", 12, QUIET))
-        for value in log_ticks(*self.ylim) if self.log else ticks(*self.ylim):
+            out.append(text(at, bottom + 19, number(value), 12, QUIET))
+        for value, name in self.names or [(v, number(v)) for v in (log_ticks(*self.ylim) if self.log else ticks(*self.ylim))]:
             at = self.up(value)
             out.append(f"<line x1='{self.x}' y1='{at:.2f}' x2='{right}' y2='{at:.2f}' stroke='{GRID}'/>")
             out.append(f"<line x1='{self.x - 5}' y1='{at:.2f}' x2='{self.x}' y2='{at:.2f}' stroke='{QUIET}'/>")
-            out.append(text(self.x - 9, at + 4, f"{value:g}", 12, QUIET, "end"))
+            out.append(text(self.x - 9, at + 4, name, 12, QUIET, "end"))
         middle = self.x + self.width / 2
         out.append(text(middle, self.y - 14, self.title, 16, INK, weight="600"))
         out.append(text(middle, bottom + 42, self.xlabel, 13, INK))
@@ -159,11 +185,13 @@ def text(
     )
 
 
-def page(width: int, height: int, parts: Sequence[str], title: str) -> str:
-    """A complete SVG document."""
+def page(width: int, height: int, parts: Sequence[str], title: str, dark: bool = False) -> str:
+    """A complete SVG document; with `dark` its paper and ink change places on dark screens, other colours stay."""
+    rules = "".join(f"[fill='{a}'] {{fill: {b}}} [stroke='{a}'] {{stroke: {b}}} " for a, b in DARK.items())
     return "\n".join([
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>",
         f"<title>{escape(title)}</title>",
+        *([f"<style>@media (prefers-color-scheme: dark) {{ {rules}}}</style>"] if dark else []),
         f"<rect width='{width}' height='{height}' fill='#fafafa'/>",
         *parts,
         "</svg>",

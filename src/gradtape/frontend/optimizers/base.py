@@ -143,7 +143,12 @@ class Optimizer:
             return
         if isinstance(value, (Tensor, TensorLike)):
             value = convert(value)._data
-        self._exact = float(value)
+        try:
+            self._exact = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{type(self).__name__}: learning_rate must be a number, a schedule or a function, got {value!r}"
+            ) from None
         self._rate = Variable(np.float32(self._exact), trainable=False, name="learning_rate")
 
     def _current_rate(self) -> Any:
@@ -181,9 +186,9 @@ class Optimizer:
         own = [self._iterations, *([self._rate] if self._exact is not None else [])]
         return own + [slot for v in self._variables for slot in self._slots[id(v)]]
 
-    def build(self, var_list: Iterable[Variable]) -> None:
+    def build(self, variables: Iterable[Variable]) -> None:
         """Make the slots of these variables now; the first step would do it otherwise."""
-        for variable in var_list:
+        for variable in variables:
             if id(variable) not in self._slots:
                 self._slots[id(variable)] = self._new_slots(variable, len(self._variables))
                 self._variables.append(variable)

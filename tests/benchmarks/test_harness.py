@@ -1,0 +1,146 @@
+"""The benchmarks run, on gradtape alone and quickly; a wrong peer is not timed; a missing peer is reported."""
+
+from __future__ import annotations
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import __main__ as command, check, environments, memory, page, plots, report, run
+from benchmarks.workloads import BY_NAME, SERIES, WORKLOADS
+
+
+class Pretender:
+    """Answers like a worker, with a given value and gradient."""
+
+    name = "torch"
+
+    def __init__(self, value: float, along: list[float]) -> None:
+        self.answer = {"value": value, "along": along, "first": 0.1}
+        self.timed = 0
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        if "check" in request:
+            return self.answer
+        if "time" in request:
+            self.timed += 1
+            return {"times": [0.5, 0.25]}
+        return {}
+
+
+def test_quick_run_on_gradtape_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--quick", "--peers", "--only", "vectors_8", "--only", "jacobian_64", "--output", str(tmp_path)])
+    found = json.loads((tmp_path / "eager.json").read_text())
+    assert found["quick"] is True
+    assert [row["name"] for row in found["rows"]] == ["vectors_8", "jacobian_64"]
+    for row in found["rows"]:
+        own = row["peers"]["gradtape"]
+        assert 0 < own["min"] <= own["median"]
+        assert own["calls"] >= 2
+        assert own["first"] > 0
+    text = (tmp_path / "eager.md").read_text()
+    assert "A quick run" in text
+    assert text in capsys.readouterr().out
+
+
+def test_a_name_that_does_not_exist_lists_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--only", "nonesuch"])
+    assert "scalar_loop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workload", [*WORKLOADS, *(s.points[1][1] for s in SERIES)], ids=lambda w: w.name)
+def test_gradtape_agrees_with_the_reference(workload: Any) -> None:
+    value, gradients = workload.gradtape(**workload.inputs())()
+    value, gradients = workload.compared(value.numpy(), [g.numpy() for g in gradients])
+    assert check.disagreement(check.reference(workload), check.answer(workload, value, gradients)) == ""
+
+
+@pytest.mark.parametrize("wrong", ["value", "along"])
+def test_a_peer_that_disagrees_is_not_timed(wrong: str) -> None:
+    workload = BY_NAME["scalar_loop"]
+    right = check.reference(workload)
+    liar = Pretender(right["value"] + (wrong == "value"), [a + (wrong == "along") for a in right["along"]])
+    found = run.measure(workload, [liar], rounds=2, seconds=0.01)  # type: ignore[list-item]
+    assert liar.timed == 0
+    assert "expected" in found["torch"]["error"]
+    rows = [{"name": workload.name, "title": workload.title, "ops": 1, "goals": (), "peers": found}]
+    peers = {"torch": {"version": "0", "python": "0", "missing": ""}}
+    assert "not timed: " in report.markdown({"machine": report.machine(1), "peers": peers, "rows": rows})
+
+
+def test_a_peer_that_agrees_is_timed() -> None:
+    right = check.reference(BY_NAME["scalar_loop"])
+    honest = Pretender(right["value"], right["along"])
+    found = run.measure(BY_NAME["scalar_loop"], [honest], rounds=3, seconds=0.01)  # type: ignore[list-item]
+    assert honest.timed == 3
+    assert found["torch"] == {"first": 0.1, "min": 0.25, "median": 0.375, "calls": 6}
+
+
+def test_a_slow_peer_leaves_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a second per hundred turns: 10³ turns take ten seconds
+    monkeypatch.setattr(run, "measure", lambda w, peers, *rest: {p.name: {"min": w.ops / 400} for p in peers})
+    points = run.scale(SERIES[0], [Pretender(0.0, [])], 1, 0.01, patience=20.0)  # type: ignore[list-item]
+    assert [bool(p["peers"]) for p in points] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("python", [sys.executable, "/nonexistent/python"])
+def test_a_missing_peer_is_reported(python: str) -> None:
+    peer = run.Peer("nonesuch", python, 1)
+    peer.close()
+    assert "No " in peer.missing
+    peers = {"nonesuch": {"version": "", "python": "", "missing": peer.missing}}
+    text = report.markdown({"machine": report.machine(1), "peers": peers, "rows": []})
+    assert f"Not installed: nonesuch ({peer.missing})" in text
+
+
+def test_environments_are_made_once_and_failures_told(tmp_path: Path) -> None:
+    calls: list[Sequence[str]] = []
+
+    def install(line: Sequence[str]) -> str:
+        calls.append(line)
+        if "venv" in line:
+            python = Path(line[-1]) / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.touch()
+        return ""
+
+    first = environments.prepared("torch", tmp_path, install)
+    assert first == (str(tmp_path / "torch" / "bin" / "python"), "")
+    assert "torch==2.13.0" in calls[1]
+    assert environments.prepared("torch", tmp_path, install) == first
+    assert len(calls) == 2
+    (tmp_path / "torch" / environments.STAMP).write_text("something else")
+    environments.prepared("torch", tmp_path, install)
+    assert len(calls) == 4
+    python, problem = environments.prepared("jax", tmp_path, lambda line: "ERROR: no such package")
+    assert python == ""
+    assert "no such package" in problem
+    assert not (tmp_path / "jax").exists()
+    assert environments.call([sys.executable, "-c", "raise SystemExit('ERROR: broken')"]) == "ERROR: broken"
+
+
+def test_memory_in_processes_of_their_own() -> None:
+    (row,) = memory.measure(turns=(20,))
+    assert row["free"]["bytes"] > 20 * 2 * memory.ELEMENTS * 4
+    assert row["limited"]["gradient"] == row["free"]["gradient"]
+
+
+def test_memory_run_that_takes_too_long_is_an_answer() -> None:
+    first, second = memory.measure(turns=(5, 6), patience=0.001)
+    assert "longer than" in first["limited"]["error"]
+    assert second == {"turns": 6}
+
+
+def test_pictures_are_well_formed_and_the_page_shows_the_stored_results() -> None:
+    eager, scaling = page.stored()
+    text = (page.DOCS / "benchmarks.md").read_text()
+    assert page.rendered(text, eager, scaling) == text, "run `python -m benchmarks.page`"
+    for name, picture in page.pictures(eager, scaling).items():
+        ET.fromstring(picture)
+        assert (page.DOCS / "benchmarks" / name).read_text() == picture, "run `python -m benchmarks.page`"
+    assert set(plots.COLORS) == set(run.PEERS)

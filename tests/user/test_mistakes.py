@@ -1,0 +1,213 @@
+"""What users get wrong: each mistake gets the fitting exception, a message with the cure, and changes nothing."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import pickle
+import warnings
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+
+X = gt.constant([1.0, 2.0, 3.0])
+M = gt.constant(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+I = gt.constant([1, 2, 3])  # noqa: E741  (the integers)
+V = gt.Variable([1.0, 2.0, 3.0], name="weights")
+
+
+class Frame:
+    """As pandas objects: not an array, but convertible."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+
+def taped():
+    with gt.GradientTape() as tape:
+        y = V * V
+    return tape, y
+
+
+def weighted(weights):
+    tape, y = taped()
+    return tape.gradient(y, V, output_gradients=weights)
+
+
+MISTAKES = {
+    "shapes": (lambda: X + M[:, :2], ValueError, r"add\(float32\[3\].*broadcast"),
+    "matmul": (lambda: M @ M, ValueError, r"matmul: inner dimensions differ: \(2, 3\) times \(2, 3\)"),
+    "vectors": (lambda: gt.matmul(X, X), ValueError, "use gt.linalg.matvec"),
+    "axis": (lambda: gt.reduce_sum(X, axis=3), ValueError, "reduce_sum: axis 3 is out of range .* rank 1"),
+    "axis text": (lambda: gt.reduce_sum(X, axis="rows"), ValueError, "reduce_sum: axis must be an integer, got 'rows'"),
+    "axis float": (lambda: gt.concat([X, X], axis=0.5), ValueError, "concat: axis must be an integer, got 0.5"),
+    "shape float": (lambda: gt.reshape(X, (1.5, 2)), TypeError, r"\(1.5, 2\) is not a shape"),
+    "shape text": (lambda: gt.random.normal("a"), TypeError, "'a' is not a shape"),
+    "index": (lambda: X[5], IndexError, "index 5 is out of bounds for axis 0 with size 3"),
+    "index text": (lambda: X["a"], TypeError, "'a' is not a valid index"),
+    "index float": (lambda: X[1.0], TypeError, "1.0 is not a valid index"),
+    "none": (lambda: gt.sin(None), ValueError, "missing gradient"),
+    "object": (lambda: X + object(), TypeError, "of type object to a tensor; give a number"),
+    "text": (lambda: X + "a", TypeError, "float32 and string do not mix"),
+    "ragged": (lambda: gt.constant([[1.0], [2.0, 3.0]]), ValueError, "ragged"),
+    "ragged tensors": (lambda: gt.stack([X, M]), ValueError, "stack: all shapes must be the same"),
+    "object array": (lambda: gt.constant(np.array([1.0, 2], object)), ValueError, "astype"),
+    "masked array": (lambda: gt.constant(np.ma.array([1.0, 2.0], mask=[0, 1])), ValueError, "filled"),
+    "datetime": (lambda: gt.constant(np.array(["2020-01-01"], "M8[D]")), ValueError, "no dtype datetime64"),
+    "huge integer": (lambda: gt.constant(2**70), TypeError, "at most 64 bits"),
+    "large integer": (lambda: I * 2**40, TypeError, "1099511627776 to dtype int32: it does not fit"),
+    "negative in unsigned": (lambda: gt.constant(-1, gt.uint8), TypeError, "-1 to dtype uint8"),
+    "integer power": (lambda: I**-1, ValueError, "negative integer powers"),
+    "integer division": (lambda: I // 0, ValueError, "division by zero"),
+    "empty argmax": (lambda: gt.argmax(gt.zeros((0,))), ValueError, "argmax: axis 0 of shape .* is empty"),
+    "dtype": (lambda: gt.cast(X, "float8"), TypeError, "'float8' is not a dtype; use one of"),
+    "labels": (
+        lambda: gt.nn.softmax_cross_entropy_with_logits(labels=[[1.0, 0.0, 0.0]], logits=[[1.0, 2.0]]), ValueError,
+        "softmax_cross_entropy_with_logits: labels and logits",
+    ),
+    "cholesky": (lambda: gt.linalg.cholesky(-np.eye(2)), ValueError, "not positive definite"),
+    "singular": (lambda: gt.linalg.inv(np.zeros((2, 2))), ValueError, "singular"),
+    "one number": (lambda: float(X), TypeError, "one element"),
+    "math.sin": (lambda: math.sin(X), TypeError, "one element"),
+    "truth": (lambda: bool(X), ValueError, "gt.reduce_any"),
+    "read-only": (lambda: X.numpy().__setitem__(0, 5.0), ValueError, "read-only"),
+    "sum method": (lambda: X.sum(), AttributeError, r"use gt.reduce_sum\(t, axis\)"),
+    "backward": (lambda: X.backward(), AttributeError, "GradientTape"),
+    "unknown method": (lambda: X.frobnicate, AttributeError, "no attribute 'frobnicate'$"),
+    "assign shape": (lambda: V.assign([1.0, 2.0]), ValueError, "'weights:0' has shape .3,. but the value has shape .2,."),
+    "assign text": (lambda: V.assign("abc"), ValueError, "'weights:0' has dtype float32"),
+    "update complex": (lambda: X.__setitem__(0, 1j), TypeError, "complex128 does not fit a tensor of dtype float32"),
+    "update integers": (lambda: I.__setitem__(0, 1.5), TypeError, "float32 does not fit a tensor of dtype int32"),
+    "update shape": (lambda: X.__setitem__(slice(0, 2), [1.0, 2.0, 3.0]), ValueError, "update"),
+    "weights shape": (lambda: weighted([1.0, 2.0]), ValueError, r"output_gradients has shape \(2,\)"),
+    "weights complex": (lambda: weighted(gt.constant([1j, 1, 1])), ValueError, "dtype complex128 .* real dtype float32"),
+    "mode": (lambda: taped()[0].gradient(X, V, unconnected_gradients="foo"), ValueError, "'none', 'zero', 'raise'"),
+    "source": (lambda: taped()[0].gradient(X, 3.0), ValueError, "tape.watch"),
+    "target": (lambda: taped()[0].gradient(None, V), TypeError, "the target is None"),
+    "learning rate": (lambda: gt.optimizers.SGD("fast"), ValueError, "SGD: learning_rate must be a number"),
+    "pairs swapped": (lambda: gt.optimizers.SGD(0.1).apply_gradients([(V, X)]), ValueError, "pairs .gradient, variable."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_gets_a_clear_error_and_changes_nothing(name):
+    function, kind, text = MISTAKES[name]
+    before = [t.numpy().copy() for t in (X, M, I, V)]
+    with gt.GradientTape(persistent=True) as tape:
+        tape.watch([X, M, V])
+        count = len(tape.records)
+        with pytest.raises(kind, match=text):
+            function()
+        assert [r.op.name for r in tape.records[count:] if r.op.name not in ("multiply", "getitem")] == []
+    for tensor, value in zip((X, M, I, V), before, strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), value)
+    tape.close()
+
+
+def test_an_exception_in_the_block_leaves_a_clean_state():
+    tape = gt.GradientTape()
+    with pytest.raises(ZeroDivisionError), tape:
+        V / (1 // 0)
+    with gt.GradientTape() as other:
+        y = V * 3.0
+    np.testing.assert_array_equal(other.gradient(y, V), [3.0, 3.0, 3.0])
+
+
+def test_convertible_objects_and_array_subclasses_are_values():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        matrix = np.matrix([[1.0, 2.0, 3.0]])
+    readonly = np.ones(3)
+    readonly.flags.writeable = False
+    for value in (Frame([1.0, 1.0, 1.0]), readonly, np.ma.ones(3), np.ones(6)[::-2]):
+        with gt.GradientTape() as tape:
+            y = gt.reduce_sum(V * value)
+        np.testing.assert_array_equal(tape.gradient(y, V), [1.0, 1.0, 1.0])
+    assert (matrix @ gt.constant([1.0, 1.0, 1.0])).numpy().tolist() == [6.0]
+
+
+def test_nan_and_infinity_pass_through():
+    x = gt.constant([np.nan, np.inf, -np.inf, 1.0])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = gt.reduce_sum(gt.where(gt.math.is_finite(x), x * x, 0.0))
+    np.testing.assert_array_equal(tape.gradient(y, x), [0.0, 0.0, 0.0, 2.0])
+
+
+def test_deleting_a_variable_while_recording():
+    v = gt.Variable(3.0)
+    with gt.GradientTape() as tape:
+        y = v * v
+        del v
+    (watched,) = tape.watched_variables()
+    assert float(tape.gradient(y, watched)) == 6.0
+
+
+def _gradient_in_child(queue):
+    with gt.GradientTape() as tape:
+        y = gt.reduce_sum(V**2)
+    queue.put(tape.gradient(y, V).numpy())
+
+
+def test_a_child_process_starts_with_its_own_state():
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    with gt.GradientTape():
+        child = context.Process(target=_gradient_in_child, args=(queue,))
+        child.start()
+    np.testing.assert_array_equal(queue.get(timeout=60), [2.0, 4.0, 6.0])
+    child.join()
+
+
+@pytest.mark.parametrize("space", [gt, gt.math, gt.nn, gt.linalg, gt.signal, gt.random, gt.bitwise], ids=lambda s: s.__name__)
+def test_public_functions_pickle(space):
+    """Models keep functions such as gt.tanh as attributes, and are sent to other processes."""
+    for name, value in vars(space).items():
+        if isinstance(value, FunctionType) and not name.startswith("_"):
+            assert pickle.loads(pickle.dumps(value)) is value
+
+
+def test_weights_of_another_dtype_do_not_change_the_dtype_of_the_gradient():
+    for weights in (gt.constant([1, 1, 1]), np.ones(3, np.float64)):
+        assert weighted(weights).dtype == gt.float32
+
+
+def test_integer_primals_warn():
+    with pytest.warns(gt.GradientWarning, match="int32"):
+        gt.autodiff.ForwardAccumulator(I, gt.ones_like(I))
+
+
+SILENT = [
+    np.asarray, np.array, lambda t: np.array([t, t]), lambda t: t.numpy(), lambda t: np.testing.assert_equal(t, t.numpy()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("leave", SILENT)
+def test_explicit_conversions_are_silent(leave):
+    with gt.GradientTape() as tape:
+        tape.watch(X)
+        leave(X * 2.0)
+
+
+DETACHING = {
+    "sum": lambda t: np.sum([t, t]),
+    "mean": lambda t: np.mean([t[0], t[1]]),
+    "vectorize": lambda t: np.vectorize(lambda a: a)(t),
+}
+
+
+@pytest.mark.parametrize("name", list(DETACHING))
+def test_numpy_functions_that_detach_warn_inside_a_tape(name):
+    with gt.GradientTape() as tape:
+        tape.watch(X)
+        y = X * 2.0
+        with pytest.warns(gt.GradientWarning, match=f"{name}.* turned a watched tensor into a NumPy array") as caught:
+            DETACHING[name](y)
+    assert all(w.filename == __file__ for w in caught)
+    DETACHING[name](y)  # nobody records: nothing to warn about
