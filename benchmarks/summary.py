@@ -1,7 +1,7 @@
 """The table in README.md, made from `benchmarks/results/eager.json`.
 
-    python -m benchmarks.summary            # print it
-    python -m benchmarks.summary --write    # put it between the markers in README.md
+python -m benchmarks.summary            # print it
+python -m benchmarks.summary --write    # put it between the markers in README.md
 """
 
 from __future__ import annotations

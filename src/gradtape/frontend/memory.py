@@ -1,17 +1,18 @@
 """`memory_limit`: saved values within a byte budget, the rest recomputed on the backward pass.
 
-Under a limit a record keeps a `Cell` instead of its saved values: how its output was made, and the value while there is
-room. When the budget is exceeded the value that is cheapest to get back, per byte, is dropped; its cost includes the dropped
-values around it, so what stays spreads out evenly, like checkpoints. After M. Kirisame et al., "Dynamic Tensor
-Rematerialization" (2021), with its union-find approximation of the neighbourhood cost.
+Under a limit a record keeps a `Cell` instead of its saved values: how its output was made, and the value while it is held.
+The record is cut into segments of equal length. A value is kept if a later segment uses it; what only its own segment
+uses is dropped, and computed again, once, when the backward pass arrives there. When the values kept do not fit, segments are
+merged in pairs. Time is at most one more forward pass; memory is what crosses the boundaries plus one segment, O(√n) for a
+loop of n steps. (Checkpointing without knowing the length in advance; after A. Griewank, "Achieving logarithmic growth", 1992,
+with a single level.)
 
-Known limits: records shared with another open tape keep their values; functions without a repeatable implementation
-(custom gradients, numpy_function) are never dropped; inputs that no tape watches are kept as they are.
+Known limits: records shared with another open tape keep their values; functions without a repeatable implementation (custom
+gradients, numpy_function) are never dropped; inputs that no tape watches are kept as they are and not counted.
 """
 
 from __future__ import annotations
 
-import heapq
 import weakref
 from typing import Any
 
@@ -25,34 +26,11 @@ from gradtape.ops.stop import GRADIENT
 from gradtape.ops.tensor import Tensor
 
 _UNREPEATABLE = ("custom", "numpy_function", "gradient")
-
-
-class Group:
-    """A connected set of dropped values and what it costs to compute them again."""
-
-    __slots__ = ("cost", "parent")
-
-    def __init__(self, cost: float) -> None:
-        self.cost = cost
-        self.parent: Group | None = None
-
-    def root(self) -> Group:
-        group = self
-        while group.parent is not None:
-            group = group.parent
-        if group is not self:
-            self.parent = group
-        return group
-
-    def join(self, other: Group) -> None:
-        a, b = self.root(), other.root()
-        if a is not b:
-            b.parent = a
-            a.cost += b.cost
+_FIRST_LENGTH = 4  # records per segment to begin with
 
 
 class Budget:
-    """Bytes held now, and the limit."""
+    """Bytes held now, the most that were, and the limit."""
 
     __slots__ = ("held", "limit", "peak")
 
@@ -61,77 +39,46 @@ class Budget:
         self.held = 0
         self.peak = 0
 
-    def add(self, nbytes: int) -> None:
-        self.held += nbytes
-        self.peak = max(self.peak, self.held)
-
 
 class Cell:
     """The output of one record: its value or None, and how to make it: op(*args), an arg being a Cell, (Cell, index) or
     an array."""
 
-    __slots__ = (
-        "__weakref__",
-        "args",
-        "attrs",
-        "budget",
-        "children",
-        "cost",
-        "group",
-        "locks",
-        "nbytes",
-        "op",
-        "order",
-        "value",
-    )
+    __slots__ = ("__weakref__", "args", "attrs", "budget", "last", "nbytes", "needed", "op", "order", "value")
 
-    def __init__(
-        self, op: Any, attrs: Any, args: tuple[Any, ...], cost: float, nbytes: int, budget: Budget, order: int
-    ) -> None:
+    def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], nbytes: int, budget: Budget, order: int) -> None:
         self.op = op
         self.attrs = attrs
         self.args = args
-        self.cost = cost
         self.nbytes = nbytes
         self.budget = budget
         self.order = order  # of recording
+        self.last = order  # the last record that uses it
+        self.needed = False  # some rule asks for it
         self.value: Any = None
-        self.group: Group | None = None
-        self.locks = 0
-        self.children: list[weakref.ref[Cell]] = []
-
-    def parents(self) -> list[Cell]:
-        return [a[0] if isinstance(a, tuple) else a for a in self.args if isinstance(a, (Cell, tuple))]
-
-    def neighbours(self) -> list[Cell]:
-        return self.parents() + [c for c in (ref() for ref in self.children) if c is not None]
-
-    def score(self) -> float:
-        """Cost of getting this value back once dropped, per byte."""
-        groups = {id(g): g for g in (n.group.root() for n in self.neighbours() if n.group is not None)}
-        return (self.cost + sum(g.cost for g in groups.values())) / max(self.nbytes, 1)
 
     def repeatable(self) -> bool:
         return self.op.name not in _UNREPEATABLE
 
-    def keep(self, value: Any) -> None:
-        self.value = value
-        self.budget.add(self.nbytes)
-        if self.group is not None:
-            self.group.root().cost -= self.cost
-            self.group = None
+    def crosses(self, length: int) -> bool:
+        """Whether a later segment uses it."""
+        return self.last // length > self.order // length
 
-    def forget(self) -> None:
-        self.value = None
-        self.budget.held -= self.nbytes
+    def hold(self, value: Any) -> None:
+        if self.value is None:
+            self.value = value
+            self.budget.held += self.nbytes
+            self.budget.peak = max(self.budget.peak, self.budget.held)
 
     def drop(self) -> None:
-        """Forget the value, expecting to need it again."""
-        self.forget()
-        self.group = Group(self.cost)
-        for neighbour in self.neighbours():
-            if neighbour.value is None and neighbour.group is not None:
-                self.group.join(neighbour.group)
+        if self.value is not None and self.repeatable():
+            self.value = None
+            self.budget.held -= self.nbytes
+
+    def compute(self) -> None:
+        if self.value is None:
+            with np.errstate(all="ignore"):
+                self.hold(self.op.impl(*[at_hand(a) for a in self.args], **(self.attrs or {})))
 
     def __del__(self) -> None:
         if self.value is not None:
@@ -139,15 +86,20 @@ class Cell:
 
 
 class MemoryManager:
-    """The memory of one tape: turns records into cells, keeps the budget, brings values back."""
+    """The memory of one tape: turns records into cells, keeps the budget, brings segments back."""
 
     def __init__(self, limit: int) -> None:
         if limit < 0:
             raise ValueError(f"memory_limit must not be negative, got {limit}")
         self.budget = Budget(int(limit))
-        self._heap: list[tuple[float, int, weakref.ref[Cell]]] = []
-        self._count = 0
-        self._prepared: tuple[Record, Cell, tuple[Any, ...]] | None = None
+        self.length = _FIRST_LENGTH
+        self._cells: list[weakref.ref[Cell]] = []  # by order of recording
+        self._swept = 0  # cells before this place were looked at with the present length
+        self._needed_bytes = 0  # of all values some rule asks for, kept or not
+        self._restored: int | None = None  # the segment whose values are all there
+        self._prepared: tuple[Record, tuple[Any, ...]] | None = None
+        self._patience = 0  # no merging before the record is this long
+        self._largest = 0
         self._warned = False
 
     # -- recording -----------------------------------------------------------------------------------------------
@@ -160,156 +112,163 @@ class MemoryManager:
         value = tuple(stored(o) for o in out) if isinstance(out, tuple) else stored(out)
         if any(isinstance(v, Tensor) for v in (value if isinstance(value, tuple) else (value,))):
             return
-        cell = Cell(record.op, record.attrs, args, _cost(record.op, inputs, value), _nbytes(value), self.budget, self._count)
-        self._count += 1
-        for parent in cell.parents():
-            parent.children.append(weakref.ref(cell))
+        order = len(self._cells)
+        cell = Cell(record.op, record.attrs, args, _nbytes(value), self.budget, order)
+        self._cells.append(weakref.ref(cell))
+        wanted = _wanted(record)
+        for i, arg in enumerate(args):
+            source = arg[0] if isinstance(arg, tuple) else arg
+            if isinstance(source, Cell):
+                source.last = order
+                self._use(source, inputs[i] if source is arg else None, i in wanted)
+        if -1 in wanted:
+            self._need(cell)
+        if cell.needed or not cell.repeatable():
+            cell.hold(value)
         plan = save_plan(record.op)
-        kept = plan.kept(tuple(n is not None for n in record.nodes)) if plan.entries else ()
-        last = len(record.op.args) - 1
-        for keep, (index, spec) in zip(kept, plan.entries, strict=True):
-            if not keep or spec:
-                continue
-            if index < 0:
-                self._hold(cell, value)
-            else:
-                span = range(index, len(args)) if plan.variadic and index == last else (index,)
-                for i in span:
-                    if isinstance(args[i], Cell):
-                        self._hold(args[i], inputs[i])
-        if not cell.repeatable() and cell.value is None:
-            self._hold(cell, value)
-        specs = tuple(
-            saved if keep and spec else None for saved, keep, (_, spec) in zip(record.saved, kept, plan.entries, strict=True)
-        )
+        specs = tuple(s if e[1] else None for s, e in zip(record.saved, plan.entries, strict=True))
         record.saved = (cell, specs)
-        self._shrink()
+        self._largest = max(self._largest, cell.nbytes)
+        if len(self._cells) >= self._swept + self.length and self._tight():
+            self._shrink()
 
-    def _hold(self, cell: Cell, value: Any) -> None:
-        if cell.value is None:
-            cell.keep(value)
-            self._queue(cell)
+    def _use(self, source: Cell, value: Any, needed: bool) -> None:
+        """A record uses the output of an earlier one: hold it if a rule needs it, or if it crosses a boundary."""
+        if needed:
+            self._need(source)
+        if value is not None and (needed or source.crosses(self.length)):
+            source.hold(value)
+        elif value is None and source.value is None and (needed or source.crosses(self.length)):
+            source.compute()  # one of several outputs: bring them all back
 
-    def _queue(self, cell: Cell) -> None:
-        if cell.repeatable():
-            self._count += 1
-            heapq.heappush(self._heap, (cell.score(), self._count, weakref.ref(cell)))
+    def _need(self, cell: Cell) -> None:
+        if not cell.needed:
+            cell.needed = True
+            self._needed_bytes += cell.nbytes
 
     def _shrink(self) -> None:
-        """Drop the cheapest values until the budget holds."""
-        waiting = []
-        while self.budget.held > self.budget.limit and self._heap:
-            score, _, ref = heapq.heappop(self._heap)
+        """Drop what is inside complete segments; merge segments in pairs while that makes room."""
+        self._drop_inner()
+        while self._tight() and len(self._cells) >= self._patience:
+            if self._total(2 * self.length) >= self._total(self.length):
+                self._patience = 2 * len(self._cells)  # as good as it gets until the record is much longer
+                break
+            self.length *= 2
+            self._swept = 0
+            self._drop_inner()
+
+    def _tight(self) -> bool:
+        """Whether one more segment might not fit."""
+        return self.budget.held + self._segment_bytes(self.length) > self.budget.limit
+
+    def _segment_bytes(self, length: int) -> float:
+        """What the rules of one segment need, on average."""
+        return length * self._needed_bytes / max(len(self._cells), 1)
+
+    def _drop_inner(self) -> None:
+        end = len(self._cells) // self.length * self.length  # the segment being recorded stays whole
+        for ref in self._cells[self._swept : end]:
             cell = ref()
-            if cell is None or cell.value is None:
-                continue
-            now = cell.score()
-            if now > score * 1.0001:  # its neighbours were dropped meanwhile: it became dearer
-                self._queue(cell)
-            elif cell.locks:
-                waiting.append(cell)
-            else:
+            if cell is not None and not cell.crosses(self.length):
                 cell.drop()
-        for cell in waiting:
-            self._queue(cell)
-        if self.budget.held > self.budget.limit and not self._warned:
-            self._warned = True
-            warn(
-                f"memory_limit={self.budget.limit} bytes cannot be met: at least {self.budget.held} bytes are needed at "
-                "this point for values that cannot be recomputed or are in use; raise the limit or split the step"
-            )
+        self._swept = end
+
+    def _total(self, length: int) -> float:
+        """What segments of this length take: what crosses their boundaries, and one segment's own values."""
+        cells = [cell for cell in (ref() for ref in self._cells) if cell is not None and cell.value is not None]
+        crossing = sum(cell.nbytes for cell in cells if cell.crosses(length))
+        return crossing + self._segment_bytes(length)
 
     # -- the backward pass ----------------------------------------------------------------------------------------
 
     def prepare(self, record: Record) -> None:
         """Give a record its saved values back; those of the record prepared before go back into its cell."""
-        self.finish()
+        self._put_back()
         if not record.saved or record.saved[0].__class__ is not Cell:
             return
+        self._prepared = (record, record.saved)
         cell, specs = record.saved
-        self._prepared = (record, cell, specs)
+        segment = cell.order // self.length
+        if segment != self._restored:
+            self._leave_segment()
+            self._restore(segment)
         plan = save_plan(record.op)
-        kept = plan.kept(tuple(n is not None for n in record.nodes)) if plan.entries else ()
+        wanted = _wanted(record)
         last = len(record.op.args) - 1
         saved: list[Any] = []
-        locked: list[Cell] = []
-        for k, (keep, (index, spec)) in enumerate(zip(kept, plan.entries, strict=True)):
-            if not keep:
-                saved.append(None)
-            elif spec:
+        for k, (index, spec) in enumerate(plan.entries):
+            if spec or index not in wanted:
                 saved.append(specs[k])
             elif index < 0:
-                saved.append(self._value(cell, locked))
+                saved.append(cell.value)
             elif plan.variadic and index == last:
-                saved.append(tuple(self._value(a, locked) for a in cell.args[last:]))
+                saved.append(tuple(at_hand(a) for a in cell.args[last:]))
             else:
-                saved.append(self._value(cell.args[index], locked))
-        for held in locked:
-            held.locks -= 1
+                saved.append(at_hand(cell.args[index]))
         record.saved = tuple(saved)
 
     def finish(self) -> None:
-        """The last prepared record needs its values no more."""
+        """The walk is over: say so if the limit was not met (one operation's values may stand beside it)."""
+        self._put_back()
+        self._leave_segment()
+        if self.budget.peak > self.budget.limit + 3 * self._largest and not self._warned:
+            self._warned = True
+            warn(
+                f"memory_limit={self.budget.limit} bytes cannot be met: at least {self.budget.peak} bytes are needed here, for "
+                "values that cross from one part of the computation to the next and for one part being recomputed; raise "
+                "the limit or split the step"
+            )
+
+    def _put_back(self) -> None:
         if self._prepared is not None:
-            record, cell, specs = self._prepared
+            record, kept = self._prepared
             self._prepared = None
             if record.saved:
-                record.saved = (cell, specs)
-            if cell.value is not None and cell.repeatable():
-                cell.forget()  # everything after it has been walked: nobody needs the output again in this pass
+                record.saved = kept
 
-    def _value(self, origin: Any, locked: list[Cell]) -> Any:
-        """The array an argument stands for, recomputed if it was dropped; its cell stays locked until released."""
-        if isinstance(origin, tuple):
-            return self._value(origin[0], locked)[origin[1]]
-        if not isinstance(origin, Cell):
-            return origin
-        self._materialize(origin)
-        origin.locks += 1
-        locked.append(origin)
-        return origin.value
+    def _segment(self, segment: int) -> list[Cell]:
+        refs = self._cells[segment * self.length : (segment + 1) * self.length]
+        return [cell for cell in (ref() for ref in refs) if cell is not None]
 
-    def _materialize(self, goal: Cell) -> None:
-        """Compute dropped values bottom-up with an explicit stack; arguments at hand are locked meanwhile."""
-        stack: list[tuple[Cell, list[Cell]]] = [(goal, [])]
-        seen: set[int] = set()
-        pinned: list[Cell] = []
-        while stack:
-            cell, held = stack[-1]
-            missing = None
-            if cell.value is None:
-                for parent in cell.parents():
-                    if parent.value is not None and parent not in held:
-                        parent.locks += 1
-                        held.append(parent)
-                    elif parent.value is None and (missing is None or parent.order < missing.order):
-                        missing = parent  # the oldest first: the others usually need it too
-            if missing is not None:
-                stack.append((missing, []))
-                continue
-            if cell.value is None:
-                values = [_at_hand(a) for a in cell.args]
-                with np.errstate(all="ignore"):
-                    cell.keep(cell.op.impl(*values, **(cell.attrs or {})))
-                if id(cell) in seen:  # needed twice on the way to one goal: keep it until we are there
-                    pinned.append(cell)
-                    cell.locks += 1
-                seen.add(id(cell))
-                cell.locks += 1
-                self._queue(cell)
-                self._shrink()
-                cell.locks -= 1
-            for parent in held:
-                parent.locks -= 1
-            stack.pop()
-        for cell in pinned:
-            cell.locks -= 1
+    def _restore(self, segment: int) -> None:
+        """Compute what was dropped inside a segment, in order; what no rule needs goes as soon as it was used."""
+        self._restored = segment
+        for cell in self._segment(segment):
+            cell.compute()
+            for arg in cell.args:
+                source = arg[0] if isinstance(arg, tuple) else arg
+                if (
+                    isinstance(source, Cell)
+                    and not source.needed
+                    and source.last == cell.order
+                    and not source.crosses(self.length)
+                ):
+                    source.drop()
+
+    def _leave_segment(self) -> None:
+        if self._restored is not None:
+            for cell in self._segment(self._restored):
+                if not cell.crosses(self.length):
+                    cell.drop()
+            self._restored = None
 
 
-def _at_hand(origin: Any) -> Any:
+def at_hand(origin: Any) -> Any:
+    """The array an argument stands for."""
     if isinstance(origin, tuple):
         return origin[0].value[origin[1]]
     return origin.value if isinstance(origin, Cell) else origin
+
+
+def _wanted(record: Record) -> set[int]:
+    """The inputs (-1: the output) whose values some rule of the record needs."""
+    plan = save_plan(record.op)
+    kept = plan.kept(tuple(n is not None for n in record.nodes)) if plan.entries else ()
+    wanted = {index for keep, (index, spec) in zip(kept, plan.entries, strict=True) if keep and not spec}
+    last = len(record.op.args) - 1
+    if plan.variadic and last in wanted:
+        wanted.update(range(last, len(record.nodes)))
+    return wanted
 
 
 def _origin(value: Any, node: Record | None) -> Any:
@@ -332,10 +291,3 @@ def _cell_of(record: Record | None) -> Cell | None:
 
 def _nbytes(value: Any) -> int:
     return sum(v.nbytes for v in value) if isinstance(value, tuple) else int(value.nbytes)
-
-
-def _cost(op: Any, inputs: Any, value: Any) -> float:
-    """A rough count of what running the op again costs: bytes moved, more for products and decompositions."""
-    weight = {"elementwise": 1.0, "linear": 1.0, "nondiff": 1.0, "multilinear": 16.0}.get(op.kind, 8.0)
-    moved = _nbytes(value) + sum(x.nbytes for x in inputs if isinstance(x, np.ndarray))
-    return 2000.0 + weight * moved

@@ -91,12 +91,12 @@ class RecordList(list[Record]):
     one pass frees whole dead chains, and the next budget is the size of what survived: the cost is amortised O(1).
     """
 
-    __slots__ = ("_sweeping", "budget", "complex")
+    __slots__ = ("_granted", "_sweeping", "budget", "complex")
     FLOOR = 4_000_000
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = self.FLOOR
+        self.budget = self._granted = self.FLOOR
         self._sweeping = Lock()
         self.complex = False  # True once a complex value was recorded: rules then conjugate partials
 
@@ -106,6 +106,8 @@ class RecordList(list[Record]):
             return
         try:
             freed_tangents = True
+            before = len(self)
+            found = 0
             while freed_tangents:  # a dead record lets go of its tangents, which stand after it: look again
                 freed_tangents = False
                 dead: set[int] = set()
@@ -124,7 +126,10 @@ class RecordList(list[Record]):
                         continue
                     size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
                 self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
-            self.budget = max(self.FLOOR, size)
+                found += len(dead)
+            # values the records do not hold count against the budget too: if little was found, wait longer next time
+            patience = 2 * self._granted if found * 2 < before else 0
+            self.budget = self._granted = max(self.FLOOR, size, patience)
         finally:
             self._sweeping.release()
 
