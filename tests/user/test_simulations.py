@@ -365,7 +365,7 @@ def test_a_tape_in_a_generator_does_not_leak_into_the_caller():
 def test_long_loop_under_a_memory_limit():
     x = wide(RNG.normal(size=20_000))
     expected = None
-    for limit in (None, 2_000_000):
+    for limit in (None, 4_000_000):
         with gt.GradientTape(memory_limit=limit) as tape:
             tape.watch(x)
             y = x
