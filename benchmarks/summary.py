@@ -17,7 +17,7 @@ START, END = "<!-- measured -->", "<!-- /measured -->"
 PEERS = ("torch", "tensorflow", "autograd", "jax")
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "autograd": "autograd", "jax": "JAX, no jit"}
 ROWS = (
-    "scalar_loop", "vectors_8", "vectors_64", "mlp", "mlp_sgd", "rnn", "penalty", "hvp",
+    "scalar_loop", "vectors_8", "vectors_64", "mlp", "mlp_sgd", "rnn", "penalty", "hvp", "jacobian_64", "jacobian_500",
     "op_multiply", "op_sin", "op_matmul", "op_reduce_sum", "op_getitem", "import",
 )  # fmt: skip
 

@@ -295,3 +295,13 @@ def test_unconnected_zero_through_integers_still_warns_and_answers_zeros():
     with pytest.warns(gt.GradientWarning, match="cast"):
         g = tape.gradient(y, x, unconnected_gradients="zero")
     close(g, [0.0, 0.0])
+
+
+def test_a_failed_operation_of_mixed_dtypes_records_nothing():
+    x = gt.Variable([1.0, 2.0, 3.0])
+    with gt.GradientTape() as tape:
+        x.value()
+        before = len(tape.records)
+        with pytest.raises(gt.errors.InvalidArgumentError, match="broadcast"):
+            x + gt.constant([1, 2])
+        assert len(tape.records) == before

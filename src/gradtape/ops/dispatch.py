@@ -525,6 +525,11 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
     def general(x: Any, y: Any) -> Any:
         if isinstance(x, TensorLike) or isinstance(y, TensorLike):
             return call(plain(x), plain(y))  # variables, read: the short way may be open now
+        if x.__class__ is Tensor and y.__class__ is Tensor and x._data.shape != y._data.shape:
+            try:  # before a cast is recorded that would then serve for nothing
+                np.broadcast_shapes(x._data.shape, y._data.shape)
+            except ValueError as error:
+                raise explained(op, (x._data, y._data), {}, error) from error
         x, y = promote(x, y)
         if floating and x.dtype.dtype.kind in "iub":
             x, y = (apply(CAST[0], t, dtype=as_dtype(np.float32)) for t in (x, y))
