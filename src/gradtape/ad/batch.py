@@ -27,15 +27,15 @@ class BatchedTensor(Tensor):
 
     @property
     def shape(self) -> TensorShape:
-        return self._data.shape[1:]  # type: ignore[no-any-return]
+        return self._data.shape[1:]
 
     @property
     def dtype(self) -> DType:
-        return self._data.dtype  # type: ignore[no-any-return]
+        return self._data.dtype
 
     @property
     def ndim(self) -> int:
-        return self._data.ndim - 1  # type: ignore[no-any-return]
+        return self._data.ndim - 1
 
     @property
     def size(self) -> int:

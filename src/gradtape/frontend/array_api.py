@@ -35,7 +35,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """
     if copy is False:
         raise ValueError("from_dlpack: tensors own their values, so copy=False cannot be granted")
-    return convert(np.from_dlpack(x))  # type: ignore[no-any-return]
+    return convert(np.from_dlpack(x))
 
 
 def array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:

@@ -39,11 +39,11 @@ class IndexedSlices(TensorLike):
 
     @property
     def values(self) -> Tensor:
-        return self._values  # type: ignore[no-any-return]
+        return self._values
 
     @property
     def indices(self) -> Tensor:
-        return self._indices  # type: ignore[no-any-return]
+        return self._indices
 
     @property
     def dense_shape(self) -> TensorShape | None:
@@ -57,17 +57,17 @@ class IndexedSlices(TensorLike):
 
     @property
     def dtype(self) -> DType:
-        return self._values.dtype  # type: ignore[no-any-return]
+        return self._values.dtype
 
     @property
     def ndim(self) -> int:
-        return self._values.ndim  # type: ignore[no-any-return]
+        return self._values.ndim
 
     def to_dense(self) -> Tensor:
         """The full tensor, repeated rows added."""
         if self._dense_shape is None:
             raise ValueError("IndexedSlices without dense_shape cannot become a dense tensor")
-        return apply(TAKE_ADD, self._values, self._indices, axis=0, shape=tuple(self._dense_shape))  # type: ignore[no-any-return]
+        return apply(TAKE_ADD, self._values, self._indices, axis=0, shape=tuple(self._dense_shape))
 
     def read(self) -> Tensor:
         return self.to_dense()

@@ -218,7 +218,7 @@ class TensorArray:
         self._usable("read")
         place = _index(index)
         self._inside(place, "read")
-        return _version(self._take(place, "read"))  # type: ignore[no-any-return]
+        return _version(self._take(place, "read"))
 
     def stack(self, name: str | None = None) -> Tensor:
         """All slots as one tensor with a new first axis."""
@@ -238,7 +238,7 @@ class TensorArray:
         if any(item.ndim == 0 for item in items):
             raise InvalidArgumentError("TensorArray.concat: scalars cannot be joined; use stack()")
         with self._reading():
-            return arrays.concat(items, 0)  # type: ignore[no-any-return]
+            return arrays.concat(items, 0)
 
     def identity(self) -> TensorArray:
         """The array itself."""
@@ -260,7 +260,7 @@ class TensorArray:
             self._known_shape(method)
             return zeros((0, *self._element_shape), self._dtype)
         with self._reading():
-            return arrays.stack(items)  # type: ignore[no-any-return]
+            return arrays.stack(items)
 
     def _take(self, place: int, method: str) -> Any:
         item = self._items[place]

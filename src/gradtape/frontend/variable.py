@@ -167,10 +167,10 @@ class Variable(TensorLike):
 
     def value(self) -> Tensor:
         """The current value as a tensor: later assignments do not change it, nor does changing it change the variable."""
-        return convert(self)  # type: ignore[no-any-return]
+        return convert(self)
 
     def read_value(self) -> Tensor:
-        return convert(self)  # type: ignore[no-any-return]
+        return convert(self)
 
     def numpy(self) -> Any:
         """The current values: a read-only array, unaffected by later assignments."""
@@ -190,12 +190,12 @@ class Variable(TensorLike):
         self._replace(key, value)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
-        return indexing.gather(self.read(), indices)  # type: ignore[no-any-return]
+        return indexing.gather(self.read(), indices)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         from gradtape.ops.scatter import gather_nd
 
-        return gather_nd(self.read(), indices)  # type: ignore[no-any-return]
+        return gather_nd(self.read(), indices)
 
     def __len__(self) -> int:
         return len(self._tensor)
@@ -276,7 +276,7 @@ class Variable(TensorLike):
             raise ValueError(
                 f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape {tuple(tensor.shape)}"
             )
-        return tensor  # type: ignore[no-any-return]
+        return tensor
 
     def _bind(self, tensor: Tensor) -> None:
         self._tensor = box(tensor._data, tensor._node)

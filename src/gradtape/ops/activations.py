@@ -429,9 +429,9 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Any:
 OPS = (SIGMOID, SOFTPLUS, STEP, RELU, RELU6, LEAKY_RELU, ELU, SELU, GELU, SOFTMAX, LOG_SOFTMAX)
 COMPOSITES = (log_sigmoid, silu, softsign, crelu)
 
-from gradtape.ops.create import ones_like  # noqa: E402  (rules and functions above name these ops)
-from gradtape.ops.elementwise import abs, cast, exp, tanh  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import concat  # noqa: E402
-from gradtape.ops.special import NDTR, ndtr  # noqa: E402
+from gradtape.ops.create import ones_like
+from gradtape.ops.elementwise import abs, cast, exp, tanh
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import concat
+from gradtape.ops.special import NDTR, ndtr

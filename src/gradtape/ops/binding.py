@@ -73,7 +73,7 @@ def raw(function: Rule) -> Rule:
     """`function` with every op it names (also through helpers) replaced by that op's `impl`."""
     known = _memo.get(function)
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     op = getattr(function, "op", None)
     if isinstance(op, Op):
         _memo[function] = op.impl

@@ -168,6 +168,6 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
 COMPOSITES = (space_to_batch_nd, batch_to_space, depth_to_space, space_to_depth, sequence_mask)
 OPS = ()
 
-from gradtape.ops.compare import less  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.shape import expand_dims  # noqa: E402
+from gradtape.ops.compare import less
+from gradtape.ops.elementwise import cast
+from gradtape.ops.shape import expand_dims

@@ -149,9 +149,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: Any = 1e-12, name: str | Non
 OPS = ()
 COMPOSITES = (clip_by_norm, clip_by_average_norm, global_norm, clip_by_global_norm, l2_normalize)
 
-from gradtape.ops.compare import equal, is_finite  # noqa: E402  (used by functions above)
-from gradtape.ops.composite import add_n, divide_no_nan  # noqa: E402
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
-from gradtape.ops.elementwise import abs, cast, is_complex, sqrt, square  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.select import maximum, where  # noqa: E402
+from gradtape.ops.compare import equal, is_finite
+from gradtape.ops.composite import add_n, divide_no_nan
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import abs, cast, is_complex, sqrt, square
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import maximum, where

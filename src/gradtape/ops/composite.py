@@ -521,9 +521,9 @@ COMPOSITES = (
     is_strictly_increasing,
 )
 
-from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal  # noqa: E402  (rules above name these)
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
-from gradtape.ops.elementwise import abs, cast, conj, is_complex, log, log1p, real, square, subtract  # noqa: E402
-from gradtape.ops.reduce import reduce_all, reduce_mean, reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import broadcast_to, reshape  # noqa: E402
+from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import abs, cast, conj, is_complex, log, log1p, real, square, subtract
+from gradtape.ops.reduce import reduce_all, reduce_mean, reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import broadcast_to, reshape

@@ -407,9 +407,9 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
 OPS = (EINSUM,)
 COMPOSITES = (einsum, tensordot)
 
-from gradtape.ops.create import static_shape  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import conj, is_complex  # noqa: E402
-from gradtape.ops.matrix import diag_part  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.shape import normal_axis, reshape, transpose  # noqa: E402
-from gradtape.ops.tensor import Tensor  # noqa: E402
+from gradtape.ops.create import static_shape
+from gradtape.ops.elementwise import conj, is_complex
+from gradtape.ops.matrix import diag_part
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.shape import normal_axis, reshape, transpose
+from gradtape.ops.tensor import Tensor

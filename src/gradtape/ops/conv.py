@@ -561,6 +561,6 @@ COMPOSITES = (
     separable_conv2d,
 )
 
-from gradtape.ops.activations import real_floating  # noqa: E402  (used by functions above)
-from gradtape.ops.create import static_shape  # noqa: E402
-from gradtape.ops.shape import reshape, transpose  # noqa: E402
+from gradtape.ops.activations import real_floating
+from gradtape.ops.create import static_shape
+from gradtape.ops.shape import reshape, transpose

@@ -29,7 +29,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         return twin(tensor) if dtype is None else _cast(tensor, dtype)
     tensor = convert(value, dtype=dtype)
     if shape is None:
-        return tensor  # type: ignore[no-any-return]
+        return tensor
     wanted = static_shape(shape)
     data = np.asarray(tensor._data)
     if data.size == 1:
@@ -46,7 +46,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     >>> gt.convert_to_tensor([1.0, 2.0]).shape
     TensorShape([2])
     """
-    return convert(value, dtype, dtype_hint)  # type: ignore[no-any-return]
+    return convert(value, dtype, dtype_hint)
 
 
 def static_shape(shape: Any) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def _filled(array: Any) -> Tensor:
 def _cast(tensor: Tensor, dtype: Any) -> Tensor:
     from gradtape.ops.elementwise import cast
 
-    return cast(tensor, dtype)  # type: ignore[no-any-return]
+    return cast(tensor, dtype)
 
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
@@ -289,5 +289,5 @@ def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
 COMPOSITES = (fill, linspace, one_hot)
 
-from gradtape.ops.select import where  # noqa: E402  (used by functions above; it builds on this file)
-from gradtape.ops.shape import broadcast_to, expand_dims  # noqa: E402
+from gradtape.ops.select import where
+from gradtape.ops.shape import broadcast_to, expand_dims

@@ -277,9 +277,9 @@ def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse
 OPS = (CUMSUM, CUMPROD, RECURRENCE, CUMULATIVE_LOGSUMEXP)
 COMPOSITES = (cumulative_logsumexp,)
 
-from gradtape.ops.compare import is_finite  # noqa: E402  (used by functions above)
-from gradtape.ops.create import eye, ones, zeros_like  # noqa: E402
-from gradtape.ops.elementwise import cast, conj, exp  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import PAD, SLICE_AXIS, concat, expand_dims, transpose  # noqa: E402
+from gradtape.ops.compare import is_finite
+from gradtape.ops.create import eye, ones, zeros_like
+from gradtape.ops.elementwise import cast, conj, exp
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import PAD, SLICE_AXIS, concat, expand_dims, transpose

@@ -482,5 +482,5 @@ OPS = (
     COMPLEX,
 )
 
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (rules above name these ops; they build on this file)
-from gradtape.ops.select import where  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.select import where

@@ -313,6 +313,6 @@ def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
 OPS = (FFT, IFFT, RFFT, IRFFT)
 COMPOSITES = (rfft, irfft, rfft2d, irfft2d, rfft3d, irfft3d, fftshift, ifftshift)
 
-from gradtape.ops.activations import floating  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.shape import pad, roll  # noqa: E402
+from gradtape.ops.activations import floating
+from gradtape.ops.elementwise import cast
+from gradtape.ops.shape import pad, roll

@@ -368,7 +368,7 @@ ZETA_DX: Op = elementwise(
 
 OPS = (IGAMMA, IGAMMAC, IGAMMA_DA, BETAINC, BETAINC_DAB, ZETA, ZETA_DX)
 
-from gradtape.ops.composite import xlog1py, xlogy  # noqa: E402  (rules above name these ops)
-from gradtape.ops.create import zeros_like  # noqa: E402
-from gradtape.ops.elementwise import exp, log, log1p  # noqa: E402
-from gradtape.ops.special import digamma, lgamma  # noqa: E402
+from gradtape.ops.composite import xlog1py, xlogy
+from gradtape.ops.create import zeros_like
+from gradtape.ops.elementwise import exp, log, log1p
+from gradtape.ops.special import digamma, lgamma

@@ -514,6 +514,6 @@ class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):  # noqa: N818  (nam
 OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED)
 COMPOSITES = (gather,)
 
-from gradtape.ops.create import zeros, zeros_like  # noqa: E402  (used by functions above; they build on this file)
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast  # noqa: E402
+from gradtape.ops.create import zeros, zeros_like
+from gradtape.ops.elementwise import cast
+from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast

@@ -316,12 +316,12 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 OPS = (DET, ADJUGATE, SLOGDET, PINV)
 COMPOSITES = (logdet, lstsq)
 
-from gradtape.ops.create import ones_like, zeros, zeros_like  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real  # noqa: E402
-from gradtape.ops.linalg_solve import INV, SOLVE, hermitian_cholesky, triangular_solve  # noqa: E402
-from gradtape.ops.linalg_spectral import QR, SVD  # noqa: E402
-from gradtape.ops.matmul import matrix_transposed  # noqa: E402
-from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices  # noqa: E402
-from gradtape.ops.reduce import PROD_LAST, reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import broadcast_to, concat  # noqa: E402
+from gradtape.ops.create import ones_like, zeros, zeros_like
+from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real
+from gradtape.ops.linalg_solve import INV, SOLVE, hermitian_cholesky, triangular_solve
+from gradtape.ops.linalg_spectral import QR, SVD
+from gradtape.ops.matmul import matrix_transposed
+from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices
+from gradtape.ops.reduce import PROD_LAST, reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import broadcast_to, concat

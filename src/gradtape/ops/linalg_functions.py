@@ -198,11 +198,11 @@ def sqrtm(input: Any, name: str | None = None) -> Any:
 
 OPS = (EXPM, SYLVESTER, SQRTM)
 
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import abs, cast  # noqa: E402
-from gradtape.ops.matmul import matrix_transposed  # noqa: E402
-from gradtape.ops.matrix import matrices  # noqa: E402
-from gradtape.ops.reduce import reduce_max  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import concat  # noqa: E402
-from gradtape.ops.stop import stop_gradient  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import abs, cast
+from gradtape.ops.matmul import matrix_transposed
+from gradtape.ops.matrix import matrices
+from gradtape.ops.reduce import reduce_max
+from gradtape.ops.select import where
+from gradtape.ops.shape import concat
+from gradtape.ops.stop import stop_gradient

@@ -467,8 +467,8 @@ def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> L
 OPS = (INV, SOLVE, TRIANGULAR_SOLVE, CHOLESKY, LU)
 COMPOSITES = (cholesky_solve,)
 
-from gradtape.ops.create import zeros_like  # noqa: E402
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.matmul import matrix_transposed, swap_last  # noqa: E402
-from gradtape.ops.matrix import matrices, triangle  # noqa: E402
-from gradtape.ops.shape import broadcast_to, expand_dims, reshape, transpose  # noqa: E402
+from gradtape.ops.create import zeros_like
+from gradtape.ops.elementwise import cast
+from gradtape.ops.matmul import matrix_transposed, swap_last
+from gradtape.ops.matrix import matrices, triangle
+from gradtape.ops.shape import broadcast_to, expand_dims, reshape, transpose

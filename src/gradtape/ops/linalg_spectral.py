@@ -371,7 +371,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     >>> e.numpy()
     array([1., 2.], dtype=float32)
     """
-    return apply(EIGH, matrices(tensor, "eigh", square=True))  # type: ignore[no-any-return]
+    return apply(EIGH, matrices(tensor, "eigh", square=True))
 
 
 def _eigvalsh_impl(x: Any) -> Any:
@@ -487,7 +487,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     >>> gt.sort(gt.math.imag(e)).numpy()
     array([-1.,  1.], dtype=float32)
     """
-    return apply(EIG, matrices(tensor, "eig", square=True))  # type: ignore[no-any-return]
+    return apply(EIG, matrices(tensor, "eig", square=True))
 
 
 @composite(samples=lambda: [Sample(symmetric(3, 3) + 0.3 * normal(3, 3)), Sample(normal(2, 3), raises=(ValueError, "square"))])
@@ -504,10 +504,10 @@ def eigvals(tensor: Any, name: str | None = None) -> Any:
 OPS = (QR, SVD, SINGULAR_VALUES, EIGH, EIGVALSH, EIG)
 COMPOSITES = (eigvals,)
 
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast, conj, imag, is_complex, real  # noqa: E402
-from gradtape.ops.linalg_solve import SOLVE, TRIANGULAR_SOLVE  # noqa: E402
-from gradtape.ops.matmul import matrix_transposed  # noqa: E402
-from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices, triangle  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import concat  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import cast, conj, imag, is_complex, real
+from gradtape.ops.linalg_solve import SOLVE, TRIANGULAR_SOLVE
+from gradtape.ops.matmul import matrix_transposed
+from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices, triangle
+from gradtape.ops.select import where
+from gradtape.ops.shape import concat

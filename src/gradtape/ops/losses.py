@@ -225,8 +225,8 @@ def l2_loss(t: Any, name: str | None = None) -> Any:
 OPS = (SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY, SIGMOID_CROSS_ENTROPY)
 COMPOSITES = (l2_loss,)
 
-from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid  # noqa: E402  (rules above name these ops)
-from gradtape.ops.create import ONE_HOT  # noqa: E402
-from gradtape.ops.elementwise import cast, square  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.shape import broadcast_to, expand_dims, transpose  # noqa: E402
+from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid
+from gradtape.ops.create import ONE_HOT
+from gradtape.ops.elementwise import cast, square
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.shape import broadcast_to, expand_dims, transpose

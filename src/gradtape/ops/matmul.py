@@ -118,5 +118,5 @@ def swap_last(x: Any) -> Any:
 
 OPS = (MATMUL,)
 
-from gradtape.ops.elementwise import cast, conj, is_complex  # noqa: E402  (used by functions above)
-from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast  # noqa: E402
+from gradtape.ops.elementwise import cast, conj, is_complex
+from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast

@@ -525,11 +525,11 @@ COMPOSITES = (
     normalize,
 )
 
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import abs, cast, is_complex, power, sqrt, square  # noqa: E402
-from gradtape.ops.linalg_spectral import svd  # noqa: E402
-from gradtape.ops.matmul import matmul, matrix_transposed, swap_last  # noqa: E402
-from gradtape.ops.reduce import reduce_max, reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose  # noqa: E402
-from gradtape.ops.tensor import Tensor  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import abs, cast, is_complex, power, sqrt, square
+from gradtape.ops.linalg_spectral import svd
+from gradtape.ops.matmul import matmul, matrix_transposed, swap_last
+from gradtape.ops.reduce import reduce_max, reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
+from gradtape.ops.tensor import Tensor

@@ -234,9 +234,9 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 OPS = (NORMALIZE,)
 COMPOSITES = (moments, batch_normalization, layer_norm, bias_add, dropout, embedding_lookup)
 
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast, rsqrt, square  # noqa: E402
-from gradtape.ops.index import gather  # noqa: E402
-from gradtape.ops.reduce import reduce_mean, reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import reshape  # noqa: E402
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import cast, rsqrt, square
+from gradtape.ops.index import gather
+from gradtape.ops.reduce import reduce_mean, reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import reshape

@@ -96,7 +96,7 @@ class SavePlan:
         watched = tuple(bool(mask >> i & 1) for i in range(max(len(self.needs), mask.bit_length())))
         kept = zip(self.kept(watched), self.entries, strict=True)
         values = "".join(f"{self._source(*entry) if keep else None}, " for keep, entry in kept)
-        return eval(f"lambda inputs, out: ({values})", {"like": like})  # type: ignore[no-any-return]  # noqa: S307
+        return eval(f"lambda inputs, out: ({values})", {"like": like})  # noqa: S307
 
     def _source(self, index: int, spec: bool) -> str:
         variadic = self.variadic and index == len(self.needs) - 1

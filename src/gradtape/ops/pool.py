@@ -359,5 +359,5 @@ def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
 OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
 COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d)
 
-from gradtape.ops.activations import real_floating  # noqa: E402  (used by functions above)
-from gradtape.ops.shape import reshape  # noqa: E402
+from gradtape.ops.activations import real_floating
+from gradtape.ops.shape import reshape

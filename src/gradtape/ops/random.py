@@ -508,8 +508,8 @@ OPS = (
     REPARAMETERIZED_GAMMA,
 )
 
-from gradtape.ops.elementwise import cast  # noqa: E402  (used by functions above)
-from gradtape.ops.incomplete import gamma_density, igamma_da  # noqa: E402
-from gradtape.ops.index import gather  # noqa: E402
-from gradtape.ops.shape import broadcast_to, stack  # noqa: E402
-from gradtape.ops.stop import stop_gradient  # noqa: E402
+from gradtape.ops.elementwise import cast
+from gradtape.ops.incomplete import gamma_density, igamma_da
+from gradtape.ops.index import gather
+from gradtape.ops.shape import broadcast_to, stack
+from gradtape.ops.stop import stop_gradient

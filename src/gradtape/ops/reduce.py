@@ -358,10 +358,10 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
 COMPOSITES = (reduce_prod, reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
 
-from gradtape.ops.compare import is_finite  # noqa: E402  (used by functions above; these modules build on this one)
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
-from gradtape.ops.cumulative import cumprod  # noqa: E402
-from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, concat, expand_dims  # noqa: E402
-from gradtape.ops.stop import stop_gradient  # noqa: E402
+from gradtape.ops.compare import is_finite
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.cumulative import cumprod
+from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square
+from gradtape.ops.select import where
+from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, concat, expand_dims
+from gradtape.ops.stop import stop_gradient

@@ -500,7 +500,7 @@ COMPOSITES = (
     tensor_scatter_nd_min,
 )
 
-from gradtape.ops.create import zeros  # noqa: E402  (used by functions above)
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import broadcast_to, concat, expand_dims  # noqa: E402
+from gradtape.ops.create import zeros
+from gradtape.ops.elementwise import cast
+from gradtape.ops.select import where
+from gradtape.ops.shape import broadcast_to, concat, expand_dims

@@ -410,8 +410,8 @@ COMPOSITES = (
     confusion_matrix,
 )
 
-from gradtape.ops.compare import equal, not_equal  # noqa: E402  (used by functions above)
-from gradtape.ops.create import ones_like, zeros_like  # noqa: E402
-from gradtape.ops.elementwise import cast, sqrt  # noqa: E402
-from gradtape.ops.select import floordiv, maximum, where  # noqa: E402
-from gradtape.ops.shape import SLICE_AXIS, concat, reshape  # noqa: E402
+from gradtape.ops.compare import equal, not_equal
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import cast, sqrt
+from gradtape.ops.select import floordiv, maximum, where
+from gradtape.ops.shape import SLICE_AXIS, concat, reshape

@@ -193,6 +193,6 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 OPS = (WHERE, WHERE_TRUE, MAXIMUM, MINIMUM, FLOOR, CEIL, ROUND, FLOORDIV, MOD)
 COMPOSITES = (clip_by_value,)
 
-from gradtape.ops.create import zeros_like  # noqa: E402  (rules above name these ops; they build on this file)
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.shape import broadcast_to, unbroadcast  # noqa: E402
+from gradtape.ops.create import zeros_like
+from gradtape.ops.elementwise import cast
+from gradtape.ops.shape import broadcast_to, unbroadcast

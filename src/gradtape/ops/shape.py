@@ -562,7 +562,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
 COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
 
-from gradtape.ops.create import ones_like  # noqa: E402  (used by functions above; these modules build on this one)
-from gradtape.ops.elementwise import conj  # noqa: E402
-from gradtape.ops.index import gather  # noqa: E402
-from gradtape.ops.reduce import REDUCE_SUM  # noqa: E402
+from gradtape.ops.create import ones_like
+from gradtape.ops.elementwise import conj
+from gradtape.ops.index import gather
+from gradtape.ops.reduce import REDUCE_SUM

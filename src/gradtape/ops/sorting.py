@@ -362,9 +362,9 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
 COMPOSITES = (argmin, top_k, unique, unique_with_counts, in_top_k)
 
-from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and  # noqa: E402  (used above)
-from gradtape.ops.create import zeros_like  # noqa: E402
-from gradtape.ops.elementwise import cast  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
-from gradtape.ops.select import where  # noqa: E402
-from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape  # noqa: E402
+from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and
+from gradtape.ops.create import zeros_like
+from gradtape.ops.elementwise import cast
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import where
+from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape

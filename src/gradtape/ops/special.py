@@ -340,6 +340,6 @@ OPS = (
 )
 COMPOSITES = (*_BESSELS, sinc, lbeta)
 
-from gradtape.ops.create import ones_like  # noqa: E402  (rules above name these ops)
-from gradtape.ops.elementwise import cos, exp, sign, sin  # noqa: E402
-from gradtape.ops.reduce import reduce_sum  # noqa: E402
+from gradtape.ops.create import ones_like
+from gradtape.ops.elementwise import cos, exp, sign, sin
+from gradtape.ops.reduce import reduce_sum

@@ -131,16 +131,16 @@ class Tensor(Operators):
 
     @property
     def ndim(self) -> int:
-        return self._data.ndim  # type: ignore[no-any-return]
+        return self._data.ndim
 
     @property
     def size(self) -> int:
         """Number of elements, as NumPy says it."""
-        return self._data.size  # type: ignore[no-any-return]
+        return self._data.size
 
     @property
     def nbytes(self) -> int:
-        return self._data.nbytes  # type: ignore[no-any-return]
+        return self._data.nbytes
 
     @property
     def device(self) -> str:

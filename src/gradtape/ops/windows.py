@@ -191,4 +191,4 @@ def from_channels_last(x: Any, first: bool, rank: int, lead: Ints) -> Any:
     return x if len(lead) == 1 else reshape(x, (*lead, *tuple(x.shape)[1:]))
 
 
-from gradtape.ops.shape import reshape, transpose  # noqa: E402  (used by functions above)
+from gradtape.ops.shape import reshape, transpose
