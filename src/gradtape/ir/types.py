@@ -1,7 +1,8 @@
 """What a value IS: its shape and element type.
 
 `TensorShape` is a tuple of dimensions (an int, or None where unknown), so it compares and indexes like NumPy's shapes and
-also has TensorFlow's methods. `TensorSpec` is a shape with a dtype; type rules (`infer`) map specs to specs.
+also has TensorFlow's methods. `TensorSpec` is a shape with a dtype; type rules (`infer`) map specs to specs. `ListSpec` is
+the type of a list that grows in a program: its length is known only when it runs, its items have one spec.
 """
 
 from __future__ import annotations
@@ -170,3 +171,21 @@ class TensorSpec:
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+
+
+@dataclass(frozen=True)
+class ListSpec:
+    """A list of values of one type: a Python list or TensorArray filled in a staged loop, or what a loop saved."""
+
+    item: TensorSpec | ListSpec
+
+    @property
+    def dtype(self) -> DType:
+        return self.item.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(())
+
+    def __repr__(self) -> str:
+        return f"ListSpec({self.item!r})"

@@ -1,0 +1,168 @@
+"""What a program IS: operations in blocks, values between them, regions as a field of the operations that have them.
+
+A `Value` is made once, by an operation or as a parameter of a block (SSA). A block sees only its own parameters and the
+results of earlier operations in it: what a region needs from outside is an operand of the operation that owns the region.
+Operands, results and parameters of structured operations come in named groups (`layout`), never counted by position.
+Blocks are mutable while they are built; a pass makes a new block instead of changing one (`ir/walk.py` helps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Layout = Mapping[str, int]  # group name → how many, in order; {} means one unnamed group
+
+
+class Location(NamedTuple):
+    """The user's line that made an operation."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Value:
+    """One SSA value: its type, and the operation (result `index`) or block (parameter `index`) that defines it."""
+
+    __slots__ = ("index", "name", "owner", "type")
+
+    def __init__(self, type: Any, owner: Operation | Block, index: int, name: str | None = None) -> None:
+        self.type = type  # TensorSpec or ListSpec
+        self.owner = owner
+        self.index = index
+        self.name = name  # what the user calls it, where known
+
+    @property
+    def producer(self) -> Operation | None:
+        """The operation that computes it; None for a parameter."""
+        return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def shape(self) -> Any:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.type.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return 0  # a traced value occupies nothing
+
+    def __repr__(self) -> str:
+        return f"<value {self.name or ''} {self.type}>"
+
+
+class Operation:
+    """One application of an op. `regions` maps the names of its regions to blocks; only structured ops have any."""
+
+    __slots__ = ("attrs", "layout", "loc", "op", "operands", "regions", "result_layout", "results")
+
+    def __init__(
+        self,
+        op: Any,
+        operands: Iterable[Value],
+        types: Iterable[Any],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Mapping[str, Block] | None = None,
+        loc: Location | None = None,
+        layout: Layout | None = None,
+        result_layout: Layout | None = None,
+    ) -> None:
+        self.op = op
+        self.operands = list(operands)
+        self.attrs: dict[str, Any] = dict(attrs or {})
+        self.regions: dict[str, Block] = dict(regions or {})
+        self.loc = loc
+        self.layout: dict[str, int] = dict(layout or {})
+        self.result_layout: dict[str, int] = dict(result_layout or {})
+        self.results = [Value(type, self, i) for i, type in enumerate(types)]
+
+    def group(self, name: str) -> list[Value]:
+        """The operands of one named group."""
+        return grouped(self.operands, self.layout, name)
+
+    def result_group(self, name: str) -> list[Value]:
+        """The results of one named group."""
+        return grouped(self.results, self.result_layout, name)
+
+    def add_results(self, group: str, types: Iterable[Any]) -> list[Value]:
+        """More results, in a group that must be the last one (or new)."""
+        if group in self.result_layout and list(self.result_layout)[-1] != group:
+            raise ValueError(f"results can only be added to the last group, not to {group}")
+        made = [Value(type, self, len(self.results) + i) for i, type in enumerate(types)]
+        self.results.extend(made)
+        self.result_layout[group] = self.result_layout.get(group, 0) + len(made)
+        return made
+
+    @property
+    def result(self) -> Value:
+        (value,) = self.results
+        return value
+
+    def __repr__(self) -> str:
+        return f"<operation {self.op.name} at {self.loc}>"
+
+
+class Block:
+    """Parameters, operations in order, and the values it gives back. A program is a block; so is a region."""
+
+    __slots__ = ("layout", "name", "operations", "params", "result_layout", "results")
+
+    def __init__(self, types: Iterable[Any] = (), names: Sequence[str | None] = (), name: str = "", layout: Layout | None = None):
+        self.name = name
+        self.params: list[Value] = []
+        self.operations: list[Operation] = []
+        self.results: list[Value] = []
+        self.layout: dict[str, int] = dict(layout or {})
+        self.result_layout: dict[str, int] = {}
+        for i, type in enumerate(types):
+            self.add_param(type, names[i] if i < len(names) else None)
+
+    def add_param(self, type: Any, name: str | None = None, group: str | None = None) -> Value:
+        """One more parameter; with `group`, in that (last or new) group."""
+        value = Value(type, self, len(self.params), name)
+        self.params.append(value)
+        if group is not None:
+            self.layout[group] = self.layout.get(group, 0) + 1
+        return value
+
+    def append(self, operation: Operation) -> Operation:
+        self.operations.append(operation)
+        return operation
+
+    def group(self, name: str) -> list[Value]:
+        """The parameters of one named group."""
+        return grouped(self.params, self.layout, name)
+
+    def result_group(self, name: str) -> list[Value]:
+        return grouped(self.results, self.result_layout, name)
+
+    def give(self, **groups: Sequence[Value]) -> Block:
+        """Set the results by named groups; returns the block."""
+        self.results = [value for values in groups.values() for value in values]
+        self.result_layout = {name: len(values) for name, values in groups.items()}
+        return self
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self.operations)
+
+    def __repr__(self) -> str:
+        return f"<block {self.name} ({len(self.params)} parameters, {len(self.operations)} operations)>"
+
+
+def grouped(values: Sequence[Value], layout: Layout, name: str) -> list[Value]:
+    """The members of one group."""
+    start = 0
+    for group, count in layout.items():
+        if group == name:
+            return list(values[start : start + count])
+        start += count
+    raise KeyError(f"no group {name!r} among {list(layout)}")

@@ -1,0 +1,61 @@
+"""Structured control flow: the closed set of ops whose meaning is given by regions (blocks of other operations).
+
+* `cond`   pred(1) inputs            → outputs            regions then(inputs) → outputs, orelse(inputs) → outputs
+* `while`  carried consts            → carried ys count   regions test(carried, consts) → flag,
+                                                                  body(index, carried, consts) → carried, ys
+* `scan`   length(0 or 1) carried consts xs → carried ys  region  body(index, carried, consts, xs) → carried, ys
+* `call`   inputs                    → outputs            attribute `callee`: a block shared by all calls of it
+
+`carried` values go from one iteration to the next, `consts` are the same in all; `xs` are lists of which iteration i gets
+item i, `ys` lists that collect one item per iteration. A scan has a static `length` attribute or a scalar int32 operand in
+the group `length`; with `reverse=True` it runs from the last index to the first, reading and writing items at the index.
+`count` is the number of iterations that ran. Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, the
+meaning in `backends/`; the type rule here takes the types from the regions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.dtypes import int32
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.opdef import Op
+
+COUNT = TensorSpec((), int32)
+
+
+def _structured(*inputs: Any, **attrs: Any) -> Any:
+    raise TypeError("a structured operation is run by a backend, not on arrays")
+
+
+def _infer_structured(*specs: Any, **attrs: Any) -> Any:
+    raise TypeError("the types of a structured operation come from its regions")
+
+
+def _region(name: str, args: str) -> Op:
+    return Op(name, "region", (args,), _structured, _infer_structured, outputs=0)
+
+
+COND = _region("cond", "*inputs")
+WHILE = _region("while", "*inputs")
+SCAN = _region("scan", "*inputs")
+CALL = _region("call", "*inputs")
+
+REGION_OPS = (COND, WHILE, SCAN, CALL)
+
+
+def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tuple[list[Any], dict[str, int]]:
+    """The types and layout of a structured operation's results."""
+    if op is COND:
+        then = regions["then"]
+        return [v.type for v in then.results], {"outputs": len(then.results)}
+    if op is CALL:
+        callee = attrs["callee"]
+        return [v.type for v in callee.results], {"outputs": len(callee.results)}
+    body = regions["body"]
+    carried = [v.type for v in body.group("carried")]
+    ys: list[Any] = [ListSpec(v.type) for v in body.result_group("ys")]
+    layout = {"carried": len(carried), "ys": len(ys)}
+    if op is WHILE:
+        return [*carried, *ys, COUNT], {**layout, "count": 1}
+    return [*carried, *ys], layout
