@@ -47,9 +47,25 @@ class OperatorNotAllowedInGraphError(OpError, TypeError):
     """A traced tensor was used where Python needs a concrete value."""
 
 
+class StaticDimensionNeeded(OpError, TypeError):  # noqa: N818 (a fact about the program, named as one)
+    """Python needs the value of a dimension that is known only when the program runs."""
+
+
 class UnconnectedGradientError(OpError, ValueError):
     """`UnconnectedGradients.RAISE` was asked for and a source is not connected to the target."""
 
 
 class GradientWarning(UserWarning):
     """Something about a derivative that is legal but probably not what was meant."""
+
+
+class RetracingWarning(UserWarning):
+    """A `gt.function` is traced again and again; the message says for which argument and how to avoid it."""
+
+
+class FunctionMismatchError(AssertionError):
+    """`gt.function(check=True)` found that the traced program and the Python function differ."""
+
+
+class AutographWarning(UserWarning):
+    """A function is traced as it is, because its source could not be found or rewritten."""

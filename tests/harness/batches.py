@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from gradtape.ops.list_values import TensorList
 from gradtape.ops.opdef import Op
+from tests.harness import lists
 from tests.harness.cases import Case, tensor
 from tests.harness.derivatives import asked, bare, differentiable, weights_of
 from tests.harness.spy import Call, spied
@@ -20,6 +22,8 @@ SIZE = 3
 
 def variants(value: Any) -> list[Any]:
     """Three values of one type: floats scaled a little (signs, symmetry and order stay), others shuffled or repeated."""
+    if isinstance(value, TensorList):
+        return [TensorList(row) for row in zip(*(variants(v) for v in value), strict=True)] if value else [value] * SIZE
     value = np.asarray(value)
     if value.dtype.kind in "fc":
         return [value, value * value.dtype.type(0.99), value * value.dtype.type(1.01)]
@@ -50,33 +54,34 @@ def own_calls(case: Case) -> list[Call]:
 def check_call_batched(call: Call) -> None:
     op, attrs = call.op, call.attrs
     for flags in flag_sets(len(call.inputs)):
-        columns = [variants(x) if flag else [np.asarray(x)] * SIZE for x, flag in zip(call.inputs, flags, strict=True)]
+        columns = [variants(x) if flag else [lists.bare(x)] * SIZE for x, flag in zip(call.inputs, flags, strict=True)]
         expected = _looped(op, columns, attrs)
         if expected is None:  # shuffled integers are no valid input of this op, or change the shape of its result
-            columns = [[np.asarray(x)] * SIZE for x in call.inputs]
+            columns = [[lists.bare(x)] * SIZE for x in call.inputs]
             expected = _looped(op, columns, attrs)
         assert expected is not None
         inputs = tuple(
-            tensor(np.stack(c) if flag else c[0]) for c, flag in zip(columns, flags, strict=True)
+            lists.tensor(lists.column(c) if flag else c[0]) for c, flag in zip(columns, flags, strict=True)
         )  # fmt: skip
         found = op.batch(op, flags, inputs, attrs)
         found = found if isinstance(found, tuple) else (found,)
-        for a, b in zip(found, expected, strict=True):
-            same_array(a._data, b, IDENTITY, f"batch rule of {op.name}, batched inputs {flags}, {attrs}")
-            assert a._data.dtype == b.dtype
+        for whole, wanted in zip(found, expected, strict=True):
+            for a, b in zip(lists.flat(whole._data), lists.flat(wanted), strict=True):
+                same_array(a, b, IDENTITY, f"batch rule of {op.name}, batched inputs {flags}, {attrs}")
+                assert a.dtype == b.dtype
 
 
 def _looped(op: Op, columns: list[list[Any]], attrs: dict[str, Any]) -> list[Any] | None:
     rows = []
     for row in zip(*columns, strict=True):
         try:
-            out = op.impl(*(x if x.ndim else x[()] for x in row), **attrs)
+            out = op.impl(*(x if isinstance(x, TensorList) or x.ndim else x[()] for x in row), **attrs)
         except (ValueError, IndexError, TypeError):
             return None
         rows.append(out if isinstance(out, tuple) else (out,))
-    if any(np.shape(a) != np.shape(b) for row in rows for a, b in zip(row, rows[0], strict=True)):
+    if any(lists.shape_of(a) != lists.shape_of(b) for row in rows for a, b in zip(row, rows[0], strict=True)):
         return None
-    return [np.stack(column) for column in zip(*rows, strict=True)]
+    return [lists.column(list(results)) for results in zip(*rows, strict=True)]
 
 
 def check_vectorized_map(case: Case) -> None:

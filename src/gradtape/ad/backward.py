@@ -19,7 +19,7 @@ from gradtape.ops.binding import BOXED, BOXED_CAREFUL, RAW, RAW_CAREFUL, Binding
 from gradtape.ops.create import zeros
 from gradtape.ops.dispatch import PART
 from gradtape.ops.index import TAKE
-from gradtape.ops.record import Record
+from gradtape.ops.record import TRACING, Record
 from gradtape.ops.shape import unbroadcast
 from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Tensor
@@ -105,6 +105,12 @@ def reverse_walk(
             continue
         if cut and op is ASSIGN:
             continue
+        if op.kind == "region":
+            wants = tuple([node in needed for node in nodes])
+            for node, grad in zip(nodes, REGION_RULE[0](record, ct, wants), strict=True):
+                if grad is not None and node in needed:
+                    _accumulate(cotangents, owned, node, grad)
+            continue
         if ct.__class__ is list:
             ct = _filled(ct, record, boxed)
         rules = binding[op]
@@ -148,6 +154,7 @@ def reverse_walk(
     return {node: cotangents[node] for node in wanted if node in cotangents}
 
 
+REGION_RULE: list[Callable[[Record, Any, tuple[bool, ...]], list[Any]]] = []  # set by ad/regions.py, which needs this walk
 _INDICES = 1  # where TAKE saves its indices; checked by a test
 
 
@@ -247,9 +254,13 @@ def gradients(
     reached: set[Record] | None = None,
     prepare: Callable[[Record], None] | None = None,
 ) -> dict[Record, Any]:
-    """The reverse walk, run again with masked lanes when the plain one gave something non-finite."""
+    """The reverse walk, run again with masked lanes when the plain one gave something non-finite.
+
+    In a program nobody can look: there the careful walk is the only one, one masked product per partial.
+    """
+    staged = boxed and TRACING.get() is not None
     with np.errstate(all="ignore"):
-        if boxed or not complex_values:
+        if not staged and (boxed or not complex_values):
             found = reverse_walk(
                 records, dict(seeds), wanted, boxed=boxed, careful=False, cut=cut, sparse=sparse, reached=reached,
                 prepare=prepare,

@@ -19,7 +19,7 @@ from gradtape.ops.elementwise import conj, real
 from gradtape.ops.masking import cleaned
 from gradtape.ops.opdef import Op, Rule
 from gradtape.ops.plan import Like, parameters
-from gradtape.ops.record import current_scope
+from gradtape.ops.record import TRACING, current_scope
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import broadcast_to
 
@@ -31,6 +31,10 @@ def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any,
     """
     if not op.differentiable or all(t is None for t in tangents):
         return None
+    if op.kind == "region":
+        from gradtape.ad.regions import region_jvp
+
+        return region_jvp(attrs["operation"], inputs, tangents)
     with np.errstate(all="ignore"):
         if op.kind == "elementwise":
             return _elementwise(op, inputs, tangents, out, attrs)
@@ -84,7 +88,7 @@ def _elementwise(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out
         p = partial(*_arguments(partial, op, inputs, out, attrs))
         product = t * p
         # a zero tangent on a lane with a non-finite partial contributes nothing
-        parts.append(product if all_finite([product]) else t * cleaned(t, p))
+        parts.append(product if TRACING.get() is None and all_finite([product]) else t * cleaned(t, p))
     total = _sum(parts)
     return None if total is None else broadcast_to(total, out.shape)
 

@@ -157,4 +157,4 @@ def _cuts(record: Record) -> bool:
     return record.op.kind == "nondiff" and record.op.name not in _SILENT
 
 
-_SILENT = ("stop_gradient", "zeros_like", "ones_like", "numpy_function")
+_SILENT = ("stop_gradient", "zeros_like", "ones_like", "list_zeros_like", "list_ones_like", "numpy_function")

@@ -63,7 +63,7 @@ class Value:
 class Operation:
     """One application of an op. `regions` maps the names of its regions to blocks; only structured ops have any."""
 
-    __slots__ = ("attrs", "layout", "loc", "op", "operands", "regions", "result_layout", "results")
+    __slots__ = ("attrs", "home", "layout", "loc", "op", "operands", "regions", "result_layout", "results")
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class Operation:
         self.layout: dict[str, int] = dict(layout or {})
         self.result_layout: dict[str, int] = dict(result_layout or {})
         self.results = [Value(type, self, i) for i, type in enumerate(types)]
+        self.home: Block | None = None  # the block it was traced into, while that is open
 
     def group(self, name: str) -> list[Value]:
         """The operands of one named group."""

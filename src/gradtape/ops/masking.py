@@ -28,5 +28,12 @@ def cleaned(seed: Any, partial: Any) -> Any:
 
 
 def masked_product(ct: Any, partial: Any) -> Any:
-    """ct · conj(cleaned partial)."""
+    """ct · conj(cleaned partial); in a program (and on a batch) one op."""
+    if getattr(ct, "wraps", False) or getattr(partial, "wraps", False):
+        if isinstance(partial, (int, float)) and math.isfinite(partial):
+            return ct * partial
+        return masked_multiply(ct, conj(partial) if is_complex(partial) else partial)
     return conjugated_product(ct, cleaned(ct, partial))
+
+
+from gradtape.ops.staged import masked_multiply

@@ -74,6 +74,7 @@ class Op:
     add_into: Rule | None = None  # add_into(buffer, ct, ...): adds the cotangent of input 0 to a buffer, on bare arrays
     in_place: Rule | None = None  # in_place(ct, ...): turns ct, on bare arrays, into the cotangent of input 0
     linear_inputs: tuple[str, ...] = ()  # multilinear / linear: jvp is the op itself in these inputs
+    effect: bool = False  # does something besides its results: keeps its place, is never removed, merged or run twice
 
     @property
     def differentiable(self) -> bool:

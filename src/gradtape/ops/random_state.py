@@ -32,24 +32,45 @@ def stream_word(*seeds: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
+# what makes a key of the program that is being traced: hook(source), None when nothing is traced
+DRAW_HOOK: list[Callable[[Any], Any]] = []
+
+
+class Draw:
+    """Where a draw takes its keys from: `draw()` gives a fresh one, or one for each of `counts` examples."""
+
+    __slots__ = ("counts", "take")
+
+    def __init__(self, take: Callable[[int], tuple[int, int]], counts: tuple[int, ...]) -> None:
+        self.take = take
+        self.counts = counts
+
+    def draw(self) -> Any:
+        """The keys, as an array."""
+        total = math.prod(self.counts)
+        word, first = self.take(total)
+        keys = np.empty((*self.counts, 2), np.uint64)
+        keys[..., 0] = word
+        keys[..., 1] = (np.arange(total, dtype=np.uint64) + np.uint64(first & 0xFFFFFFFFFFFFFFFF)).reshape(self.counts)
+        return keys
+
+
 def next_key(take: Callable[[int], tuple[int, int]]) -> Any:
     """The key tensor of one draw; inside `vectorized_map` a key of its own for every example.
 
     `take(count)` reserves that many counters of a stream and answers (stream word, first counter).
     """
     batches = current_scope().batches
-    counts = [examples.count for examples in batches if examples is not None]
-    if not counts or 0 in counts:  # nobody sees the numbers of no example
-        word, first = take(1)
-        return box(np.array([word, first & 0xFFFFFFFFFFFFFFFF], np.uint64))
-    word, first = take(math.prod(counts))
-    keys = np.empty((*counts, 2), np.uint64)
-    keys[..., 0] = word
-    keys[..., 1] = (np.arange(math.prod(counts), dtype=np.uint64) + np.uint64(first)).reshape(counts)
-    key: Any = box(keys)
-    for level, examples in enumerate(batches, 1):
-        if examples is not None:
-            key = examples.hide(key, level)
+    counts = tuple([examples.count for examples in batches if examples is not None])
+    shared = not counts or 0 in counts  # nobody sees the numbers of no example
+    source = Draw(take, () if shared else counts)
+    key = DRAW_HOOK[-1](source) if DRAW_HOOK else None
+    if key is None:
+        key = box(source.draw())
+    if not shared:
+        for level, examples in enumerate(batches, 1):
+            if examples is not None:
+                key = examples.hide(key, level)
     return key
 
 

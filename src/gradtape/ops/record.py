@@ -212,6 +212,7 @@ class Scope:
 
 NOBODY = Scope(())
 SCOPE: ContextVar[Scope | None] = ContextVar("gradtape_scope", default=None)
+TRACING: ContextVar[Any] = ContextVar("gradtape_trace", default=None)  # the program being traced (ad/tracing.py), if any
 
 
 def enter_scope(scope: Scope) -> None:

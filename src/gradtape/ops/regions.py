@@ -1,7 +1,7 @@
 """Structured control flow: the closed set of ops whose meaning is given by regions (blocks of other operations).
 
 * `cond`   pred(1) inputs            → outputs            regions then(inputs) → outputs, orelse(inputs) → outputs
-* `while`  carried consts            → carried ys count   regions test(carried, consts) → flag,
+* `while`  carried consts            → carried count ys   regions test(carried, consts) → flag,
                                                                   body(index, carried, consts) → carried, ys
 * `scan`   length(0 or 1) carried consts xs → carried ys  region  body(index, carried, consts, xs) → carried, ys
 * `call`   inputs                    → outputs            attribute `callee`: a block shared by all calls of it
@@ -55,7 +55,19 @@ def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tupl
     body = regions["body"]
     carried = [v.type for v in body.group("carried")]
     ys: list[Any] = [ListSpec(v.type) for v in body.result_group("ys")]
-    layout = {"carried": len(carried), "ys": len(ys)}
     if op is WHILE:
-        return [*carried, *ys, COUNT], {**layout, "count": 1}
-    return [*carried, *ys], layout
+        return [*carried, COUNT, *ys], {"carried": len(carried), "count": 1, "ys": len(ys)}
+    return [*carried, *ys], {"carried": len(carried), "ys": len(ys)}
+
+
+def body_result(operation: Any, place: int) -> int | None:
+    """Which result of the body a result of a loop (by position) comes from; None for the count."""
+    carried = operation.layout["carried"]
+    if place < carried or operation.op is SCAN:
+        return place
+    return None if place == carried else place - 1
+
+
+def loop_result(operation: Any, place: int) -> int:
+    """The position among a loop's results of what its body gives at `place`."""
+    return place + (operation.op is WHILE and place >= operation.layout["carried"])

@@ -23,6 +23,7 @@ from gradtape.ops import (
     linalg_functions,
     linalg_solve,
     linalg_spectral,
+    lists,
     losses,
     matmul,
     matrix,
@@ -36,9 +37,11 @@ from gradtape.ops import (
     shape,
     sorting,
     special,
+    staged,
     stop,
 )
 from gradtape.ops.opdef import Composite, Op
+from gradtape.ops.regions import REGION_OPS
 
 FAMILIES: tuple[ModuleType, ...] = (
     elementwise,
@@ -73,15 +76,20 @@ FAMILIES: tuple[ModuleType, ...] = (
     scatter,
     blocks,
     clipping,
+    lists,
+    staged,
 )
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
 COMPOSITES: tuple[Composite, ...] = tuple(
     function.composite for family in FAMILIES for function in family.__dict__.get("COMPOSITES", ())
 )
-_BY_NAME = {op.name: op for op in OPS}
-if len(_BY_NAME) != len(OPS):
-    raise TypeError("two ops share a name: " + ", ".join(sorted({o.name for o in OPS if _BY_NAME[o.name] is not o})))
+# parts of programs that have no sample: control flow, whose meaning is in its regions; constants and effects
+PROGRAM_OPS: tuple[Op, ...] = (*REGION_OPS, *staged.PROGRAM_OPS)
+_ALL = (*OPS, *PROGRAM_OPS)
+_BY_NAME = {op.name: op for op in _ALL}
+if len(_BY_NAME) != len(_ALL):
+    raise TypeError("two ops share a name: " + ", ".join(sorted({o.name for o in _ALL if _BY_NAME[o.name] is not o})))
 
 
 def op_by_name(name: str) -> Op:

@@ -1,0 +1,119 @@
+"""Which values of a program a derivative can pass through: forwards from what varies, backwards from what counts.
+
+Pure analysis of blocks, regions included; loops run to a fixed point. A value is *varied* if it depends differentiably on
+one of the given parameters, *useful* if one of the given results depends differentiably on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ops.opdef import Op
+from gradtape.ops.regions import CALL, COND, body_result, loop_result
+
+
+def differentiable(value: Value) -> bool:
+    """Whether values of this type have derivatives."""
+    return bool(value.type.dtype.is_differentiable)
+
+
+def passes_derivative(op: Op, index: int) -> bool:
+    """Whether the derivative of an ordinary op with respect to its input `index` exists."""
+    if not op.differentiable:
+        return False
+    if op.vjp is not None:
+        return True
+    table: tuple[Any, ...] = op.partials or op.vjps
+    return table[min(index, len(table) - 1)] is not None if table else False
+
+
+def varied(block: Block, params: Iterable[Value]) -> set[Value]:
+    """Every value of the block that depends differentiably on `params`, these included."""
+    found = {p for p in params if differentiable(p)}
+    for operation in block.operations:
+        if operation.op.kind == "region":
+            places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in found})
+            found.update(operation.results[i] for i in places)
+        elif any(v in found and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)):
+            found.update(v for v in operation.results if differentiable(v))
+    return found
+
+
+def useful(block: Block, results: Iterable[Value]) -> set[Value]:
+    """Every value of the block on which one of `results` depends differentiably, these included."""
+    found = {v for v in results if differentiable(v)}
+    for operation in reversed(block.operations):
+        if not any(v in found for v in operation.results):
+            continue
+        if operation.op.kind == "region":
+            places = useful_operands(operation, {i for i, v in enumerate(operation.results) if v in found})
+            found.update(operation.operands[i] for i in places)
+            continue
+        for i, v in enumerate(operation.operands):
+            if differentiable(v) and passes_derivative(operation.op, i):
+                found.add(v)
+    return found
+
+
+def varied_results(operation: Operation, operands: set[int]) -> set[int]:
+    """The results of a structured operation that depend differentiably on these operands (positions)."""
+    if operation.op is COND:
+        branches = [_results_of(b, {i - 1 for i in operands if i > 0}) for b in operation.regions.values()]
+        return set().union(*branches)
+    if operation.op is CALL:
+        return _results_of(operation.attrs["callee"], operands)
+    return loop_varied(operation, operands)[1]
+
+
+def useful_operands(operation: Operation, results: set[int]) -> set[int]:
+    """The operands of a structured operation on which these results (positions) depend differentiably."""
+    if operation.op is COND:
+        branches = [_params_of(b, results) for b in operation.regions.values()]
+        return {i + 1 for i in set().union(*branches)}
+    if operation.op is CALL:
+        return _params_of(operation.attrs["callee"], results)
+    return loop_useful(operation, results)[1]
+
+
+def _results_of(block: Block, params: set[int]) -> set[int]:
+    found = varied(block, [block.params[i] for i in params])
+    return {i for i, v in enumerate(block.results) if v in found}
+
+
+def _params_of(block: Block, results: set[int]) -> set[int]:
+    found = useful(block, [block.results[i] for i in results])
+    return {i for i, v in enumerate(block.params) if v in found}
+
+
+def loop_varied(operation: Operation, operands: set[int]) -> tuple[set[int], set[int]]:
+    """(parameters of the body, results of the operation) that vary, at the fixed point."""
+    body = operation.regions["body"]
+    skipped = operation.layout.get("length", 0)  # the body has its index there instead
+    params = {i - skipped + 1 for i in operands if i >= skipped and differentiable(operation.operands[i])}
+    carried = operation.layout["carried"]
+    while True:
+        results = _results_of(body, params)
+        grown = params | {i + 1 for i in results if i < carried}
+        if grown == params:
+            break
+        params = grown
+    ends = {i for i in range(carried) if i + 1 in params}  # the initial value may be the final one
+    return params, ends | {loop_result(operation, i) for i in results if i >= carried}
+
+
+def loop_useful(operation: Operation, results: set[int]) -> tuple[set[int], set[int]]:
+    """(results of the body, operands of the operation) that are useful, at the fixed point."""
+    body = operation.regions["body"]
+    carried = operation.layout["carried"]
+    wanted = {place for i in results if (place := body_result(operation, i)) is not None}
+    while True:
+        params = _params_of(body, wanted)
+        grown = wanted | {i - 1 for i in params if 1 <= i <= carried}
+        if grown == wanted:
+            break
+        wanted = grown
+    skipped = operation.layout.get("length", 0)
+    used = {i - 1 + skipped for i in params if i > 0} | {i + skipped for i in wanted if i < carried}
+    return wanted, {i for i in used if differentiable(operation.operands[i])}

@@ -1,0 +1,430 @@
+"""Derivatives of structured operations: cond, while, scan, call.
+
+Reverse mode: each region is split (`ad/reverse.py`) into a forward and a backward block. The operation that already stands
+in the program is *augmented*, in place, to give the residuals as further results; the backward pass is another structured
+operation. A loop's residuals are lists with one item per iteration, which the backward loop (a scan from the last index to
+the first) reads: values of the program, so the backward pass can be differentiated again and run twice.
+Forward mode runs values and tangents side by side in one new operation.
+
+Invariant: an input that no result depends on differentiably gets None, never zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape.ad.activity import differentiable, loop_useful, loop_varied, varied
+from gradtape.ad.backward import REGION_RULE
+from gradtape.ad.reverse import Split, split
+from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, current_trace, params_of, replay, traced, tracing
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.types import ListSpec
+from gradtape.ops import staged
+from gradtape.ops.dispatch import apply, reparted
+from gradtape.ops.lists import LIST_ZEROS_LIKE
+from gradtape.ops.record import Record
+from gradtape.ops.regions import CALL, COND, SCAN, WHILE, body_result, loop_result
+from gradtape.ops.tensor import Tensor
+
+Tensors = Sequence[Any]
+
+
+def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> list[Any]:
+    """Cotangents of the inputs of a recorded structured operation; `cts` has None where none arrived."""
+    attrs: Any = record.attrs
+    operation: Operation = attrs["operation"]
+    inputs = [
+        reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)
+    ]
+    wanted = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
+    seeds = {i: ct for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
+    rule = _REVERSE[operation.op.name]
+    answers = rule(_Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
+    return [answers.get(i) for i in range(len(inputs))]
+
+
+def reidentified(tensor: Any, node: Record | None) -> Any:
+    """The tensor as the record's tapes know it."""
+    if not isinstance(tensor, Tensor) or tensor._node is node:
+        return tensor
+    twin = tensor.__copy__()
+    twin._node = node
+    return twin
+
+
+class _Site:
+    """A structured operation in the program, and the record through which outer tapes know its results."""
+
+    def __init__(self, record: Record, operation: Operation) -> None:
+        self.record = record
+        self.operation = operation
+
+    def extend(self, types: Sequence[Any]) -> list[TracedTensor]:
+        """Further results in the last group, known to the tapes that know the others."""
+        operation = self.operation
+        start = len(operation.results)
+        values = operation.add_results(list(operation.result_layout)[-1], types)
+        self.record.shape = (*self.record.shape, *((v.type.shape, v.type.dtype) for v in values))
+        outs = [traced(v) for v in values]
+        for i, out in enumerate(outs):
+            out._node = reparted(self.record, start + i, out)
+        return outs
+
+
+def zeros_for(tensor: Any) -> Any:
+    """Zeros of the type of a traced tensor or list, as an operation of the program."""
+    return zeros_of_type(tensor._data.type) if not isinstance(tensor._data.type, ListSpec) else apply(LIST_ZEROS_LIKE, tensor)
+
+
+def zeros_of_type(spec: Any) -> Any:
+    return current_trace().emit(staged.FILLED, (), {"shape": tuple(spec.shape), "dtype": spec.dtype, "value": 0})
+
+
+def region(types: Sequence[Any], build: Callable[..., dict[str, Sequence[Any]]], layout: dict[str, int]) -> Block:
+    """A block whose operations `build(*parameters)` traces; it must use nothing from outside."""
+    trace = current_trace()
+    block = Block(types, layout=layout)
+    with trace.region(block):
+        results = build(*params_of(block))
+        block.give(**{name: [trace.operand(t) for t in group] for name, group in results.items()})
+    if trace.last_captures():
+        raise RuntimeError(f"a derivative region uses values from outside: {list(trace.last_captures())}")
+    return block
+
+
+# -- cond ------------------------------------------------------------------------------------------------------------
+
+
+def _cond_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    operation = site.operation
+    places = sorted(seeds)
+    names = list(operation.regions)
+    halves = [split(operation.regions[name], {i - 1 for i in wanted}, places, free=()) for name in names]
+    answers = sorted({i for half in halves for i in half.answers})
+    if not answers:
+        return {}
+    types = [half.saved for half in halves]
+    for k, name in enumerate(names):
+        before, after = [t for ts in types[:k] for t in ts], [t for ts in types[k + 1 :] for t in ts]
+        operation.regions[name] = _padded(halves[k].forward, before, after)
+    residuals = site.extend([t for ts in types for t in ts])
+    trace = current_trace()
+    cts = [seeds[i] for i in places]
+    groups = [*residuals, *cts]
+    block_types = [t._data.type for t in groups]
+    regions = {}
+    start = 0
+    for k, name in enumerate(names):
+        own = slice(start, start + len(types[k]))
+        start = own.stop
+        regions[name] = region(block_types, _branch(halves[k], own, len(residuals), answers, operation), {"inputs": len(groups)})
+    found = trace.structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {})["outputs"]
+    return {i + 1: ct for i, ct in zip(answers, found, strict=True)}
+
+
+def _padded(block: Block, before: list[Any], after: list[Any]) -> Block:
+    """The residuals of this branch among placeholders for those of the others; outputs first, residuals last."""
+    outputs, saved = block.result_group("outputs"), block.result_group("saved")
+
+    def void(spec: Any) -> Value:
+        return block.append(Operation(staged.VOID, (), [spec], {"type": spec})).result
+
+    block.give(outputs=[*outputs, *(void(t) for t in before), *saved, *(void(t) for t in after)])
+    block.layout = {"inputs": len(block.params)}
+    return block
+
+
+def _branch(half: Split, own: slice, count: int, answers: list[int], operation: Operation) -> Callable[..., Any]:
+    def build(*params: Any) -> dict[str, Any]:
+        grads = replay(half.backward, [*params[own], *params[count:]])
+        known = dict(zip(half.answers, grads, strict=True))
+        return {"outputs": [known[i] if i in known else _zeros_in_branch(operation.operands[i + 1]) for i in answers]}
+
+    return build
+
+
+def _zeros_in_branch(value: Value) -> Any:
+    if isinstance(value.type, ListSpec):
+        return current_trace().emit(staged.VOID, (), {"type": value.type})
+    return zeros_of_type(value.type)
+
+
+# -- loops -----------------------------------------------------------------------------------------------------------
+
+
+def _loop_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    operation = site.operation
+    body = operation.regions["body"]
+    skipped = operation.layout.get("length", 0)
+    carried, consts = operation.layout["carried"], operation.layout["consts"]
+    live_params = loop_varied(operation, wanted)[0]
+    live_results, live_operands = loop_useful(operation, set(seeds))
+    active = [j for j in range(carried) if j + 1 in live_params and j in live_results]
+    connected = {i for i in wanted if i in live_operands}
+    # positions among the body's parameters: 0 is the index
+    first_const, first_x = 1 + carried, 1 + carried + consts
+    want_consts = [p for p in range(first_const, first_x) if p - 1 + skipped in connected]
+    want_xs = [p for p in range(first_x, len(body.params)) if p - 1 + skipped in connected]
+    moving = varied(body, [body.params[i] for i in live_params])
+    # positions among the body's results
+    ys = [k for k in range(carried, len(body.results)) if loop_result(operation, k) in seeds and body.results[k] in moving]
+    free = {0, *range(first_const, first_x)}
+    half = split(body, {*(j + 1 for j in active), *want_consts, *want_xs}, [*active, *ys], free)
+    lists = _save_items(site, half)
+    if operation.op is WHILE:
+        length, attrs = [traced(operation.results[carried])], {"length": None, "reverse": True}
+    else:
+        length = list(inputs[:skipped])
+        attrs = {"length": operation.attrs["length"], "reverse": not operation.attrs["reverse"]}
+    ends = [seeds[j] if j in seeds else zeros_for(traced(operation.results[j])) for j in active]
+    sums = [zeros_for(inputs[p - 1 + skipped]) for p in want_consts]
+    used = [p for p in half.params if p != 0]  # consts the backward body reads
+    groups = {
+        "length": length,
+        "carried": [*ends, *sums],
+        "consts": [inputs[p - 1 + skipped] for p in used],
+        "xs": [*lists, *(seeds[loop_result(operation, k)] for k in ys)],
+    }
+    item_types = [t._data.type.item for t in groups["xs"]]
+    types = [body.params[0].type, *(t._data.type for t in (*groups["carried"], *groups["consts"])), *item_types]
+    layout = {"index": 1, "carried": len(ends) + len(sums), "consts": len(used), "xs": len(item_types)}
+    build = _backward_body(half, active, want_consts, want_xs, used, len(lists))
+    block = region(types, build, layout)
+    found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
+    answers = {j + skipped: ct for j, ct in zip(active, found["carried"], strict=False) if j + skipped in connected}
+    answers.update({p - 1 + skipped: ct for p, ct in zip(want_consts, found["carried"][len(active) :], strict=True)})
+    answers.update({p - 1 + skipped: ct for p, ct in zip(want_xs, found["ys"], strict=True)})
+    return answers
+
+
+def _save_items(site: _Site, half: Split) -> list[TracedTensor]:
+    """Augment a loop: its body also yields the residuals, one list each."""
+    operation = site.operation
+    old = operation.regions["body"]
+    new = half.forward
+    outputs, saved = new.result_group("outputs"), new.result_group("saved")
+    new.layout = dict(old.layout)
+    carried, count = old.result_layout["carried"], old.result_layout["ys"]
+    new.give(carried=outputs[:carried], ys=[*outputs[carried : carried + count], *saved])
+    operation.regions["body"] = new
+    return site.extend([ListSpec(t) for t in half.saved])
+
+
+def _backward_body(
+    half: Split, active: list[int], want_consts: list[int], want_xs: list[int], used: list[int], lists: int
+) -> Callable[..., Any]:
+    """(index, cotangents of carried values, sums for constants, constants, residual items, cotangents of ys) → one step."""
+
+    def build(index: Any, *params: Any) -> dict[str, Any]:
+        n, m = len(active), len(want_consts)
+        ends, sums = params[:n], params[n : n + m]
+        consts = dict(zip(used, params[n + m : n + m + len(used)], strict=True))
+        items = params[n + m + len(used) :]
+        own = [index if p == 0 else consts[p] for p in half.params]
+        grads = replay(half.backward, [*items[:lists], *own, *ends, *items[lists:]])
+        known = dict(zip(half.answers, grads, strict=True))
+        carried = [known[j + 1] if j + 1 in known else zeros_for(end) for j, end in zip(active, ends, strict=True)]
+        totals = [s + known[p] if p in known else s for p, s in zip(want_consts, sums, strict=True)]
+        return {"carried": [*carried, *totals], "ys": [known[p] for p in want_xs]}
+
+    return build
+
+
+# -- call ------------------------------------------------------------------------------------------------------------
+
+
+def _call_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    operation = site.operation
+    callee: Block = operation.attrs["callee"]
+    places = sorted(seeds)
+    half = split(callee, wanted, places)
+    if not half.answers:
+        return {}
+    forward = half.forward
+    forward.give(outputs=forward.results)
+    operation.attrs = {**operation.attrs, "callee": forward}
+    residuals = site.extend(half.saved)
+    given = [*residuals, *(inputs[p] for p in half.params), *(seeds[i] for i in places)]
+    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward})["outputs"]
+    return dict(zip(half.answers, found, strict=True))
+
+
+_REVERSE: dict[str, Callable[..., dict[int, Any]]] = {
+    "cond": _cond_vjp, "while": _loop_vjp, "scan": _loop_vjp, "call": _call_vjp,
+}  # fmt: skip
+
+
+# -- forward mode ----------------------------------------------------------------------------------------------------
+
+
+def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors) -> tuple[Any, ...] | None:
+    """Tangents of the results of a structured operation, None where nothing moves."""
+    moving = {i for i, t in enumerate(tangents) if t is not None and differentiable(operation.operands[i])}
+    if not moving:
+        return None
+    return _FORWARD[operation.op.name](operation, inputs, tangents, moving)
+
+
+def jvp_block(block: Block, moving: Sequence[int], results: Sequence[int]) -> Block:
+    """parameters, tangents of `moving` → results, tangents of `results` (zeros where a result does not move)."""
+    root = Block([p.type for p in block.params], [p.name for p in block.params], block.name)
+    trace = Trace(root)
+    with tracing(trace):
+        inputs = params_of(root)
+        seeds = {i: traced(root.add_param(block.params[i].type)) for i in moving}
+        outs, found = pushed(block, inputs, seeds)
+        ends = [found[i] if found.get(i) is not None else zeros_for(outs[i]) for i in results]
+        root.give(outputs=[trace.operand(t) for t in outs], tangents=[trace.operand(t) for t in ends])
+    return root
+
+
+def pushed(block: Block, inputs: Tensors, seeds: dict[int, Any]) -> tuple[list[Any], dict[int, Any]]:
+    """Run a block on tensors and push tangents along: (results, tangents of results by position)."""
+    from gradtape.ad.forward import jvp_of
+
+    trace = current_trace()
+    known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
+    moves: dict[Value, Any] = {block.params[i]: t for i, t in seeds.items()}
+    for operation in block.operations:
+        single = Block([v.type for v in operation.operands])
+        alone = Operation(
+            operation.op, single.params, [v.type for v in operation.results], operation.attrs, operation.regions, operation.loc,
+            operation.layout, operation.result_layout,
+        )  # fmt: skip
+        single.append(alone).home = None
+        single.give(outputs=alone.results)
+        operands = [known[v] for v in operation.operands]
+        outs = replay(single, operands)
+        known.update(zip(operation.results, outs, strict=True))
+        tangents = tuple(moves.get(v) for v in operation.operands)
+        if all(t is None for t in tangents):
+            continue
+        trace.loc = operation.loc
+        several = operation.op.outputs != 1
+        attrs = {"operation": operation} if operation.op.kind == "region" else operation.attrs
+        found = jvp_of(operation.op, tuple(operands), tangents, tuple(outs) if several else outs[0], attrs)
+        trace.loc = None
+        if found is not None:
+            pairs = zip(operation.results, found if several else (found,), strict=True)
+            moves.update({v: t for v, t in pairs if t is not None and differentiable(v)})
+    return [known[v] for v in block.results], {i: moves.get(v) for i, v in enumerate(block.results) if v in moves}
+
+
+def _moving_results(block: Block, moving: Sequence[int]) -> set[int]:
+    found = varied(block, [block.params[i] for i in moving])
+    return {i for i, v in enumerate(block.results) if v in found}
+
+
+def _cond_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
+    places = sorted(i - 1 for i in moving if i > 0)
+    results = sorted(set().union(*(_moving_results(b, places) for b in operation.regions.values())))
+    regions = {}
+    for name, block in operation.regions.items():
+        both = jvp_block(block, places, results)
+        regions[name] = both.give(outputs=both.result_group("tangents"))
+        both.layout = {"inputs": len(both.params)}
+    given = [*inputs[1:], *(tangents[i + 1] for i in places)]
+    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": given}, regions, {})["outputs"]
+    return _placed(operation, results, found)
+
+
+def _call_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
+    callee = operation.attrs["callee"]
+    places = sorted(moving)
+    results = sorted(_moving_results(callee, places))
+    both = jvp_block(callee, places, results)
+    both.give(outputs=both.result_group("tangents"))
+    given = [*inputs, *(tangents[i] for i in places)]
+    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both})["outputs"]
+    return _placed(operation, results, found)
+
+
+def _loop_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
+    body = operation.regions["body"]
+    skipped = operation.layout.get("length", 0)
+    carried, consts = operation.layout["carried"], operation.layout["consts"]
+    params, results = loop_varied(operation, moving)
+    active = [j for j in range(carried) if j + 1 in params]
+    moved_consts = [p for p in sorted(params) if carried < p <= carried + consts]
+    moved_xs = [p for p in sorted(params) if p > carried + consts]
+    places = [body_result(operation, i) for i in sorted(results)]
+    moved_ys = [k for k in places if k is not None and k >= carried]
+    order = [*(j + 1 for j in active), *moved_consts, *moved_xs]
+    both = jvp_block(body, order, [*active, *moved_ys])
+    ys = len(body.results) - carried
+    block = _dual_loop(both, body, active, moved_consts, moved_xs, carried)
+    starts = [tangents[j + skipped] if tangents[j + skipped] is not None else zeros_for(inputs[j + skipped]) for j in active]
+    flat = list(inputs)
+    given: dict[str, list[Any]] = {}
+    if "length" in operation.layout:
+        given["length"] = flat[:skipped]
+    given["carried"] = [*flat[skipped : skipped + carried], *starts]
+    given["consts"] = [*flat[skipped + carried : skipped + carried + consts], *(tangents[p - 1 + skipped] for p in moved_consts)]
+    regions = {"body": block}
+    if operation.op is SCAN:
+        given["xs"] = [*flat[skipped + carried + consts :], *(tangents[p - 1 + skipped] for p in moved_xs)]
+    else:
+        regions["test"] = _dual_test(operation.regions["test"], starts, given["consts"][consts:])
+    found = current_trace().structured(operation.op, given, regions, operation.attrs)
+    ends = dict(zip(active, found["carried"][carried:], strict=True))
+    ends.update(zip((loop_result(operation, k) for k in moved_ys), found["ys"][ys:], strict=True))
+    return tuple(ends.get(i) for i in range(len(operation.results)))
+
+
+def _dual_loop(
+    both: Block, body: Block, active: list[int], consts: list[int], xs: list[int], carried: int
+) -> Block:
+    """The body on (index, carried + tangents, consts + tangents, xs + tangents)."""
+    names = body.layout
+    n_consts, n_xs = names["consts"], names.get("xs", 0)
+    types = [p.type for p in body.params]
+    order = [
+        0,
+        *range(1, 1 + carried), *(("t", j + 1) for j in active),
+        *range(1 + carried, 1 + carried + n_consts), *(("t", p) for p in consts),
+        *range(1 + carried + n_consts, 1 + carried + n_consts + n_xs), *(("t", p) for p in xs),
+    ]  # fmt: skip
+    layout = {"index": 1, "carried": carried + len(active), "consts": n_consts + len(consts)}
+    if "xs" in names:
+        layout["xs"] = n_xs + len(xs)
+    moving = [*(j + 1 for j in active), *consts, *xs]
+
+    def build(*params: Any) -> dict[str, Any]:
+        by_place = dict(zip(order, params, strict=True))
+        outs = replay(both, [*(by_place[i] for i in range(len(types))), *(by_place["t", p] for p in moving)])
+        count = len(body.results)
+        values, tangents = outs[:count], outs[count:]
+        return {
+            "carried": [*values[:carried], *tangents[: len(active)]],
+            "ys": [*values[carried:], *tangents[len(active) :]],
+        }
+
+    return region([types[o] if isinstance(o, int) else types[o[1]] for o in order], build, layout)
+
+
+def _dual_test(test: Block, starts: Tensors, extra: Tensors) -> Block:
+    """The test looks at the values only."""
+    carried = test.group("carried")
+    consts = test.group("consts")
+    types = [
+        *(v.type for v in carried), *(t._data.type for t in starts), *(v.type for v in consts), *(t._data.type for t in extra)
+    ]  # fmt: skip
+
+    def build(*params: Any) -> dict[str, Any]:
+        own = [*params[: len(carried)], *params[len(carried) + len(starts) : len(carried) + len(starts) + len(consts)]]
+        return {"flag": replay(test, own)}
+
+    return region(types, build, {"carried": len(carried) + len(starts), "consts": len(consts) + len(extra)})
+
+
+def _placed(operation: Operation, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    known = dict(zip(places, values, strict=True))
+    return tuple(known.get(i) for i in range(len(operation.results)))
+
+
+_FORWARD: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "cond": _cond_jvp, "while": _loop_jvp, "scan": _loop_jvp, "call": _call_jvp,
+}  # fmt: skip
+
+REGION_RULE.append(region_vjp)

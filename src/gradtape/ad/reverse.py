@@ -1,0 +1,191 @@
+"""Reverse mode of a block: a forward block that also gives what the backward block needs.
+
+The block is traced again under a recorder, the one reverse walk (`ad/backward.py`) runs on the traced tensors, and the
+joint program is cut in two: what the first half computed and the second half uses are the residuals. Saved is only what
+cannot be had again cheaply: constants, values computed from `free` parameters alone, and cheap functions of other residuals
+are computed again in the backward block. Effects and random keys stay in the forward block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradtape.ad.recording import Recording
+from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, replay, traced, tracing
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.walk import has_effect
+from gradtape.ops.record import Scope, scope_of
+
+
+@dataclass(frozen=True)
+class Split:
+    """A block in two halves.
+
+    `forward`: the block's parameters → its results, then the residuals that must be saved (`saved` types, in order).
+    `backward`: parameters saved residuals, then `params` (positions of the block's own parameters that it uses), then
+    cotangents of the seeded results → cotangents of the parameters in `answers` (positions).
+    """
+
+    forward: Block
+    backward: Block
+    saved: list[Any]
+    params: list[int]
+    answers: list[int]
+
+
+def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = ()) -> Split:
+    """Reverse mode of `block` with respect to the parameters `wanted`, cotangents given for the results `seeded`.
+
+    Parameters in `free` are available to the backward block at no cost (loop constants, the loop index); so are, in
+    every case, the parameters themselves where the caller keeps them: they appear in `params`, never in `saved`, if free.
+    """
+    root = Block([p.type for p in block.params], [p.name for p in block.params], block.name)
+    trace = Trace(root)
+    recording = Recording()
+    with tracing(trace):
+        inputs = [
+            recording.watched(t) if i in wanted else t for i, t in enumerate(params_of(root))
+        ]
+        nodes = [inputs[i]._node for i in sorted(wanted)]
+        with scope_of(Scope((recording,), (None,))):
+            recording.level = LEVEL
+            outs = replay(block, inputs)
+        boundary = len(root.operations)
+        cts = [traced(root.add_param(outs[i]._data.type)) for i in seeded]
+        trace.constants[-1].clear()
+        found = recording.cotangents([outs[i] for i in seeded], cts, nodes, boxed=True)  # type: ignore[arg-type]
+    recording.close()
+    results = [trace_value(trace, t) for t in outs]
+    answers = [(i, g) for i, g in zip(sorted(wanted), found, strict=True) if g is not None]
+    grads = [trace_value(trace, g) for _, g in answers]
+    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free))
+
+
+def trace_value(trace: Trace, tensor: Any) -> Value:
+    """The value of a tensor at the end of a trace; a concrete one (a constant result) becomes a constant."""
+    if isinstance(tensor, TracedTensor):
+        return tensor._data
+    with tracing(trace):
+        return trace.operand(tensor)
+
+
+def extract(params: Sequence[Value], operations: Sequence[Operation], name: str, **results: Sequence[Value]) -> Block:
+    """A block of its own with copies of these operations; regions, which are isolated, are shared."""
+    block = Block([p.type for p in params], [p.name for p in params], name)
+    known = dict(zip(params, block.params, strict=True))
+    for op in operations:
+        copy = Operation(
+            op.op, [known[v] for v in op.operands], [v.type for v in op.results], op.attrs, op.regions, op.loc, op.layout,
+            op.result_layout,
+        )  # fmt: skip
+        known.update(zip(op.results, copy.results, strict=True))
+        block.append(copy)
+    return block.give(**{group: [known[v] for v in values] for group, values in results.items()})
+
+
+_CHEAP = frozenset(
+    ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "cast", "negative", "identity", "less", "less_equal",
+     "greater", "greater_equal", "equal", "not_equal", "logical_not", "logical_and", "logical_or", "dim", "list_len", "filled")
+)  # fmt: skip
+
+
+def _cut(
+    root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int, free: set[int]
+) -> Split:
+    """Two blocks out of the joint one."""
+    late = {id(op) for op in root.operations[boundary:]}
+    if late:  # constants made at the very end for results
+        late -= {id(v.producer) for v in results if v.producer is not None}
+    early_ops = [op for op in root.operations if id(op) not in late]
+    late_ops = _needed_ops([op for op in root.operations if id(op) in late], grads)
+    wanted = _outside_values(late_ops, grads, late, root.params[count:])
+    own = root.params[:count]
+    free_values = {own[i] for i in free}
+    again, saved = _recomputed(early_ops, wanted, free_values)
+    keep = [v for v in saved if v not in free_values]
+    used_params = [i for i, p in enumerate(own) if p in saved and p in free_values]
+    first = extract(own, early_ops, root.name, outputs=results, saved=keep)
+    inner = [*keep, *(own[i] for i in used_params), *root.params[count:]]
+    second = extract(inner, [*again, *late_ops], root.name, outputs=grads)
+    return Split(first, second, [v.type for v in keep], used_params, answers)
+
+
+def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operation]:
+    """The operations of the second half that lead to a cotangent (or have an effect)."""
+    wanted = set(grads)
+    kept = []
+    for op in reversed(operations):
+        if has_effect(op) or any(v in wanted for v in op.results):
+            kept.append(op)
+            wanted.update(op.operands)
+    return kept[::-1]
+
+
+def _outside_values(operations: list[Operation], grads: list[Value], late: set[int], cts: list[Value]) -> dict[Value, None]:
+    """What the second half uses of the first, in order of use."""
+    inside = set(cts)
+    found: dict[Value, None] = {}
+    for v in [*(v for op in operations for v in op.operands), *grads]:
+        producer = v.producer
+        if v not in inside and (producer is None or id(producer) not in late):
+            found[v] = None
+    return found
+
+
+def _recomputed(
+    early: list[Operation], wanted: dict[Value, None], free: set[Value]
+) -> tuple[list[Operation], dict[Value, None]]:
+    """(operations to run again in the second half, in order; values to save)."""
+    place = {id(op): i for i, op in enumerate(early)}
+    costless: dict[Value, bool] = {}
+
+    def from_free(value: Value) -> bool:
+        """Whether a value can be had from free parameters and constants alone."""
+        stack = [value]
+        while stack:
+            v = stack[-1]
+            if v in costless:
+                stack.pop()
+                continue
+            producer = v.producer
+            if producer is None:
+                costless[v] = v in free
+            elif has_effect(producer) or producer.regions:
+                costless[v] = False
+            else:
+                waiting = [o for o in producer.operands if o not in costless]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+                costless[v] = all(costless[o] for o in producer.operands)
+            stack.pop()
+        return costless[value]
+
+    again: set[int] = set()
+    saved: dict[Value, None] = {}
+    pending = list(wanted)
+    seen: set[Value] = set()
+    while pending:
+        v = pending.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        producer = v.producer
+        if producer is None:
+            saved[v] = None
+        elif from_free(v) or _cheap(producer, wanted, from_free):
+            again.add(id(producer))
+            pending.extend(producer.operands)
+        else:
+            saved[v] = None
+    order = sorted((place[i] for i in again))
+    ordered = {v: None for v in wanted if v in saved}
+    ordered.update(saved)
+    return [early[i] for i in order], ordered
+
+
+def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Any) -> bool:
+    """A cheap operation on values that are there anyway."""
+    return producer.op.name in _CHEAP and all(o in wanted or from_free(o) for o in producer.operands)

@@ -1,0 +1,504 @@
+"""The tracing evaluator: operations on traced tensors become operations of a program.
+
+`TracedTensor` stands for a value that exists only when the program runs; underneath it holds an `ir.graph.Value`. The same
+op functions, composites and derivative rules run on it, so whatever computes can be traced and whatever differentiates can
+be differentiated as a program. `Trace` is the program under construction: a stack of open blocks, the innermost first in
+line for new operations. A value of an enclosing block used in an inner one is noted there as a capture; when the inner
+block is closed the captures become its parameters, so blocks are isolated (`ir/graph.py`).
+
+What a concrete tensor met on the way means (constant, or input of the program) is the trace's decision: see `Trace.outside`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import DType
+from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
+from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing
+from gradtape.ir.graph import Block, Location, Operation, Value
+from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
+from gradtape.ops import random_state, staged
+from gradtape.ops.dispatch import CAST, WEAK, plain, record_general, stored
+from gradtape.ops.opdef import Op
+from gradtape.ops.record import SCOPE, TRACING, Scope, scope_of, user_frame
+from gradtape.ops.regions import result_types
+from gradtape.ops.tensor import Tensor
+
+LEVEL = 1  # of traced tensors: batched tensors inside a trace are further in, tapes outside it further out
+
+
+class TracedTensor(Tensor):
+    """A tensor whose value is known only when the program runs; `_data` is the program's value."""
+
+    __slots__ = ()
+    wraps = True
+    level: int
+    _data: Any
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._data.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._data.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._data.type.shape)
+
+    @property
+    def size(self) -> Any:
+        total: Any = 1
+        for dim in self._data.type.shape:
+            total = total * dim
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def evaluate(self, op: Op, values: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """One more operation of the program."""
+        return current_trace(self).emit(op, values, attrs)
+
+    def _no_value(self, *args: Any, **kwargs: Any) -> Any:
+        raise OperatorNotAllowedInGraphError(
+            f"this tensor ({described(self)}) has no value while a gt.function is being traced: it gets one when the function "
+            "runs. Keep to gradtape operations, or move this code out of the function (gt.py_function calls Python at run time)"
+        )
+
+    numpy = item = tolist = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
+    __dlpack__ = _no_value
+
+    def __bool__(self) -> bool:
+        raise OperatorNotAllowedInGraphError(
+            f"using a traced tensor ({described(self)}) as a Python bool is not allowed here: its value is known only when "
+            "the function runs. Let AutoGraph convert this code (autograph=True, source available), or use gt.cond / gt.where"
+        )
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a scalar tensor has no len()")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("cannot iterate over a scalar tensor")
+        for i in range(len(self)):
+            yield self[i]
+
+    def __copy__(self) -> TracedTensor:
+        twin = traced(self._data)
+        twin._node = self._node
+        return twin
+
+    def __deepcopy__(self, memo: Any) -> TracedTensor:
+        return traced(self._data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a traced tensor cannot be pickled: it has no value yet")
+
+    def __repr__(self) -> str:
+        return f"<gt.Tensor of a trace: {self._data.name or ''} shape={self.shape}, dtype={self.dtype.name}>".replace("  ", " ")
+
+    __str__ = __repr__
+
+
+class TracedList(TracedTensor):
+    """A list whose length and items are known only when the program runs."""
+
+    __slots__ = ()
+
+    @property
+    def spec(self) -> ListSpec:
+        return self._data.type
+
+    def __add__(self, other: Any) -> Any:  # how the reverse walk adds cotangents
+        from gradtape.ops.dispatch import apply
+        from gradtape.ops.lists import LIST_ADD
+
+        return apply(LIST_ADD, self, other)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise OperatorNotAllowedInGraphError(
+            f"a list that a staged loop fills ({described(self)}) has no known length while the function is traced: loop over it "
+            "in converted code, or make a tensor of it with gt.stack(list)"
+        )
+
+
+class WeakTensor(TracedTensor):
+    """A Python number that became a tensor in staged control flow: it takes the dtype of the tensors it meets."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> WeakTensor:
+        twin = weak(self._data)
+        twin._node = self._node
+        return twin
+
+    def weakly(self, number: Any) -> WeakTensor:
+        """A Python number as a weak constant."""
+        return weak_number(number)
+
+    def recast(self, dtype: DType) -> WeakTensor:
+        """In another dtype, weak still."""
+        return weak(current_trace().emit(CAST[0], (self,), {"dtype": dtype})._data)
+
+    def strong(self) -> TracedTensor:
+        """An ordinary tensor of this dtype."""
+        twin = traced(self._data)
+        twin._node = self._node
+        return twin
+
+
+def weak_number(number: Any) -> WeakTensor:
+    """A Python number as a constant of the program that gives way to tensors: integers in 64 bits, floats in float64."""
+    kind = np.bool_ if isinstance(number, bool) else np.int64 if isinstance(number, int) else None
+    return weak(current_trace().constant(np.asarray(number, kind))._data)
+
+
+def weak(value: Value) -> WeakTensor:
+    tensor = WeakTensor()
+    tensor._data = value
+    tensor._node = None
+    tensor.level = LEVEL
+    return tensor
+
+
+def traced(value: Value) -> TracedTensor:
+    """The tensor (or list) that stands for a value of the program."""
+    tensor = TracedList() if value.type.__class__ is ListSpec else TracedTensor()
+    tensor._data = value
+    tensor._node = None
+    tensor.level = LEVEL
+    return tensor
+
+
+def described(tensor: TracedTensor) -> str:
+    """What a message says about a traced tensor: name, type and the line that made it."""
+    value = tensor._data
+    name = f"'{value.name}', " if value.name else ""
+    where = f", made at {value.owner.loc}" if isinstance(value.owner, Operation) and value.owner.loc else ""
+    if isinstance(value.type, ListSpec):
+        return f"{name}a list of {value.type.item}{where}"
+    return f"{name}shape {tuple(value.type.shape)}, dtype {value.type.dtype.name}{where}"
+
+
+TRACE: ContextVar[Any] = TRACING
+WEAK.append(WeakTensor)
+
+
+def current_trace(tensor: TracedTensor | None = None) -> Trace:
+    """The program under construction; a traced tensor used when there is none has leaked out of its function."""
+    trace = TRACE.get()
+    if trace is None:
+        raise leaked(tensor)
+    return trace
+
+
+def leaked(tensor: TracedTensor | None) -> InaccessibleTensorError:
+    what = "a traced tensor" if tensor is None else f"a traced tensor ({described(tensor)})"
+    return InaccessibleTensorError(
+        f"{what} is used outside the function that made it: it stands for a value inside that function only. Return it from "
+        "the function, or keep it in a gt.Variable or gt.TensorArray"
+    )
+
+
+class Trace:
+    """A program under construction.
+
+    `outside(tensor)` says what a concrete tensor is to the program; by default a constant. `parent` is the trace around this
+    one (a function called by a function that is being traced).
+    """
+
+    def __init__(self, root: Block, outside: Callable[[Trace, Tensor], TracedTensor] | None = None) -> None:
+        self.root = root
+        self.parent = TRACE.get()
+        self.outside = outside or Trace.constant_of
+        self.blocks: list[Block] = [root]
+        self.captures: list[dict[Value, TracedTensor]] = [{}]  # per open block: values of enclosing blocks it uses
+        self.loc: Location | None = None  # instead of the user's line, while operations are replayed
+        self.types: list[Any] | None = None  # the result types of the next operation, while operations are replayed
+        self.constraints: dict[Any, None] = {}  # equalities of symbolic dimensions that the program counts on
+        self.constants: list[dict[Any, TracedTensor]] = [{}]
+        self.listener: Callable[[Operation], None] | None = None
+        self._last_captures: dict[Value, TracedTensor] = {}
+
+    @property
+    def block(self) -> Block:
+        return self.blocks[-1]
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def emit(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """An ordinary operation on tensors, arrays and Python numbers; its result(s) as traced tensors."""
+        operands = [self.operand(v, values) for v in values]
+        types = self.types
+        if types is None:
+            inferred = self._inferred(op, [v.type for v in operands], attrs)
+            several = inferred.__class__ is tuple
+            types = list(inferred) if several else [inferred]
+        else:
+            self.types = None
+            several = op.outputs != 1
+        operation = Operation(op, operands, types, attrs, loc=self.location())
+        self._append(operation)
+        if op is not CAST[0] and any([v.__class__ is WeakTensor for v in values]) and all(  # noqa: C419  (quicker)
+            [v.__class__ is WeakTensor or not isinstance(v, Tensor) for v in values]  # noqa: C419
+        ):
+            outs: list[Any] = [traced(v) if v.type.dtype.is_bool else weak(v) for v in operation.results]
+        else:
+            outs = [traced(v) for v in operation.results]
+        return tuple(outs) if several else outs[0]
+
+    def _inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
+        inferred, constraints = infer_by_probing(op, types, attrs)
+        for constraint in constraints:
+            self.constraints[constraint] = None
+        if inferred.__class__ is tuple:
+            return tuple(self._named(t) for t in inferred)
+        return self._named(inferred)
+
+    def _named(self, spec: Any) -> Any:
+        """Dimensions only run time knows get a symbol."""
+        if isinstance(spec, TensorSpec) and None in tuple(spec.shape):
+            return TensorSpec([fresh_symbol("n") if d is None else d for d in spec.shape], spec.dtype)
+        return spec
+
+    def structured(
+        self,
+        op: Op,
+        groups: Mapping[str, Sequence[TracedTensor]],
+        regions: Mapping[str, Block],
+        attrs: Mapping[str, Any],
+        result: tuple[list[Any], dict[str, int]] | None = None,
+    ) -> dict[str, list[TracedTensor]]:
+        """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
+        inputs = [t for group in groups.values() for t in group]
+        layout = {name: len(group) for name, group in groups.items()}
+        types, result_layout = result or result_types(op, dict(regions), dict(attrs))
+        operation = Operation(
+            op, [self.operand(t, inputs) for t in inputs], types, attrs, regions, self.location(), layout, result_layout
+        )
+        self._append(operation)
+        outs = tuple(traced(v) for v in operation.results)
+        scope = SCOPE.get()
+        if scope is not None and any(t._node is not None for t in inputs):
+            kept = tuple(stored(t) for t in inputs)
+            nodes = tuple(t._node for t in inputs)
+            record_general(scope.inside(LEVEL), op, kept, nodes, {"operation": operation, "inputs": kept}, outs)
+        found, start = {}, 0
+        for name, count in result_layout.items():
+            found[name] = list(outs[start : start + count])
+            start += count
+        return found
+
+    def _append(self, operation: Operation) -> None:
+        block = self.blocks[-1]
+        operation.home = block
+        block.operations.append(operation)
+        if self.listener is not None:
+            self.listener(operation)
+
+    def location(self) -> Location | None:
+        if self.loc is not None:
+            return self.loc
+        frame = user_frame(1)
+        return Location(frame.f_code.co_filename, frame.f_lineno)
+
+    # -- operands --------------------------------------------------------------------------------------------------
+
+    def operand(self, value: Any, others: Sequence[Any] = ()) -> Value:
+        """The program's value for whatever an operation was given."""
+        if isinstance(value, TracedTensor):
+            return self.use(value)
+        if value.__class__ is not Tensor:
+            value = plain(value)
+            if isinstance(value, TracedTensor):
+                return self.use(value)
+        if isinstance(value, Tensor):
+            if value.wraps:
+                raise TypeError("a batched tensor cannot be an operand of a traced operation at this level")
+            return self.use(self.outside(self, value))
+        if isinstance(value, Dim):
+            return self.dim(value)._data
+        if isinstance(value, (bool, int, float, complex)):
+            dtypes = [o.dtype for o in others if isinstance(o, (Tensor, np.ndarray, np.generic))]
+            kind = np.result_type(*[d.as_numpy_dtype if isinstance(d, DType) else d for d in dtypes], value)
+            value = np.asarray(value, kind)[()]
+        return self.constant(value)._data
+
+    def use(self, tensor: TracedTensor) -> Value:
+        """The value behind a traced tensor, noted as a capture where it comes from an enclosing block."""
+        value: Value = tensor._data
+        home = self._home(value)
+        if home is self.blocks[-1]:
+            return value
+        if home is None:
+            return self._from_parent(tensor)._data
+        for block, captured in zip(reversed(self.blocks), reversed(self.captures), strict=True):
+            if block is home:
+                break
+            captured.setdefault(value, tensor.__copy__())
+        return value
+
+    def _home(self, value: Value) -> Block | None:
+        """The open block that defines a value, None if it belongs to none of them."""
+        owner = value.owner
+        home = owner if isinstance(owner, Block) else owner.home
+        if home is self.blocks[-1]:
+            return home
+        return home if any(home is block for block in self.blocks) else None
+
+    def _from_parent(self, tensor: TracedTensor) -> TracedTensor:
+        parent = self.parent
+        while parent is not None:
+            if parent._home(tensor._data) is not None:
+                return self.outside(self, tensor)
+            parent = parent.parent
+        raise leaked(tensor)
+
+    def constant(self, value: Any) -> TracedTensor:
+        """A constant of the program; small equal ones are made once per block."""
+        array = np.asarray(value)
+        key = (array.dtype, array.shape, array.tobytes()) if array.size <= 16 and array.dtype != object else None
+        known = self.constants[-1].get(key) if key is not None else None
+        if known is not None:
+            return known.__copy__()
+        kept = array[()] if array.ndim == 0 and array.dtype != object else array
+        out = self.emit(staged.CONSTANT, (), {"value": kept})
+        if key is not None:
+            self.constants[-1][key] = out
+        return out.__copy__() if key is not None else out
+
+    def constant_of(self, tensor: Tensor) -> TracedTensor:
+        """The default of `outside`: concrete tensors are constants."""
+        return self.constant(tensor._data)
+
+    def dim(self, dim: Dim) -> TracedTensor:
+        """A symbolic dimension as an int32 scalar of the program."""
+        return self.emit(staged.DIM, (), {"dim": dim})
+
+    # -- regions ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def region(self, block: Block) -> Iterator[Block]:
+        """Build an inner block: operations go there, nobody outside records them."""
+        self.blocks.append(block)
+        self.captures.append({})
+        self.constants.append({})
+        try:
+            with scope_of(Scope((), (None,))):
+                yield block
+        finally:
+            self.blocks.pop()
+            self.constants.pop()
+            self._last_captures = self.captures.pop()
+
+    def close(self, blocks: Sequence[tuple[Block, dict[Value, TracedTensor]]], group: str) -> list[TracedTensor]:
+        """Make the captures of regions parameters (the same, in the same order, for all of them); returns the tensors that
+        the owning operation must be given for them."""
+        captured: dict[Value, TracedTensor] = {}
+        for _, found in blocks:
+            for value, tensor in found.items():
+                captured.setdefault(value, tensor)
+        for block, _ in blocks:
+            replace_free(block, {v: block.add_param(v.type, v.name, group) for v in captured})
+            if group not in block.layout:
+                block.layout[group] = 0
+        return list(captured.values())
+
+    def last_captures(self) -> dict[Value, TracedTensor]:
+        """What the region closed last used from outside."""
+        return self._last_captures
+
+
+def replace_free(block: Block, mapping: Mapping[Value, Value]) -> None:
+    """Use other values in the operations and results of one block (its regions are isolated and do not see them)."""
+    if not mapping:
+        return
+    for operation in block.operations:
+        operation.operands = [mapping.get(v, v) for v in operation.operands]
+    block.results = [mapping.get(v, v) for v in block.results]
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Operations on traced tensors go to `trace`; nobody outside records."""
+    token = TRACE.set(trace)
+    try:
+        with scope_of(Scope((), (None,))):
+            yield trace
+    finally:
+        TRACE.reset(token)
+
+
+def params_of(block: Block) -> list[TracedTensor]:
+    """The parameters of a block as traced tensors."""
+    return [traced(v) for v in block.params]
+
+
+def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
+    """Run a block's operations again on other tensors, through the op functions: recorded, traced or batched as they are.
+
+    Under a trace the operations are emitted with the types and locations they had.
+    """
+    from gradtape.ops.dispatch import apply
+
+    trace = current_trace()
+    known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
+    before = trace.loc
+    for operation in block.operations:
+        trace.loc = operation.loc
+        operands = [known[v] for v in operation.operands]
+        types = [v.type for v in operation.results]
+        if operation.op.kind == "region":
+            groups, start = {}, 0
+            for name, count in operation.layout.items():
+                groups[name] = operands[start : start + count]
+                start += count
+            found = trace.structured(
+                operation.op, groups, operation.regions, operation.attrs, (types, dict(operation.result_layout))
+            )
+            outs: Any = [t for group in found.values() for t in group]
+        else:
+            trace.types = types
+            if operands and any(isinstance(t, Tensor) and t.wraps for t in operands):
+                out = apply(operation.op, *operands, **operation.attrs)
+            else:
+                out = trace.emit(operation.op, operands, operation.attrs)
+            trace.types = None
+            outs = out if isinstance(out, tuple) else (out,)
+        known.update(zip(operation.results, outs, strict=True))
+    trace.loc = before
+    return [known[v] for v in block.results]
+
+
+def _nullary(op: Op, attrs: dict[str, Any]) -> Any:
+    """Operations without operands (a fill with a symbolic shape) belong to the program that is being traced."""
+    trace = TRACE.get()
+    return None if trace is None else trace.emit(op, (), attrs)
+
+
+def _draw(source: Any) -> Any:
+    trace = TRACE.get()
+    return None if trace is None else trace.emit(staged.DRAW_KEY, (), {"source": source})
+
+
+def install() -> None:
+    """Let nullary ops and random keys find the trace."""
+    if not staged.NULLARY:
+        staged.NULLARY.append(_nullary)
+        random_state.DRAW_HOOK.append(_draw)
+
+
+def block_of(types: Iterable[Any], names: Sequence[str | None] = (), name: str = "") -> Block:
+    """A block with parameters of these types."""
+    return Block(types, names, name)

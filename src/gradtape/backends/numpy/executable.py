@@ -1,0 +1,106 @@
+"""Programs that run: `compile_block(block)` gives an `Executable`, a callable from arrays to a tuple of arrays and lists.
+
+The source (`emit.py`) is compiled once and run under one floating-point error state. An error in an `impl` comes out as the
+error eager code would raise, with the user's line: in its text, and as the attribute `gradtape_location`. Parameters are
+never changed; results may be, or may be views of, parameters, as with any op.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.numpy.emit import Place, Program, emit
+from gradtape.errors import OpError
+from gradtape.ir.dims import substitute
+from gradtape.ir.graph import Block, Location
+from gradtape.ops.dispatch import explained
+from gradtape.passes.bufferize import pure_op
+
+# what an impl raises about its inputs: the same as `ops.dispatch.apply` explains
+EXPLAINED = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError)
+
+
+class Executable:
+    """A compiled program: call it with one array (or `TensorList`) per parameter. `source` shows what runs."""
+
+    __slots__ = ("_program", "_run", "name")
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.name = name
+        self._program = program
+        # the functions live in closures, not in the namespace: a program is freed at once, without the garbage collector
+        exec(compile(program.source, f"<gradtape {name}>", "exec"), program.namespace)  # noqa: S102  (our own source)
+        self._run = program.namespace.pop("build")()
+
+    @property
+    def source(self) -> str:
+        return self._program.source
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self.run(list(arrays))
+
+    def run(self, arrays: list[Any]) -> tuple[Any, ...]:
+        """Run on the arrays in the list, and empty the list: who keeps no other reference lets the program free them."""
+        try:
+            with np.errstate(all="ignore"):
+                return self._run(arrays)
+        except Exception as error:
+            raise self._located(error) from error.__cause__
+
+    def _located(self, error: Exception) -> Exception:
+        """The error to raise: explained as in eager code, with the location of the operation that raised it."""
+        found = self._place_of(error.__traceback__)
+        if found is None or "gradtape_location" in error.__dict__:
+            return error
+        place, local = found
+        operation = place.operation
+        if operation.op.effect:  # the user's own words (print, assert, a Python function): not ours to change
+            return _noted(error, operation.loc)
+        if not isinstance(error, EXPLAINED) and not isinstance(error, OpError):
+            return _noted(error, operation.loc)
+        sizes = {name.removeprefix("size_"): size for name, size in local.items() if name.startswith("size_")}
+        values = [local[name] if name in local else self._program.namespace.get(name) for name in place.operands]
+        attrs = {key: substitute(attr, sizes) for key, attr in operation.attrs.items() if not isinstance(attr, Block)}
+        said = explained(pure_op(operation.op), values, attrs, error)
+        if operation.loc is not None:
+            said.args = (f"{said}, at {operation.loc}", *said.args[1:])
+        return _noted(said.with_traceback(None), operation.loc)
+
+    def _place_of(self, traceback: TracebackType | None) -> tuple[Place, dict[str, Any]] | None:
+        """The innermost operation of this program on the way to the error, and the names bound there."""
+        found = None
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if frame.f_globals is self._program.namespace and traceback.tb_lineno in self._program.places:
+                found = self._program.places[traceback.tb_lineno], dict(frame.f_locals)
+            traceback = traceback.tb_next
+        return found
+
+    def __repr__(self) -> str:
+        return f"<executable {self.name}>"
+
+
+def _noted(error: Exception, loc: Location | None) -> Exception:
+    error.gradtape_location = loc  # type: ignore[attr-defined]
+    if loc is not None and str(loc) not in str(error):
+        error.add_note(f"at {loc}")
+    return error
+
+
+def compile_block(block: Block, name: str = "f") -> Executable:
+    """The program of a block: call it with its parameters in order, it gives its results in order.
+
+    >>> from gradtape.ir.graph import Block, Operation
+    >>> from gradtape.ir.types import TensorSpec
+    >>> from gradtape.ops.elementwise import MULTIPLY
+    >>> block = Block([TensorSpec((2,), "float64")], ["x"])
+    >>> x, = block.params
+    >>> square = block.append(Operation(MULTIPLY, [x, x], [x.type]))
+    >>> program = compile_block(block.give(outputs=square.results))
+    >>> program(np.array([1.0, 3.0]))
+    (array([1., 9.]),)
+    """
+    return Executable(emit(block, name), name)

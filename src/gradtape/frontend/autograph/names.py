@@ -1,0 +1,112 @@
+"""Private names spelled out, and questions about the names in a piece of syntax.
+
+After `spell_out` no pass needs to know about classes. Left alone are class bodies: Python mangles those itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gradtape.frontend.autograph.source import mangle
+
+UNENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def spell_out(node: ast.AST, class_name: str | None) -> None:
+    """Replace private names by what Python calls them inside the class, in place."""
+    if class_name is None:
+        return
+    for item in _own_nodes(node):
+        for field in ("id", "attr", "arg", "name", "rest"):
+            value = item.__dict__.get(field)
+            if isinstance(value, str) and not isinstance(item, ast.alias):
+                setattr(item, field, mangle(value, class_name))
+        if isinstance(item, (ast.Global, ast.Nonlocal)):
+            item.names = [mangle(name, class_name) for name in item.names]
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if isinstance(node, ast.ClassDef):
+        for part in (*node.decorator_list, *node.bases, *node.keywords):
+            yield from _own_nodes(part)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _own_nodes(child)
+
+
+def own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes that run in the same frame: nested functions and classes count, their insides do not.
+
+    What is evaluated in the frame when a nested function or class is made (decorators, defaults, bases) counts as well.
+    """
+    for node in nodes:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from own([*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+        elif isinstance(node, ast.ClassDef):
+            yield from own([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)])
+        elif isinstance(node, ast.Lambda):
+            yield from own([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+        else:
+            yield from own(ast.iter_child_nodes(node))
+
+
+def written(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that running these nodes may bind or unbind in their frame."""
+    found: set[str] = set()
+    for node in own(nodes):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+                found |= info(node).walrus
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                found.add(name)
+            case ast.alias(name=name, asname=asname):
+                found.add(asname or name.partition(".")[0])
+    return found
+
+
+def unbound(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that running these nodes may unbind."""
+    deleted = {n.id for n in own(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+    return deleted | {n.name for n in own(nodes) if isinstance(n, ast.ExceptHandler) and n.name}
+
+
+def loaded(node: ast.AST) -> set[str]:
+    """Every name read anywhere inside, nested functions included."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
+
+
+class Info:
+    """What the passes note about a function definition they made or met."""
+
+    __slots__ = ("immediate", "jumps_lowered", "kind", "plain", "walrus")
+
+    def __init__(self) -> None:
+        self.kind = "def"  # or lambda, listcomp, setcomp, dictcomp, genexpr
+        self.walrus: frozenset[str] = frozenset()  # names a comprehension binds in the function around it
+        self.immediate = False  # runs only while the statement that follows it does
+        self.plain = False  # control flow stays Python's
+        self.jumps_lowered = False
+
+
+def info(node: Any) -> Info:
+    """The notes on a function definition."""
+    notes = node.__dict__.get("ag_info")
+    if notes is None:
+        notes = node.ag_info = Info()
+    return notes
+
+
+def is_generator(node: ast.AST) -> bool:
+    """Whether a function definition contains a `yield` or `await` of its own."""
+    return isinstance(node, ast.AsyncFunctionDef) or any(
+        isinstance(inner, (ast.Yield, ast.YieldFrom, ast.Await)) for inner in own(ast.iter_child_nodes(node))
+    )

@@ -1,0 +1,418 @@
+"""What converted code read of the Python world, and whether it is still so.
+
+While a function is traced, each read of a global, closure variable, attribute or item goes into `Guards` with what was
+found. Afterwards the list is one compiled function, asked before each run of the program: scalars, text and tuples of
+them are compared by type and value, functions, classes, modules and other objects by identity (weakly), containers by
+their items. An object is read again the way it was reached (`self.layers[0].k` from `self`), never held.
+Invariant: guards keep no weakly referable object alive, and a guard that holds proves the read would give the same again.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import weakref
+from collections.abc import Callable, Iterable
+from types import CellType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import DType
+from gradtape.frontend.tokens import SCALARS, Identity, frozen, identities, shown
+from gradtape.ops.record import user_location
+
+_GONE: Any = type("Gone", (), {"__repr__": lambda self: "gone"})()
+_CONTAINERS = (list, dict, tuple, set, frozenset)
+
+
+class _Read:
+    """One read: where it starts, how to do it again, what it gave."""
+
+    __slots__ = ("expected", "key", "kind", "label", "origin", "parent", "value_id", "where")
+
+    def __init__(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str) -> None:
+        self.kind = kind  # "object" (a root), "global", "unshadowed", "cell", "attribute", "item", "length", "array"
+        self.parent = parent
+        self.origin = origin  # of reads without a parent: a dict, a cell, an Identity, a function
+        self.key = key
+        self.label = label
+        self.expected: _Expected | None = None
+        self.value_id = 0
+        self.where = ""
+
+    def again(self) -> Any:
+        """What the same read gives now; `_GONE` where it fails."""
+        try:
+            return self._again()
+        except Exception:  # a deleted name, an item that is no longer there, a property that raises
+            return _GONE
+
+    def _again(self) -> Any:
+        if self.kind == "object":
+            found = self.origin.target
+            return _GONE if found is None else found
+        if self.kind == "global":
+            return self.origin[self.key]
+        if self.kind == "unshadowed":
+            return self.key in self.origin
+        if self.kind == "cell":
+            return self.origin.cell_contents
+        if self.kind == "array":
+            return self.origin()
+        assert self.parent is not None
+        above = self.parent.again()
+        if self.kind == "attribute":
+            return getattr(above, self.key)
+        return len(above) if self.kind == "length" else above[self.key]
+
+
+class _Expected:
+    """What a read must give. `code` is a Python expression over `v` that is true when it does not."""
+
+    __slots__ = ("holds", "text", "value")
+
+    def __init__(self, holds: Callable[[Any], bool], text: str, value: Any) -> None:
+        self.holds = holds
+        self.text = text
+        self.value = value  # for the compiled check: an exact scalar, or None
+
+
+class Guards:
+    """The reads of one trace. `roots` are objects the call was given, with their names (arguments, `self`)."""
+
+    def __init__(self, roots: Iterable[tuple[Any, str]] = ()) -> None:
+        self._reads: dict[tuple[Any, ...], _Read] = {}
+        self._reached: dict[int, _Read] = {}  # the objects found, by identity: how to reach them again
+        self._alive: list[Any] = []  # keeps their identities valid while tracing
+        self._names: dict[int, str] = {}
+        self._own: set[int] = set()
+        self._inner: list[Guards] = []
+        self.unguarded: dict[str, None] = {}  # reads that are not checked, in words
+        self._check: Callable[[], bool] | None = None
+        for target, label in roots:
+            self._names[id(target)] = label
+            self._alive.append(target)
+
+    # -- while tracing -------------------------------------------------------------------------------------------------
+
+    def name(self, scope: dict[str, Any] | CellType, name: str, value: Any) -> None:
+        """A global (`scope` is the module's namespace) or a closure variable (`scope` is its cell) was read."""
+        if isinstance(scope, CellType):
+            self._note("cell", None, scope, name, name, value)
+        elif name in scope:
+            self._note("global", None, scope, name, name, value)
+        else:  # a builtin: it stays what it is until somebody defines a global of that name
+            self._note("unshadowed", None, scope, name, name, False)
+
+    def attribute(self, target: Any, name: str, value: Any) -> None:
+        """`target.name` was read."""
+        if id(target) in self._own:
+            return
+        parent = self._parent(target)
+        if _is_object(value) and not _stable(target, name, value):
+            self.unguarded[f"`{parent.label}.{name}` (computed anew at each read)"] = None
+            return
+        self._note("attribute", parent, target, name, f"{parent.label}.{name}", value)
+
+    def item(self, container: Any, key: Any, value: Any) -> None:
+        """`container[key]` was read."""
+        if id(container) not in self._own:
+            parent = self._parent(container)
+            self._note("item", parent, container, key, f"{parent.label}[{key!r}]", value)
+
+    def length(self, container: Any) -> None:
+        """The length of a container was used: by `len`, or by a loop over it."""
+        if id(container) not in self._own:
+            parent = self._parent(container)
+            self._note("length", parent, container, None, parent.label, len(container))
+
+    def array(self, read: Callable[[], Any] | np.ndarray[Any, Any], value: Any, label: str = "an array") -> None:
+        """The content of a NumPy array was used by Python code: `read()` (or the array itself) must still have it."""
+        if isinstance(read, np.ndarray):
+            known = self._reached.get(id(read))
+            if known is not None:
+                label, again = known.label, known.again
+            else:
+                held = weakref.ref(read)
+                again = held
+        else:
+            again = read
+        kept = np.array(value)
+        form = (kept.shape, kept.dtype, kept.tobytes())
+        entry = _Read("array", None, again, None, label)
+        entry.expected = _Expected(lambda now: _content(now) == form, _array_text(kept), None)
+        entry.where = user_location()
+        self._reads.setdefault(("array", id(read)), entry)
+        self._alive.append(read)
+
+    def created(self, target: Any) -> None:
+        """An object made by the trace itself (or rebuilt from arguments): reads of it are not guarded."""
+        self._own.add(id(target))
+        self._alive.append(target)
+
+    def release(self, target: Any, name: Any = ...) -> None:
+        """`target.name`, `target[name]` or the global `name` (without a name: all of the target) is written by the function:
+        the program passes it in and writes it back, so it is no longer guarded."""
+        for key, read in list(self._reads.items()):
+            if read.kind == "object":
+                continue
+            owner = id(read.origin) if read.parent is None else read.parent.value_id
+            if owner == id(target) and (name is ... or read.key == name or (read.kind == "length" and name is ...)):
+                self._forget(key, read)
+            elif name is ... and read.value_id == id(target) and isinstance(target, _CONTAINERS):
+                read.expected = _by_class(target)  # still reached this way; its content is the program's
+
+    def include(self, inner: Guards) -> None:
+        """Another program is part of this one: what it read counts here too."""
+        if inner is not self and inner not in self._inner:
+            self._inner.append(inner)
+            self.unguarded.update(inner.unguarded)
+
+    def _forget(self, key: tuple[Any, ...], read: _Read) -> None:
+        if any(other.parent is read for other in self._reads.values()):
+            read.expected = None  # others are reached through it
+        else:
+            self._reads.pop(key, None)
+
+    def _parent(self, target: Any) -> _Read:
+        known = self._reached.get(id(target))
+        if known is not None:
+            return known
+        label = self._names.get(id(target)) or _root_label(target)
+        root = _Read("object", None, Identity(target), None, label)
+        root.value_id = id(target)
+        self._reads["object", id(target)] = self._reached[id(target)] = root
+        self._alive.append(target)
+        return root
+
+    def _note(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any) -> None:
+        place = (kind, id(origin), key.__class__, key)
+        if place in self._reads:
+            return
+        read = _Read(kind, parent, origin if parent is None else None, key, label)
+        read.expected = expected(value)
+        read.value_id = id(value)
+        read.where = user_location()
+        self._reads[place] = read
+        self._alive += (origin, value)
+        if kind not in ("length", "unshadowed") and value.__class__ not in SCALARS:
+            self._reached.setdefault(id(value), read)
+            if read.expected.text.startswith("a large "):
+                self.unguarded[f"the items of `{label}` that were not read one by one ({read.expected.text})"] = None
+
+    def seal(self) -> Guards:
+        """End of tracing: let go of the objects, and compile the check."""
+        self._reached = {}
+        self._alive = []
+        self._names = {}
+        self._own = set()
+        self._check = _compiled(list(self._reads.values()), self._inner)
+        return self
+
+    # -- afterwards ----------------------------------------------------------------------------------------------------
+
+    @property
+    def check(self) -> Callable[[], bool] | None:
+        """The compiled check (True: all reads still hold); None when there is nothing to check."""
+        if self._check is None and (self._reads or self._inner):
+            self.seal()
+        return self._check
+
+    def changed(self) -> str | None:
+        """What is no longer as it was when the function was traced, in words; None if all is."""
+        for read in self._reads.values():
+            text = _difference(read)
+            if text is not None:
+                return text
+        for inner in self._inner:
+            text = inner.changed()
+            if text is not None:
+                return text
+        return None
+
+    def expired(self) -> bool:
+        """Whether an object that was read is gone, so that the guards can never hold again."""
+        return any(r.kind == "object" and r.origin.dead for r in self._reads.values()) or any(
+            inner.expired() for inner in self._inner
+        )
+
+    def lines(self) -> list[str]:
+        """For `explain`: one line per guard."""
+        found = []
+        for read in self._reads.values():
+            if read.kind == "length" and read.expected is not None:
+                found.append(f"len(`{read.label}`) = {read.expected.text}")
+            elif read.kind not in ("object", "unshadowed") and read.expected is not None:
+                found.append(f"{_called(read)} = {read.expected.text}")
+        return found + [line for inner in self._inner for line in inner.lines()]
+
+    def __len__(self) -> int:
+        return sum(r.kind != "object" and r.expected is not None for r in self._reads.values()) + sum(map(len, self._inner))
+
+
+# -- what a value must be ---------------------------------------------------------------------------------------------
+
+
+def expected(value: Any) -> _Expected:
+    """The condition under which a value counts as unchanged."""
+    kind = value.__class__
+    if kind in SCALARS or kind is DType or isinstance(value, (np.dtype, np.generic, range, MethodType)):
+        return _by_token(value)
+    if isinstance(value, _CONTAINERS):
+        stand_in = frozen(value)
+        if stand_in is None:
+            count = len(value)
+            large = f"a large {kind.__name__} of {count}"
+            return _Expected(lambda now: now.__class__ is kind and len(now) == count, large, None)
+        return _by_token(value)
+    held = Identity(value)
+    return _Expected(lambda now: held == Identity(now), shown(value), held)
+
+
+def _by_token(value: Any) -> _Expected:
+    stand_in = frozen(value)
+    return _Expected(lambda now: frozen(now) == stand_in, shown(value), value if value.__class__ in SCALARS else stand_in)
+
+
+def _by_class(value: Any) -> _Expected:
+    kind = value.__class__
+    return _Expected(lambda now: now.__class__ is kind, f"a {kind.__name__}", None)
+
+
+def _content(array: Any) -> Any:
+    return (array.shape, array.dtype, array.tobytes()) if isinstance(array, np.ndarray) else None
+
+
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    return f"an array of shape {array.shape}" if array.size > 6 else np.array2string(array, separator=", ").replace("\n", "")
+
+
+def _is_object(value: Any) -> bool:
+    return value.__class__ not in SCALARS and not isinstance(value, (*_CONTAINERS, MethodType, DType, np.generic))
+
+
+def _stable(target: Any, name: str, value: Any) -> bool:
+    """Whether reading the attribute again gives the same object; a property may make a new one each time."""
+    if isinstance(target, (type, ModuleType)) or name in getattr(target, "__dict__", ()):
+        return True
+    try:
+        return getattr(target, name) is value
+    except Exception:
+        return False
+
+
+def _root_label(target: Any) -> str:
+    return getattr(target, "__name__", None) or f"<{type(target).__name__}>"
+
+
+# -- what changed, in words -------------------------------------------------------------------------------------------
+
+
+def _called(read: _Read) -> str:
+    kind = {"global": "global ", "cell": "closure variable "}.get(read.kind, "")
+    return f"{kind}`{read.label}`"
+
+
+def _difference(read: _Read) -> str | None:
+    if read.kind == "object":
+        return f"`{read.label}` is gone" if read.origin.dead else None
+    if read.expected is None:
+        return None
+    now = read.again()
+    if now is not _GONE and read.expected.holds(now):
+        return None
+    where = f" (read at {read.where})" if read.where else ""
+    if read.kind == "unshadowed":
+        return f"the builtin `{read.label}` is now hidden by a global of that name{where}"
+    if now is _GONE:
+        return f"{_called(read)} was {read.expected.text}, now it is gone{where}"
+    if read.kind == "length":
+        return f"len(`{read.label}`) was {read.expected.text}, now {now}{where}"
+    text = _array_text(now) if read.kind == "array" and isinstance(now, np.ndarray) else shown(now)
+    if text == read.expected.text:
+        if read.kind == "array" or isinstance(now, _CONTAINERS):
+            return f"the content of {_called(read)} changed ({text}){where}"
+        return f"{_called(read)} is now another object ({text}){where}"
+    return f"{_called(read)} was {read.expected.text}, now {text}{where}"
+
+
+# -- the compiled check -----------------------------------------------------------------------------------------------
+
+
+def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | None:
+    """One function without loops: `True` when every read gives what it gave."""
+    checks = [guards.check for guards in inner]
+    if not any(r.expected is not None for r in reads) and not any(checks):
+        return None
+    space: dict[str, Any] = {"_copysign": math.copysign, "_frozen": frozen}
+    lines: list[str] = []
+    known: dict[int, str] = {}
+    used = {id(r.parent) for r in reads if r.parent is not None}
+    for n, read in enumerate(reads):
+        if read.expected is None and id(read) not in used:
+            continue
+        name = known[id(read)] = f"v{n}"
+        above = known[id(read.parent)] if read.parent is not None else ""
+        if read.parent is None and read.kind != "array":
+            space[f"o{n}"] = read.origin if read.kind != "object" else read.origin._ref
+        if read.kind == "object":
+            lines += [f"{name} = o{n}()", f"if {name} is None: return False"]
+            continue
+        if read.kind == "unshadowed":
+            lines.append(f"if {read.key!r} in o{n}: return False")
+            continue
+        if read.kind == "length":
+            lines.append(f"if len({above}) != {read.expected.value if read.expected else -1}: return False")
+            continue
+        if read.kind == "array":
+            space[f"o{n}"] = read.origin
+            lines.append(f"{name} = o{n}()")
+        elif read.kind == "global":
+            lines.append(f"{name} = o{n}[{read.key!r}]")
+        elif read.kind == "cell":
+            lines.append(f"{name} = o{n}.cell_contents")
+        elif read.kind == "attribute":
+            plain = read.key.isidentifier() and not keyword.iskeyword(read.key)
+            lines.append(f"{name} = {above}.{read.key}" if plain else f"{name} = getattr({above}, {read.key!r})")
+        elif read.key.__class__ is int or read.key.__class__ is str:
+            lines.append(f"{name} = {above}[{read.key!r}]")
+        else:
+            space[f"k{n}"] = read.key
+            lines.append(f"{name} = {above}[k{n}]")
+        if read.expected is not None:
+            lines.append(f"if {_failing(name, read.expected, n, space)}: return False")
+    for n, check in enumerate(checks):
+        if check is not None:
+            space[f"inner{n}"] = check
+            lines.append(f"if not inner{n}(): return False")
+    body = "\n        ".join([*lines, "return True"])
+    # whatever a read raises now (a deleted name, a shorter list, a property's own error) it did not raise then
+    source = f"def check():\n    try:\n        {body}\n    except Exception:\n        return False\n"
+    exec(compile(source, "<gradtape guards>", "exec"), space)  # noqa: S102  (built from names and numbers above)
+    made: Callable[[], bool] = space["check"]
+    return made
+
+
+def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> str:
+    """An expression that is true when the value `name` is not what it was."""
+    value = condition.value
+    kind = value.__class__
+    if kind is Identity:
+        space[f"r{n}"] = value._ref
+        return f"{name} is None or {name} is not r{n}()" if value.weak else f"{name} is not r{n}()"
+    if kind is bool:
+        return f"{name} is not {value}"
+    if kind is int or kind is str or kind is bytes:
+        space[f"c{n}"] = value
+        return f"{name}.__class__ is not {kind.__name__} or {name} != c{n}"
+    if kind is float and value == value and value:
+        space[f"c{n}"] = value
+        return f"{name}.__class__ is not float or {name} != c{n}"
+    if kind is float and value == 0:
+        return f"{name}.__class__ is not float or {name} or _copysign(1.0, {name}) != {math.copysign(1.0, value)}"
+    if kind is tuple and not identities(value) and value:
+        space[f"c{n}"] = value
+        return f"_frozen({name}) != c{n}"
+    space[f"h{n}"] = condition.holds
+    return f"not h{n}({name})"

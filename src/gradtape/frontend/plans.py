@@ -1,0 +1,419 @@
+"""How two possible values of one name are carried by one program: the join of the ends of two branches, or of the start and
+the end of a loop's body.
+
+A `Plan` is made by `join(a, b)`. It knows the types of the program values it needs, turns a Python value into them
+(`tensors`) and makes a Python value of them again (`value`). Python values that are the same on both sides stay Python
+values; numbers that differ become tensors that give way to other dtypes; what is missing on one side becomes a `Maybe`; lists
+of different lengths become lists of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, traced, weak
+from gradtape.dtypes import DType, as_dtype, bool_
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops import staged
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.inference import promote_dtypes
+from gradtape.ops.lists import LIST_NEW
+from gradtape.ops.tensor import Tensor, TensorLike
+
+FLAG = TensorSpec((), bool_)
+NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class JoinError(InvalidArgumentError):
+    """Two values of one name that no single program value can stand for. `shapes` says it is their shapes that differ."""
+
+    def __init__(self, message: str, shapes: bool = False) -> None:
+        super().__init__(message)
+        self.shapes = shapes
+
+
+class Plan:
+    """What of a value lives in the program."""
+
+    def types(self) -> list[Any]:
+        """The types of the program values, in order."""
+        return []
+
+    def tensors(self, value: Any) -> list[Any]:
+        """A Python value as program values of `types`, converted in the current block."""
+        return []
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        """The Python value made of program values."""
+        raise TypeError(f"{type(self).__name__} has no value")
+
+
+@dataclass(eq=False)
+class Same(Plan):
+    """Nothing: the value is the same on both sides."""
+
+    kept: Any
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        return self.kept
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and same(self.kept, other.kept)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass
+class Carry(Plan):
+    """One tensor; `weak` if it was a Python number on both sides."""
+
+    spec: TensorSpec
+    weak: bool
+
+    def types(self) -> list[Any]:
+        return [self.spec]
+
+    def tensors(self, value: Any) -> list[Any]:
+        return [to_spec(value, self.spec)]
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        tensor = next(feed)
+        if not self.weak:
+            return tensor
+        made = weak(tensor._data)
+        made._node = tensor._node
+        return made
+
+
+@dataclass
+class CarryMaybe(Plan):
+    """A flag and a value that counts only where the flag holds."""
+
+    inner: Plan
+    missing: Any
+
+    def types(self) -> list[Any]:
+        return [FLAG, *self.inner.types()]
+
+    def tensors(self, value: Any) -> list[Any]:
+        trace = current_trace()
+        if is_missing(value):
+            return [trace.constant(np.False_), *(placeholder(t) for t in self.inner.types())]
+        if isinstance(value, Maybe):
+            return [value.flag, *self.inner.tensors(value.value)]
+        return [trace.constant(np.True_), *self.inner.tensors(value)]
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        flag = next(feed)
+        return Maybe(flag, self.inner.value(feed), self.missing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CarryMaybe) and self.inner == other.inner
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass
+class CarryList(Plan):
+    """A Python list whose items live in the program."""
+
+    spec: ListSpec
+
+    def types(self) -> list[Any]:
+        return [self.spec]
+
+    def tensors(self, value: Any) -> list[Any]:
+        items = staged_items(value)
+        if items is not None:
+            return [items.items]
+        return [list_of(value, self.spec)]
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        return [StagedItems(next(feed))]
+
+
+@dataclass
+class CarryAll(Plan):
+    """A container, item by item."""
+
+    kind: Any  # the container to copy the type and keys of
+    keys: tuple[Any, ...] | None
+    plans: list[Plan]
+
+    def types(self) -> list[Any]:
+        return [t for plan in self.plans for t in plan.types()]
+
+    def tensors(self, value: Any) -> list[Any]:
+        children = [value[k] for k in self.keys] if self.keys is not None else list(value)
+        return [t for plan, child in zip(self.plans, children, strict=True) for t in plan.tensors(child)]
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        children = [plan.value(feed) for plan in self.plans]
+        kind = type(self.kind)
+        if self.keys is not None:
+            made = dict(zip(self.keys, children, strict=True))
+            return made if kind is dict else _like_mapping(self.kind, made)
+        if kind is list or kind is tuple:
+            return kind(children)
+        return kind(*children) if isinstance(self.kind, tuple) else kind(children)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, CarryAll) and type(self.kind) is type(other.kind) and self.keys == other.keys
+            and self.plans == other.plans
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _like_mapping(kind: Any, made: dict[Any, Any]) -> Any:
+    twin = kind.copy()
+    twin.clear()
+    twin.update(made)
+    return twin
+
+
+# -- joining ---------------------------------------------------------------------------------------------------------
+
+
+def join(a: Any, b: Any, label: str, carried: frozenset[int] = frozenset()) -> Plan:
+    """The plan for a value that is `a` or `b`; tensors whose ids are in `carried` stay in the program in any case."""
+    if a is b and not carried:
+        return Same(a)
+    if is_missing(a) and is_missing(b):
+        return Same(a)
+    if isinstance(a, Maybe) or isinstance(b, Maybe) or is_missing(a) or is_missing(b):
+        return _join_maybe(a, b, label, carried)
+    if staged_items(a) is not None or staged_items(b) is not None:
+        return CarryList(_list_spec(a, b, label))
+    if _is_container(a) and _is_container(b):
+        return _join_containers(a, b, label, carried)
+    if a is b and id(a) not in carried:
+        return Same(a)
+    if _tensor_like(a) and _tensor_like(b):
+        if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
+            return Same(a)
+        return Carry(_join_specs(a, b, label), weak=_weak(a) and _weak(b))
+    if same(a, b):
+        return Same(a)
+    raise JoinError(
+        f"{label} is {_shown(a)} on one path and {_shown(b)} on the other; which one it is depends on a tensor's value, known only "
+        "when the function runs. Only tensors, numbers and structures of them can depend on it"
+    )
+
+
+def _join_maybe(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:
+    missing = next(x.missing if isinstance(x, Maybe) else x for x in (a, b) if isinstance(x, Maybe) or is_missing(x))
+    there = [x.value if isinstance(x, Maybe) else x for x in (a, b) if not is_missing(x)]
+    if len(there) == 1:
+        return CarryMaybe(lifted(there[0], label), missing)
+    marked = carried | {id(x) for x in there if isinstance(x, TracedTensor)}
+    return CarryMaybe(join(there[0], there[1], label, frozenset(marked)), missing)
+
+
+def lifted(value: Any, label: str) -> Plan:
+    """The plan that takes every tensor and number of a value into the program."""
+    if staged_items(value) is not None:
+        return CarryList(value[0].items.spec)
+    if _is_container(value):
+        keys = tuple(value) if isinstance(value, Mapping) else None
+        children = list(value.values()) if keys is not None else list(value)
+        return CarryAll(value, keys, [lifted(child, label) for child in children])
+    if _tensor_like(value):
+        return Carry(_spec(value), _weak(value))
+    return Same(value)
+
+
+def _join_containers(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        keys = tuple(dict.fromkeys((*a, *b)))
+        absent = Undefined(label)
+        plans = [join(a.get(k, absent), b.get(k, absent), f"{label}[{k!r}]", carried) for k in keys]
+        if any(isinstance(p, CarryMaybe) and isinstance(p.missing, Undefined) and p.missing is absent for p in plans):
+            raise JoinError(f"{label} has different keys on the two paths: {list(a)} and {list(b)}; set all of them before")
+        return CarryAll(a, keys, plans) if any(not isinstance(p, Same) for p in plans) or list(a) != list(b) else Same(a)
+    both_lists = a.__class__ is list and b.__class__ is list
+    if both_lists and len(a) != len(b):
+        return CarryList(_list_spec(a, b, label))
+    if isinstance(a, Mapping) or isinstance(b, Mapping) or len(a) != len(b):
+        raise JoinError(f"{label} has another structure on each path: {_shown(a)} and {_shown(b)}")
+    plans = [join(x, y, f"{label}[{i}]", carried) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    return CarryAll(a, None, plans)
+
+
+def _list_spec(a: Any, b: Any, label: str) -> ListSpec:
+    spec: Any = None
+    for side in (a, b):
+        items = staged_items(side)
+        if items is not None:
+            found = [items.items.spec.item]
+        elif side.__class__ is list or isinstance(side, tuple):
+            found = [_spec(x) for x in side]
+        else:
+            raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
+        for item in found:
+            spec = item if spec is None else _join_item(spec, item, label)
+    if spec is None:
+        raise JoinError(f"{label} is an empty list on both paths")
+    return ListSpec(spec)
+
+
+def _join_item(a: Any, b: Any, label: str) -> Any:
+    if isinstance(a, ListSpec) and isinstance(b, ListSpec):
+        return ListSpec(_join_item(a.item, b.item, label))
+    if a.__class__ is not b.__class__ or len(a.shape) != len(b.shape):
+        raise JoinError(f"the items of {label} have different ranks: {a} and {b}")
+    dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
+    if None in dims:
+        raise JoinError(f"the items of {label} have shapes {tuple(a.shape)} and {tuple(b.shape)}", shapes=True)
+    return TensorSpec(dims, promote_dtypes(a.dtype, b.dtype))
+
+
+def _join_specs(a: Any, b: Any, label: str) -> TensorSpec:
+    x, y = _spec(a), _spec(b)
+    if tuple(x.shape) != tuple(y.shape):
+        raise JoinError(f"{label} has shape {tuple(x.shape)} on one path and shape {tuple(y.shape)} on the other", shapes=True)
+    if isinstance(x, ListSpec) or isinstance(y, ListSpec):
+        return x
+    if x.dtype == y.dtype:
+        return x
+    if _weak(a) != _weak(b):
+        number, strong = (x, y) if _weak(a) else (y, x)
+        return TensorSpec(x.shape, _given_way(number.dtype, strong.dtype))
+    return TensorSpec(x.shape, promote_dtypes(x.dtype, y.dtype))
+
+
+def _given_way(number: DType, strong: DType) -> DType:
+    """A Python number takes the tensor's dtype unless its own kind is richer."""
+    order = "biufc"
+    kinds = [order.index(d.dtype.kind) if d.dtype.kind in order else 3 for d in (number, strong)]
+    if kinds[0] <= kinds[1] or (kinds[0] in (1, 2) and kinds[1] in (1, 2)):
+        return strong
+    return as_dtype(np.complex64) if kinds[0] == 4 else as_dtype(np.float32) if kinds[0] == 3 else as_dtype(np.int32)
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def is_missing(value: Any) -> bool:
+    return value is None or isinstance(value, Undefined)
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (list, dict)) or (isinstance(value, tuple) and not hasattr(value, "rank"))
+
+
+def _tensor_like(value: Any) -> bool:
+    return isinstance(value, (Tensor, TensorLike, np.ndarray, *NUMBERS))
+
+
+def _weak(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex, WeakTensor)) and not isinstance(value, np.generic)
+
+
+def _spec(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and staged_items(value) is None:
+        inner = [_spec(x) for x in value]
+        return ListSpec(inner[0])
+    if staged_items(value) is not None:
+        return value[0].items.spec
+    if isinstance(value, TracedList):
+        return value.spec
+    if isinstance(value, TracedTensor):
+        return value._data.type
+    if isinstance(value, bool):
+        return FLAG
+    if isinstance(value, int):
+        return TensorSpec((), np.int64)
+    if isinstance(value, float):
+        return TensorSpec((), np.float64)
+    if isinstance(value, complex):
+        return TensorSpec((), np.complex128)
+    tensor = convert(value)
+    return TensorSpec(tensor.shape, tensor.dtype)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two Python values are the same for a program: identical, or equal scalars of one type."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, (Tensor, TensorLike, np.ndarray)):
+        return False
+    if isinstance(a, float) and isinstance(b, float):
+        return np.float64(a).tobytes() == np.float64(b).tobytes()
+    if isinstance(a, (bool, int, str, bytes, complex, DType, slice, range, type(None), frozenset)):
+        return bool(a == b)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return isinstance(a, Undefined)
+
+
+def to_spec(value: Any, spec: Any) -> Any:
+    """A tensor, number or array as a program value of this type."""
+    trace = current_trace()
+    if isinstance(spec, ListSpec):
+        return value if isinstance(value, TracedList) else list_of(value, spec)
+    if isinstance(value, (bool, int, float, complex)):
+        return trace.constant(np.asarray(value, spec.dtype.as_numpy_dtype))
+    tensor = value if isinstance(value, TracedTensor) else convert(value)
+    if tensor.dtype != spec.dtype:
+        tensor = cast(tensor.strong() if isinstance(tensor, WeakTensor) else tensor, spec.dtype)
+    if not isinstance(tensor, TracedTensor):
+        tensor = trace.outside(trace, tensor)
+    return tensor
+
+
+def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
+    """A Python list as a list of the program."""
+    items = [to_spec(v, spec.item) for v in values]
+    if not items:
+        return current_trace().emit(LIST_NEW, (), {"item": spec.item})
+    return apply(LIST_NEW, *items, item=spec.item)
+
+
+def placeholder(spec: Any) -> Any:
+    """A value of a type where none counts."""
+    trace = current_trace()
+    if isinstance(spec, ListSpec):
+        return trace.emit(LIST_NEW, (), {"item": spec.item})
+    return trace.emit(staged.FILLED, (), {"shape": tuple(spec.shape), "dtype": spec.dtype, "value": 0})
+
+
+def representatives(plan: Plan, params: Sequence[Any]) -> Any:
+    """The Python value that stands for the plan's values at the start of a block."""
+    return plan.value(iter(params))
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every traced tensor inside a value."""
+    if isinstance(value, Maybe):
+        yield value.flag
+        yield from tensors_in(value.value)
+    elif staged_items(value) is not None:
+        yield value[0].items
+    elif isinstance(value, Mapping):
+        for child in value.values():
+            yield from tensors_in(child)
+    elif isinstance(value, (list, tuple)):
+        for child in value:
+            yield from tensors_in(child)
+    elif isinstance(value, TracedTensor):
+        yield value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, TracedTensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "..."
+
+
+__all__ = ["Carry", "CarryAll", "CarryList", "CarryMaybe", "JoinError", "Plan", "Same", "is_missing", "join", "lifted",
+           "list_of", "placeholder", "representatives", "same", "tensors_in", "to_spec", "traced"]  # fmt: skip

@@ -1,0 +1,163 @@
+"""Hashable stand-ins for Python values: what decides whether two values are the same to a traced function.
+
+Numbers, text and dtypes by type and value (1, 1.0 and True are three values; so are 0.0 and -0.0; NaN equals itself);
+functions, classes, modules and other objects by identity, held weakly where Python allows it. A token never keeps a
+weakly referable object alive, and equals another only while its object lives. Tensors are not this file's business.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import DType
+from gradtape.tree import LeafTuple
+
+
+class Identity:
+    """One object, by identity. Dead objects equal nothing, so a reused address is no match."""
+
+    __slots__ = ("_hash", "_ref", "weak")
+
+    def __init__(self, target: Any) -> None:
+        self._hash = id(target)
+        try:
+            self._ref: Callable[[], Any] = weakref.ref(target)
+            self.weak = True
+        except TypeError:
+            self._ref = lambda: target
+            self.weak = False
+
+    @property
+    def target(self) -> Any:
+        return self._ref()
+
+    @property
+    def dead(self) -> bool:
+        return self.weak and self._ref() is None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not Identity:
+            return False
+        target = self._ref()
+        return target is other._ref() and (target is not None or not self.weak)
+
+    def __repr__(self) -> str:
+        return f"<identity of {self._ref()!r}>"
+
+
+def _float(value: float) -> Any:
+    return float, value.hex()
+
+
+def _complex(value: complex) -> Any:
+    return complex, value.real.hex(), value.imag.hex()
+
+
+def _method(value: Any) -> Any:
+    return MethodType, Identity(value.__self__), Identity(value.__func__)
+
+
+def _by_value(value: Any) -> Any:
+    return value.__class__, value
+
+
+def _set(value: Any) -> Any:
+    return value.__class__, frozenset(token(item) for item in value)
+
+
+# exact classes only: a subclass may carry more than its value
+_TOKENS: dict[type, Callable[[Any], Any]] = {
+    int: _by_value, bool: _by_value, str: _by_value, bytes: _by_value, type(None): _by_value, range: _by_value,
+    float: _float, complex: _complex, MethodType: _method, DType: lambda v: (DType, v.name),
+    set: _set, frozenset: _set,
+}  # fmt: skip
+SCALARS = (int, bool, str, bytes, type(None), float, complex)
+
+
+def token(value: Any) -> Any:
+    """The stand-in of one value that is not a container.
+
+    >>> token(1) == token(True), token(0.0) == token(-0.0), token(float("nan")) == token(float("nan"))
+    (False, False, True)
+    """
+    make = _TOKENS.get(value.__class__)
+    if make is not None:
+        return make(value)
+    if isinstance(value, np.dtype):
+        return np.dtype, value
+    if isinstance(value, np.generic) and value.dtype != object:
+        return value.__class__, value.tobytes()
+    if isinstance(value, LeafTuple):  # a shape
+        return value.__class__, tuple([token(item) for item in value])
+    return Identity(value)
+
+
+def frozen(value: Any, limit: int = 64) -> Any:
+    """The stand-in of a value with everything in its lists, tuples and dicts; None when there are more than `limit` leaves.
+
+    >>> frozen([1, (2.0, "a")]) == frozen([1, (2.0, "a")]), frozen([1]) == frozen([True]), frozen([0] * 100)
+    (True, False, None)
+    """
+    try:
+        return _Freezer(limit).freeze(value)
+    except _TooMuchError:
+        return None
+
+
+class _TooMuchError(Exception):
+    """The container holds more than is worth comparing at each call."""
+
+
+class _Freezer:
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+        self.open: set[int] = set()
+
+    def freeze(self, value: Any) -> Any:
+        kind = value.__class__
+        if isinstance(value, (list, dict, tuple)) and not isinstance(value, LeafTuple):
+            if id(value) in self.open:
+                raise _TooMuchError  # it contains itself
+            self.open.add(id(value))
+            items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
+            made = (kind, *[self.freeze(item) for item in items])
+            self.open.discard(id(value))
+            return made
+        self.left -= 1
+        if self.left < 0:
+            raise _TooMuchError
+        return token(value)
+
+
+def identities(stand_in: Any) -> list[Identity]:
+    """The objects a token (or a tuple of tokens) stands for by identity."""
+    if stand_in.__class__ is Identity:
+        return [stand_in]
+    if isinstance(stand_in, (tuple, frozenset)):
+        return [found for part in stand_in for found in identities(part)]
+    return []
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, and for objects their kind and name instead of an address."""
+    if value.__class__ in SCALARS:
+        text = repr(value)
+        return text if len(text) <= 40 else f"{text[:37]}..."
+    name = getattr(value, "__qualname__", None)
+    if isinstance(name, str):
+        return name
+    if isinstance(value, (DType, range, LeafTuple, np.dtype)) or (isinstance(value, np.generic) and value.dtype != object):
+        return repr(value)
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        text = repr(value)
+        return text if len(text) <= 40 and " at 0x" not in text else f"a {type(value).__name__} of {len(value)}"
+    label = getattr(value, "name", None)
+    return f"{type(value).__name__} '{label}'" if isinstance(label, str) else f"a {type(value).__name__} object"

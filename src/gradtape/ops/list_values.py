@@ -1,0 +1,272 @@
+"""What list ops do at run time, on `TensorList`s of bare arrays, and the types of their results.
+
+No function changes a list it was given or writes into an item: items may be shared between lists. The ops with their
+derivatives are in `ops/lists.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype
+from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.ir.types import ListSpec, TensorSpec
+
+
+class TensorList(list[Any]):
+    """A list at run time: arrays (NumPy scalars for 0-d) or lists of them. `item` is the type of the items, if known."""
+
+    __slots__ = ("__weakref__", "item")
+    shape: tuple[int, ...] = ()
+    ndim = 0
+
+    def __init__(self, values: Any = (), item: Any = None) -> None:
+        super().__init__(values)
+        self.item = item
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the numbers in it."""
+        if self:
+            kind: np.dtype[Any] = self[0].dtype
+            return kind
+        return np.dtype(np.float32) if self.item is None else self.item.dtype.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return sum(value.nbytes for value in self)
+
+    @property
+    def size(self) -> int:
+        return sum(value.size for value in self)
+
+    def __add__(self, other: Any) -> Any:
+        """Item by item: how cotangents add up."""
+        return added(self, other)
+
+    __array_ufunc__ = None  # NumPy must not take it for an array of its items
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+def item_spec(value: Any) -> Any:
+    """The type of a run-time value."""
+    if isinstance(value, TensorList):
+        return ListSpec(item_spec(value[0]) if value else value.item)
+    return TensorSpec(value.shape, as_dtype(value.dtype))
+
+
+def joined_spec(a: Any, b: Any) -> Any:
+    """The type of items of both types: dimensions that differ are known at run time only."""
+    if isinstance(a, ListSpec) and isinstance(b, ListSpec):
+        return ListSpec(joined_spec(a.item, b.item))
+    if isinstance(a, ListSpec) or isinstance(b, ListSpec) or a.dtype != b.dtype or len(a.shape) != len(b.shape):
+        raise InvalidArgumentError(f"a list has items of one dtype and rank, got {_named(a)} and {_named(b)}")
+    return TensorSpec([m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)], a.dtype)
+
+
+def _named(spec: Any) -> str:
+    return f"a list of {_named(spec.item)}" if isinstance(spec, ListSpec) else f"{spec.dtype.name}{list(spec.shape)}"
+
+
+def made_spec(*items: Any, item: Any) -> ListSpec:
+    """Of the items together, and of the type given."""
+    for spec in items:
+        item = spec if item is None else joined_spec(item, spec)
+    if item is None:
+        raise InvalidArgumentError("an empty list has no items to take their type from; give it")
+    return ListSpec(item)
+
+
+def stacked_spec(values: Any, *, length: Any, item_shape: Any) -> TensorSpec:
+    """The length is known where the program says it."""
+    return TensorSpec((length, *values.item.shape), values.item.dtype)
+
+
+def joined_rows_spec(values: Any, *, axis: int, length: Any, item_shape: Any) -> TensorSpec:
+    """The sum of the lengths along `axis`."""
+    dims = list(values.item.shape)
+    dims[axis] = None if length is None or dims[axis] is None else length * dims[axis]
+    return TensorSpec(dims, values.item.dtype)
+
+
+def parted_spec(x: Any, lengths: Any, *, axis: int) -> ListSpec:
+    """How long each part is, only run time knows."""
+    return ListSpec(TensorSpec((*x.shape[:axis], None, *x.shape[axis + 1 :]), x.dtype))
+
+
+# -- on bare values --------------------------------------------------------------------------------------------------
+
+
+def place_in(values: TensorList, index: Any) -> int:
+    """A Python index, negative ones from the end, inside the list."""
+    place = int(index)
+    count = len(values)
+    if not -count <= place < count:
+        raise OutOfRangeError(f"list index out of range: {place} in a list of length {count}")
+    return place % count if count else 0
+
+
+def zero_like(value: Any, made: dict[Any, Any] | None = None, dtype: Any = None) -> Any:
+    """Zeros like an array, or like every item of a list; items of one shape share their zeros."""
+    if isinstance(value, TensorList):
+        made = {} if made is None else made
+        return TensorList([zero_like(v, made, dtype) for v in value], value.item)
+    key = (value.shape, value.dtype if dtype is None else dtype)
+    zeros = None if made is None else made.get(key)
+    if zeros is None:
+        zeros = np.zeros(*key)[()]
+        if made is not None:
+            made[key] = zeros
+    return zeros
+
+
+def one_like(value: Any) -> Any:
+    """Ones like an array, or like every item of a list."""
+    if isinstance(value, TensorList):
+        return TensorList([one_like(v) for v in value], value.item)
+    return np.ones(value.shape, value.dtype)[()]
+
+
+def zero_of(spec: Any) -> Any:
+    """Zeros of a type; of a list an empty one."""
+    if isinstance(spec, ListSpec):
+        return TensorList((), spec.item)
+    return np.zeros(tuple(spec.shape), spec.dtype.dtype)[()]
+
+
+def made(*items: Any, item: Any) -> TensorList:
+    """A list of these items."""
+    return TensorList(items, item)
+
+
+def rows_of(x: Any) -> TensorList:
+    """The rows of an array."""
+    if not x.ndim:
+        raise InvalidArgumentError("a list of the rows of a tensor needs a first axis, got a scalar")
+    return TensorList(x, TensorSpec(x.shape[1:], as_dtype(x.dtype)))
+
+
+def stacked(values: Any, *, length: Any, item_shape: Any) -> Any:
+    """The items as rows of one array."""
+    if not values:
+        return np.zeros((0, *_shape_of_items(values, item_shape, "stack")), values.dtype)
+    return np.array(values) if not values[0].shape else np.stack(values)
+
+
+def joined(values: Any, *, axis: int, length: Any, item_shape: Any) -> Any:
+    """The items joined along an axis."""
+    if not values:
+        shape = _shape_of_items(values, item_shape, "concat", axis)
+        return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), values.dtype)
+    return np.concatenate(values, axis)
+
+
+def _shape_of_items(values: TensorList, given: Any, what: str, free: int | None = None) -> tuple[int, ...]:
+    """The shape of items that are not there; that of axis `free` does not matter."""
+    shape = given if given is not None else () if values.item is None else tuple(values.item.shape)
+    if (given is None and values.item is None) or any(d is None and i != free for i, d in enumerate(shape)):
+        raise InvalidArgumentError(f"{what} of an empty list: the shape of its items is not known")
+    return tuple(shape)
+
+
+def lengths_of(values: Any, *, axis: int) -> Any:
+    """The size of each item along an axis."""
+    return np.array([value.shape[axis] for value in values], np.int32)
+
+
+def parted(x: Any, lengths: Any, *, axis: int) -> TensorList:
+    """Consecutive parts of an array along an axis."""
+    item = TensorSpec((*x.shape[:axis], None, *x.shape[axis + 1 :]), as_dtype(x.dtype))
+    return TensorList(np.split(x, np.cumsum(lengths)[:-1], axis) if len(lengths) else (), item)
+
+
+def pushed(values: Any, value: Any) -> TensorList:
+    """One more item at the end."""
+    return TensorList((*values, value), values.item)
+
+
+def dropped(values: Any) -> TensorList:
+    """Without the last item."""
+    if not values:
+        raise OutOfRangeError("pop from an empty list")
+    return TensorList(values[:-1], values.item)
+
+
+def got(values: Any, index: Any) -> Any:
+    """One item."""
+    return values[place_in(values, index)]
+
+
+def replaced(values: Any, index: Any, value: Any) -> TensorList:
+    """Another item at one place."""
+    out = TensorList(values, values.item)
+    out[place_in(values, index)] = value
+    return out
+
+
+def cleared(values: Any, index: Any) -> TensorList:
+    """Zeros at one place."""
+    out = TensorList(values, values.item)
+    place = place_in(values, index)
+    out[place] = zero_like(out[place])
+    return out
+
+
+def added(a: Any, b: Any) -> TensorList:
+    """Item by item."""
+    if len(a) != len(b):
+        raise InvalidArgumentError(f"lists of length {len(a)} and {len(b)} cannot be added item by item")
+    return TensorList([x + y for x, y in zip(a, b, strict=True)], a.item)
+
+
+def added_at(values: Any, index: Any, value: Any) -> TensorList:
+    """A value added to one item."""
+    out = TensorList(values, values.item)
+    place = place_in(values, index)
+    out[place] = out[place] + value
+    return out
+
+
+def resized(values: Any, length: Any, *, item: Any) -> TensorList:
+    """Grown with zeros to at least this length."""
+    missing = int(length) - len(values)
+    return TensorList((*values, *([zero_of(item)] * missing if missing > 0 else ())), values.item)
+
+
+def fitted(values: Any, like: Any) -> TensorList:
+    """Cut, or grown with zeros, to the length of another list."""
+    missing = zero_like(TensorList(like[len(values) :]), {}, values.dtype if values else None)
+    return TensorList((*values[: len(like)], *missing), values.item)
+
+
+def spread(values: Any, *, size: int, axis: int) -> Any:
+    """Every array repeated along a new axis."""
+    if isinstance(values, TensorList):
+        return TensorList([spread(value, size=size, axis=axis) for value in values])
+    shape = (*values.shape[:axis], size, *values.shape[axis:])
+    return np.broadcast_to(np.expand_dims(values, axis), shape)
+
+
+def collapsed(values: Any, *, size: int, axis: int) -> Any:
+    """Every array summed over an axis."""
+    if isinstance(values, TensorList):
+        return TensorList([collapsed(value, size=size, axis=axis) for value in values])
+    return values.sum(axis, values.dtype)
+
+
+def spread_spec(spec: Any, size: Any, axis: int = 0) -> Any:
+    """The type with one more axis in all arrays."""
+    if isinstance(spec, ListSpec):
+        return ListSpec(spread_spec(spec.item, size, axis))
+    return TensorSpec((*spec.shape[:axis], size, *spec.shape[axis:]), spec.dtype)
+
+
+def collapsed_spec(spec: Any, axis: int = 0) -> Any:
+    """The type without one axis of all arrays."""
+    if isinstance(spec, ListSpec):
+        return ListSpec(collapsed_spec(spec.item, axis))
+    return TensorSpec((*spec.shape[:axis], *spec.shape[axis + 1 :]), spec.dtype)

@@ -1,0 +1,371 @@
+"""Lists as values: what a Python list or TensorArray filled in a staged loop becomes, and what loops save for their backward.
+
+An op on a list gives a new list and never changes the one it was given (`bufferize` reuses dead ones); items may be shared
+between lists, so nobody writes into an item. Items have one type, lists among them; the length is known at run time only.
+All rules are in these same ops: reading is the adjoint of adding at a place, stacking that of taking apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import int32
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops import list_values
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.list_values import TensorList as TensorList, collapsed_spec, item_spec, joined_spec, spread_spec, zero_like
+from gradtape.ops.opdef import Sample, general, nondiff
+from gradtape.ops.sampling import normal
+
+# -- the ops ---------------------------------------------------------------------------------------------------------
+
+
+def or_zeros(t: Any, x: Any) -> Any:
+    """A tangent, zeros like its value where there is none."""
+    return apply(LIST_ZEROS_LIKE, x) if t is None else t
+
+
+def place_of(index: int) -> Any:
+    """A static place as an operand: an integer scalar, whatever the dtype of the items."""
+    return np.array(index, np.intp)[()]
+
+
+LIST_NEW = general(
+    "list_new",
+    "*items",
+    list_values.made,
+    vjp=lambda ct, items_spec: tuple(apply(LIST_GET, ct, place_of(i)) for i in range(len(items_spec))),
+    jvp=lambda tangents, items, item: apply(
+        LIST_NEW, *(or_zeros(t, x) for t, x in zip(tangents, items, strict=True)), item=item
+    ),
+    infer=list_values.made_spec,
+    batch=lambda op, flags, inputs, attrs: batches.new(op, flags, inputs, attrs),
+    call=lambda *items: list_stack(list_new(items), 3),
+    samples=lambda: [Sample(normal(2), normal(2), normal(2)), Sample(normal(), normal(), normal())],
+)
+LIST_FROM_TENSOR = general(
+    "list_from_tensor",
+    "x",
+    list_values.rows_of,
+    vjps=(lambda ct, x_spec: apply(LIST_STACK, ct, length=x_spec.shape[0], item_shape=tuple(x_spec.shape[1:])),),
+    jvps=(lambda t: apply(LIST_FROM_TENSOR, t),),
+    infer=lambda x: ListSpec(TensorSpec(x.shape[1:], x.dtype)),
+    batch=lambda op, flags, inputs, attrs: apply(op, batches.second_first(inputs[0])),
+    call=lambda x: list_stack(list_from_tensor(x), len(x)),
+    samples=lambda: [
+        Sample(normal(3, 2)),
+        Sample(normal(3)),
+        Sample(normal(0, 2)),
+        Sample(normal(2, 1) + 1j * normal(2, 1)),
+        Sample(normal(), raises=(ValueError, "scalar")),
+    ],
+)
+LIST_STACK = general(
+    "list_stack",
+    "values",
+    list_values.stacked,
+    vjps=(lambda ct: apply(LIST_FROM_TENSOR, ct),),
+    jvps=(lambda t, length, item_shape: apply(LIST_STACK, t, length=length, item_shape=item_shape),),
+    infer=list_values.stacked_spec,
+    batch=lambda op, flags, inputs, attrs: batches.stack(op, flags, inputs, attrs),
+    call=lambda x: list_stack(list_from_tensor(x)),
+    samples=lambda: [Sample(normal(3, 2)), Sample(normal(3)), Sample(normal(0, 2))],
+)
+LIST_CONCAT = general(
+    "list_concat",
+    "values",
+    list_values.joined,
+    vjps=(lambda ct, values, axis: apply(LIST_SPLIT, ct, apply(LIST_LENGTHS, values, axis=axis), axis=axis),),
+    jvps=(lambda t, axis, length, item_shape: apply(LIST_CONCAT, t, axis=axis, length=length, item_shape=item_shape),),
+    infer=list_values.joined_rows_spec,
+    batch=lambda op, flags, inputs, attrs: batches.concat(op, flags, inputs, attrs),
+    call=lambda *items: list_concat(list_new(items)),
+    samples=lambda: [Sample(normal(3, 2), normal(1, 2), normal(0, 2)), Sample(normal(3))],
+)
+LIST_LENGTHS = nondiff(
+    "list_lengths",
+    "values",
+    list_values.lengths_of,
+    infer=lambda values, *, axis: TensorSpec((None,), int32),
+    reason="the result depends on the shapes only",
+    batch=lambda op, flags, inputs, attrs: batches.lengths(op, flags, inputs, attrs),
+    call=lambda *items: apply(LIST_LENGTHS, list_new(items), axis=0),
+    samples=lambda: [Sample(normal(3, 2), normal(1, 2))],
+)
+LIST_SPLIT = general(
+    "list_split",
+    "x lengths",
+    list_values.parted,
+    vjps=(
+        lambda ct, x_spec, axis: apply(LIST_CONCAT, ct, axis=axis, length=None, item_shape=tuple(x_spec.shape)),
+        None,
+    ),
+    jvps=(lambda t, lengths, axis: apply(LIST_SPLIT, t, lengths, axis=axis), None),
+    infer=list_values.parted_spec,
+    batch=lambda op, flags, inputs, attrs: batches.split(op, flags, inputs, attrs),
+    call=lambda x, lengths: list_concat(list_split(x, lengths)),
+    samples=lambda: [Sample(normal(5, 2), np.array([2, 0, 3])), Sample(normal(0, 2), np.zeros(0, int))],
+)
+LIST_PUSH = general(
+    "list_push",
+    "values value",
+    list_values.pushed,
+    vjps=(lambda ct: apply(LIST_DROP, ct), lambda ct: apply(LIST_GET, ct, place_of(-1))),
+    jvp=lambda tangents, values, value: apply(LIST_PUSH, or_zeros(tangents[0], values), or_zeros(tangents[1], value)),
+    infer=lambda values, value: ListSpec(joined_spec(values.item, value)),
+    batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
+    call=lambda x, v: list_stack(list_push(list_from_tensor(x), v)),
+    samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(normal(3), normal()), Sample(normal(0, 2), normal(2))],
+)
+LIST_DROP = general(
+    "list_drop",
+    "values",
+    list_values.dropped,
+    vjps=(lambda ct, values: apply(LIST_FIT, ct, values),),
+    jvps=(lambda t: apply(LIST_DROP, t),),
+    infer=lambda values: values,
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
+    call=lambda x: list_stack(list_pop(list_from_tensor(x))[0]),
+    samples=lambda: [
+        Sample(normal(3, 2)),
+        Sample(normal(1)),
+    ],
+)
+LIST_GET = general(
+    "list_get",
+    "values index",
+    list_values.got,
+    vjps=(lambda ct, values, index: apply(LIST_ADD_AT, apply(LIST_ZEROS_LIKE, values), index, ct), None),
+    jvps=(lambda t, index: apply(LIST_GET, t, index), None),
+    infer=lambda values, index: values.item,
+    batch=lambda op, flags, inputs, attrs: batches.get(op, flags, inputs, attrs),
+    call=lambda x, i: list_get(list_from_tensor(x), i),
+    samples=lambda: [
+        Sample(normal(3, 2), np.array(1)),
+        Sample(normal(3), np.array(-1)),
+    ],
+)
+LIST_SET = general(
+    "list_set",
+    "values index value",
+    list_values.replaced,
+    vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None, lambda ct, index: apply(LIST_GET, ct, index)),
+    jvp=lambda tangents, values, index, value: apply(
+        LIST_SET, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
+    ),
+    infer=lambda values, index, value: ListSpec(joined_spec(values.item, value)),
+    batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
+    call=lambda x, i, v: list_stack(list_set(list_from_tensor(x), i, v)),
+    samples=lambda: [
+        Sample(normal(3, 2), np.array(1), normal(2)),
+        Sample(normal(3), np.array(-1), normal()),
+    ],
+)
+LIST_CLEAR_AT = general(
+    "list_clear_at",
+    "values index",
+    list_values.cleared,
+    vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None),
+    jvps=(lambda t, index: apply(LIST_CLEAR_AT, t, index), None),
+    infer=lambda values, index: values,
+    batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
+    call=lambda x, i: list_stack(apply(LIST_CLEAR_AT, list_from_tensor(x), convert(i))),
+    samples=lambda: [Sample(normal(3, 2), np.array(1)), Sample(normal(3), np.array(-1))],
+)
+LIST_ADD = general(
+    "list_add",
+    "a b",
+    list_values.added,
+    vjps=(lambda ct: ct, lambda ct: ct),
+    jvp=lambda tangents, a, b: apply(LIST_ADD, or_zeros(tangents[0], a), or_zeros(tangents[1], b)),
+    infer=lambda a, b: ListSpec(joined_spec(a.item, b.item)),
+    batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
+    call=lambda x, y: list_stack(list_add(list_from_tensor(x), list_from_tensor(y))),
+    samples=lambda: [
+        Sample(normal(3, 2), normal(3, 2)),
+    ],
+)
+LIST_ADD_AT = general(
+    "list_add_at",
+    "values index value",
+    list_values.added_at,
+    vjps=(lambda ct: ct, None, lambda ct, index: apply(LIST_GET, ct, index)),
+    jvp=lambda tangents, values, index, value: apply(
+        LIST_ADD_AT, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
+    ),
+    infer=lambda values, index, value: ListSpec(joined_spec(values.item, value)),
+    batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
+    call=lambda x, i, v: list_stack(list_add_at(list_from_tensor(x), i, v)),
+    samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
+)
+LIST_RESIZE = general(
+    "list_resize",
+    "values length",
+    list_values.resized,
+    vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
+    jvps=(lambda t, length, item: apply(LIST_RESIZE, t, length, item=item), None),
+    infer=lambda values, length, *, item: ListSpec(joined_spec(values.item, item)),
+    batch=lambda op, flags, inputs, attrs: batches.resize(op, flags, inputs, attrs),
+    call=lambda x, n: list_stack(list_resize(list_from_tensor(x), n, TensorSpec(x.shape[1:], x.dtype))),
+    samples=lambda: [Sample(normal(2, 2), np.array(4)), Sample(normal(2), np.array(1))],
+)
+LIST_FIT = general(
+    "list_fit",
+    "values like",
+    list_values.fitted,
+    vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
+    jvps=(lambda t, like: apply(LIST_FIT, t, like), None),
+    infer=lambda values, like: values,
+    batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
+    call=lambda x, y: list_stack(apply(LIST_FIT, list_from_tensor(x), list_from_tensor(y))),
+    samples=lambda: [Sample(normal(2, 2), normal(4, 2), fixed=(1,)), Sample(normal(3), normal(1), fixed=(1,))],
+)
+# every array of a list repeated along a new axis, and its adjoint: how an unbatched list meets batched values
+LIST_SPREAD = general(
+    "list_spread",
+    "values",
+    list_values.spread,
+    vjps=(lambda ct, size, axis: apply(LIST_COLLAPSE, ct, size=size, axis=axis),),
+    jvps=(lambda t, size, axis: apply(LIST_SPREAD, t, size=size, axis=axis),),
+    infer=lambda values, *, size, axis: spread_spec(values, size, axis),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, size=attrs["size"], axis=attrs["axis"] + 1),
+    call=lambda x, size, axis: list_stack(apply(LIST_SPREAD, list_from_tensor(x), size=size, axis=axis)),
+    samples=lambda: [Sample(normal(3, 2), 4, 1), Sample(normal(3), 2, 0)],
+)
+LIST_COLLAPSE = general(
+    "list_collapse",
+    "values",
+    list_values.collapsed,
+    vjps=(lambda ct, size, axis: apply(LIST_SPREAD, ct, size=size, axis=axis),),
+    jvps=(lambda t, size, axis: apply(LIST_COLLAPSE, t, size=size, axis=axis),),
+    infer=lambda values, *, size, axis: collapsed_spec(values, axis),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, size=attrs["size"], axis=attrs["axis"] + 1),
+    call=lambda x, size, axis: list_stack(apply(LIST_COLLAPSE, list_from_tensor(x), size=size, axis=axis)),
+    samples=lambda: [Sample(normal(3, 2, 3), 3, 1), Sample(normal(3, 2), 2, 0)],
+)
+LIST_LEN = nondiff(
+    "list_len",
+    "values",
+    lambda values: np.int32(len(values)),
+    infer=lambda values: TensorSpec((), int32),
+    reason="the result does not depend on the values",
+    batch=lambda op, flags, inputs, attrs: batches.same_for_all(apply(op, *inputs), inputs[0]),
+    call=lambda x: list_len(list_from_tensor(x)),
+    samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))],
+)
+# on tensors too: rules do not know what kind of value an item is
+LIST_ZEROS_LIKE = nondiff(
+    "list_zeros_like",
+    "values",
+    lambda values: zero_like(values),
+    infer=lambda values: values,
+    reason="the result does not depend on the values",
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
+    call=lambda x: list_stack(apply(LIST_ZEROS_LIKE, list_from_tensor(x))),
+    samples=lambda: [Sample(normal(3, 2)), Sample(normal(3))],
+)
+LIST_ONES_LIKE = nondiff(
+    "list_ones_like",
+    "values",
+    list_values.one_like,
+    infer=lambda values: values,
+    reason="the result does not depend on the values",
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
+    call=lambda x: list_stack(apply(LIST_ONES_LIKE, list_from_tensor(x))),
+    samples=lambda: [Sample(normal(3, 2)), Sample(normal(3))],
+)
+
+
+# -- on tensors ------------------------------------------------------------------------------------------------------
+
+
+def _place(index: Any) -> Any:
+    return place_of(index) if index.__class__ is int else convert(index)
+
+
+def list_new(items: Any = (), item: Any = None) -> Any:
+    """A list of these items; `item` is their type, needed where there are none."""
+    values = [convert(value) for value in items]
+    if any(value.wraps for value in values):
+        return apply(LIST_NEW, *values, item=item)
+    if item is None and values:
+        item = item_spec(values[0]._data)
+    made = nullary(LIST_NEW, item=item)
+    if not made.wraps:
+        return apply(LIST_NEW, *values, item=item)
+    for value in values:
+        made = list_push(made, value)
+    return made
+
+
+def list_from_tensor(x: Any) -> Any:
+    """The rows of a tensor."""
+    return apply(LIST_FROM_TENSOR, convert(x))
+
+
+def list_stack(values: Any, length: Any = None, item_shape: Any = None) -> Any:
+    """The items as rows of one tensor; `length` where it is known, `item_shape` for a list that may be empty."""
+    return apply(LIST_STACK, values, length=length, item_shape=item_shape)
+
+
+def list_concat(values: Any, length: Any = None, item_shape: Any = None) -> Any:
+    """The items joined along their first axis."""
+    return apply(LIST_CONCAT, values, axis=0, length=length, item_shape=item_shape)
+
+
+def list_split(x: Any, lengths: Any) -> Any:
+    """Consecutive parts of x along the first axis, as many rows each as `lengths` says."""
+    return apply(LIST_SPLIT, convert(x), convert(lengths), axis=0)
+
+
+def list_push(values: Any, value: Any) -> Any:
+    """The list with one more item at the end."""
+    return apply(LIST_PUSH, values, convert(value))
+
+
+def list_pop(values: Any) -> tuple[Any, Any]:
+    """The list without its last item, and that item."""
+    last = list_get(values, -1)
+    return apply(LIST_DROP, values), last
+
+
+def list_get(values: Any, index: Any) -> Any:
+    """One item; a negative index counts from the end."""
+    return apply(LIST_GET, values, _place(index))
+
+
+def list_set(values: Any, index: Any, value: Any) -> Any:
+    """The list with another item at a place."""
+    return apply(LIST_SET, values, _place(index), convert(value))
+
+
+def list_add(a: Any, b: Any) -> Any:
+    """Item by item."""
+    return apply(LIST_ADD, a, b)
+
+
+def list_add_at(values: Any, index: Any, value: Any) -> Any:
+    """The list with a value added to one item."""
+    return apply(LIST_ADD_AT, values, _place(index), convert(value))
+
+
+def list_resize(values: Any, length: Any, item: Any) -> Any:
+    """The list, grown with zeros of type `item` to at least this length."""
+    return apply(LIST_RESIZE, values, _place(length), item=item)
+
+
+def list_len(values: Any) -> Any:
+    """The number of items, an int32 scalar."""
+    return apply(LIST_LEN, values)
+
+
+OPS = (
+    LIST_NEW, LIST_FROM_TENSOR, LIST_STACK, LIST_CONCAT, LIST_LENGTHS, LIST_SPLIT, LIST_PUSH, LIST_DROP, LIST_GET, LIST_SET,
+    LIST_CLEAR_AT, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN, LIST_ZEROS_LIKE,
+    LIST_ONES_LIKE,
+)  # fmt: skip
+
+from gradtape.ops import list_batching as batches
+from gradtape.ops.staged import nullary

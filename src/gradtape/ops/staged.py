@@ -1,0 +1,238 @@
+"""Ops that programs need and eager code does without: constants, placeholders, sizes of axes, effects, masked products.
+
+Effects (`print`, `assert`, `draw_key`, `py_call`) have `effect=True`: they keep their order and are never removed, merged
+or run twice. Ops without operands cannot find a trace through them, so they find it through `NULLARY`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import int32, numpy_dtype, uint64
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.slots import Field, Slot
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops import batching
+from gradtape.ops.dispatch import apply, binary, convert
+from gradtape.ops.list_values import TensorList, item_spec
+from gradtape.ops.opdef import Op, Rule, Sample, elementwise, linear, nondiff
+from gradtape.ops.sampling import normal
+from gradtape.ops.tensor import box
+
+# what puts an op without operands into the program that is being traced: hook(op, attrs), None when nothing is traced
+NULLARY: list[Callable[[Op, dict[str, Any]], Any]] = []
+
+
+def nullary(op: Op, **attrs: Any) -> Any:
+    """Run an op that has no operands: as part of the program that is being traced, or at once."""
+    made = NULLARY[-1](op, attrs) if NULLARY else None
+    return apply(op, **attrs) if made is None else made
+
+
+def _of_programs(name: str, args: str, impl: Rule, infer: Rule, reason: str, effect: bool = False, outputs: int = 1) -> Op:
+    return Op(
+        name, "nondiff", tuple(args.split()), impl, infer, batch=batching.looped, outputs=outputs, reason=reason, effect=effect
+    )  # fmt: skip
+
+
+# -- values without operands -------------------------------------------------------------------------------------------
+
+
+def _filled_impl(*, shape: tuple[int, ...], dtype: Any, value: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    out = np.full(shape, value, kind) if value or kind.kind == "O" else np.zeros(shape, kind)
+    return out if out.ndim or kind.kind == "O" else out[()]
+
+
+CONSTANT = _of_programs(
+    "constant", "", lambda *, value: value, lambda *, value: item_spec(value), "constants have no derivative"
+)
+# stands where a value of some type is required and never read
+VOID = _of_programs("void", "", lambda *, type: None, lambda *, type: type, "it has no value")
+DIM = _of_programs(
+    "dim", "", lambda *, dim: np.int32(dim), lambda *, dim: TensorSpec((), int32), "the result depends on the shapes only"
+)
+DIMS = _of_programs(
+    "dims",
+    "",
+    lambda *, dims, dtype: np.array(dims, numpy_dtype(dtype)),
+    lambda *, dims, dtype: TensorSpec((len(dims),), dtype),
+    "the result depends on the shapes only",
+)
+FILLED = _of_programs(
+    "filled", "", _filled_impl, lambda *, shape, dtype, value: TensorSpec(shape, dtype), "constants have no derivative"
+)
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+
+
+def text_of(part: Any, values: tuple[Any, ...]) -> str:
+    """A part of a template as Python would show it; a tuple is an f-string, its pieces joined without a separator."""
+    if isinstance(part, tuple):
+        return "".join([text_of(piece, values) for piece in part])
+    if isinstance(part, Slot):
+        return str(_shown(values[part.index]))
+    if not isinstance(part, Field):
+        return str(part)
+    value = _shown(values[part.slot.index])
+    if part.conversion == "number":
+        value = value.tolist()
+    elif part.conversion:
+        value = _CONVERSIONS[part.conversion](value)
+    return format(value, part.spec)
+
+
+def _shown(value: Any) -> Any:
+    """Bare values as the eager values they stand for: tensors, and lists of tensors."""
+    return [_shown(v) for v in value] if isinstance(value, TensorList) else box(value)
+
+
+def _print_impl(*values: Any, template: tuple[Any, ...], sep: str, end: str, file: Any) -> tuple[()]:
+    text = sep.join([text_of(part, values) for part in template]) + end
+    (sys.stdout if file is None else file).write(text)
+    return ()
+
+
+def _assert_impl(cond: Any, *values: Any, template: tuple[Any, ...], exception: type[Exception]) -> tuple[()]:
+    if not bool(box(cond)):
+        raise exception(*([text_of(template, values)] if template else []))
+    return ()
+
+
+# template: one part per argument of `print`, joined by `sep`; see `text_of`
+PRINT = _of_programs("print", "*values", _print_impl, lambda *values, **attrs: (), "it has no result", effect=True, outputs=0)
+ASSERT = _of_programs(
+    "assert", "cond *values", _assert_impl, lambda cond, *values, **attrs: (), "it has no result", effect=True, outputs=0
+)
+
+# -- other effects -----------------------------------------------------------------------------------------------------
+
+
+def _py_call_impl(*xs: Any, function: Callable[..., Any], types: tuple[Any, ...]) -> tuple[Any, ...]:
+    result = function(*[_shown(x) for x in xs])
+    values = tuple(result) if isinstance(result, (list, tuple)) else () if result is None and not types else (result,)
+    if len(values) != len(types):
+        raise InvalidArgumentError(f"the Python function returned {len(values)} values, {len(types)} were declared")
+    return tuple([_declared(convert(v, hint=t.dtype)._data, t) for v, t in zip(values, types, strict=True)])
+
+
+def _declared(data: Any, spec: TensorSpec) -> Any:
+    """A result of a Python function in the dtype that was declared; its shape must fit."""
+    if not spec.shape.is_compatible_with(data.shape):
+        raise InvalidArgumentError(f"the Python function returned shape {data.shape}, {spec.shape} was declared")
+    return data.astype(spec.dtype.dtype, copy=False)[()]
+
+
+DRAW_KEY = _of_programs(
+    "draw_key",
+    "",
+    lambda *, source: source.draw(),
+    lambda *, source: TensorSpec((*source.counts, 2), uint64),
+    "random numbers have no derivative",
+    effect=True,
+)
+PY_CALL = _of_programs(
+    "py_call",
+    "*xs",
+    _py_call_impl,
+    lambda *xs, function, types: tuple(types),
+    "a Python function called when the program runs",
+    effect=True,
+    outputs=0,
+)
+
+# -- on any value ------------------------------------------------------------------------------------------------------
+
+
+def _copy_impl(x: Any) -> Any:
+    if isinstance(x, TensorList):
+        return TensorList([_copy_impl(v) for v in x], x.item)
+    return np.array(x) if isinstance(x, np.ndarray) else x
+
+
+COPY = linear(
+    "copy",
+    "x",
+    _copy_impl,
+    lambda ct: ct,
+    infer=lambda x: x if isinstance(x, ListSpec) else TensorSpec(x.shape, x.dtype),
+    batch=batching.elementwise,
+    call=lambda x: apply(COPY, convert(x)),
+    samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
+)
+DIM_VALUE = nondiff(
+    "dim_value",
+    "x",
+    lambda x, *, axis: np.int32(x.shape[axis]),
+    infer=lambda x, *, axis: TensorSpec((), int32),
+    reason="the result depends on the shape only",
+    batch=lambda op, flags, inputs, attrs: broadcast_to(apply(op, *inputs, axis=attrs["axis"] + 1), (inputs[0].shape[0],)),
+    call=lambda x, axis: apply(DIM_VALUE, convert(x), axis=axis),
+    samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(0), 0)],
+)
+# an array of `size` entries and (nearly) no bytes: its axis makes a dimension of an integer known at run time only
+EXTENT = nondiff(
+    "extent",
+    "size",
+    lambda size: np.broadcast_to(np.False_, (_checked_size(size),)),
+    infer=lambda size: TensorSpec((None,), "bool"),
+    reason="the result does not depend on values",
+    batch=batching.looped,
+    call=lambda size: apply(EXTENT, convert(size)),
+    samples=lambda: [Sample(np.array(3)), Sample(np.array(-1), raises=(ValueError, "negative"))],
+)
+
+
+def _checked_size(size: Any) -> int:
+    count = int(size)
+    if count < 0:
+        raise InvalidArgumentError(f"dimensions must not be negative, got {count}")
+    return count
+
+
+# -- masked products -----------------------------------------------------------------------------------------------------
+
+
+def _masked_multiply_impl(x: Any, y: Any) -> Any:
+    out = x * y
+    if out.__class__ is np.ndarray:
+        flat = out.reshape(-1)
+        total = np.dot(flat, flat) if out.dtype.char in "fdFD" else np.add.reduce(flat)  # BLAS: one quick pass
+    else:
+        total = out
+    if isfinite(total.real) and isfinite(total.imag):
+        return out
+    return x * np.where((x == 0) & ~np.isfinite(y), np.zeros((), y.dtype), y)
+
+
+# ct · p' with p' = where((ct == 0) & ~isfinite(p), 0, p): what `ops/masking.py` composes, as one op of a program
+MASKED_MULTIPLY = elementwise(
+    "masked_multiply",
+    "x y",
+    _masked_multiply_impl,
+    lambda x, y: cleaned(x, y),
+    lambda x: x,
+    samples=lambda: [
+        Sample(normal(3, 2), normal(3, 2)),
+        Sample(normal(2, 1, 3), normal(4, 1)),
+        Sample(normal(), normal(3)),
+        Sample(normal(0, 3), normal(3)),
+        Sample(normal(2), normal(2) + 1j * normal(2)),
+        Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
+    ],
+)
+masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is not finite.")
+
+OPS = (COPY, DIM_VALUE, EXTENT, MASKED_MULTIPLY)
+PROGRAM_OPS = (CONSTANT, VOID, DIM, DIMS, FILLED, PRINT, ASSERT, DRAW_KEY, PY_CALL)
+
+from gradtape.ops.masking import cleaned
+from gradtape.ops.shape import broadcast_to

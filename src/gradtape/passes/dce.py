@@ -1,0 +1,231 @@
+"""Dead code elimination, through loops, branches and calls.
+
+One walk writes down what each value needs, one search from the program's results and effects marks what is live, one rebuild
+drops the rest: unused operations, carried values, `ys`, constants, `xs`, outputs and inputs of branches and of callees. Since
+a carried value needs itself only through its own slot, one that only feeds itself is never reached: no iteration to a fixed
+point. Effects and what decides whether they run stay, in their order. A loop that nobody needs goes, even an endless one.
+The parameters and results of the program itself stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gradtape.ir.dims import Dim, symbols_in
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of
+from gradtape.ops.regions import COND, SCAN, WHILE
+
+
+def dce(block: Block) -> Block:
+    """The program without what neither its results nor its effects need."""
+    live = _Live(block)
+    callees: dict[Block, Block] = {}
+
+    def region(old: Block, keep: Iterable[Value], results: Groups) -> Block:
+        inner = Rebuild(old, visit, set(keep), callees)
+        inner.run(old.operations)
+        return inner.finish({name: [inner[v] for v in values] for name, values in results.items()})
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if operation not in live.operations:
+            return
+        op = operation.op
+        if op is COND:
+            then, orelse = operation.regions["then"], operation.regions["orelse"]
+            outputs = [v in live.values for v in operation.results]
+            inputs = [a in live.values or b in live.values for a, b in zip(then.params, orelse.params, strict=True)]
+            scope.copy(
+                operation,
+                operands={"pred": scope.groups(operation)["pred"], "inputs": _where(inputs, scope.groups(operation)["inputs"])},
+                regions={
+                    name: region(part, _where(inputs, part.params), {"outputs": _where(outputs, part.results)})
+                    for name, part in operation.regions.items()
+                },
+                keep=set(_where(outputs, operation.results)),
+            )
+        elif op is WHILE or op is SCAN:
+            loop(scope, operation)
+        elif (callee := callee_of(operation)) is not None:
+            new = callees.get(callee)
+            if new is None:
+                results = {name: live.of(vs) for name, vs in groups_of(callee.results, callee.result_layout).items()}
+                new = callees[callee] = region(callee, live.of(callee.params), results)
+            inputs = [v in live.values for v in callee.params]
+            groups = _split(_where(inputs, scope.operands(operation)), inputs, operation)
+            kept = {r for r, v in zip(operation.results, callee.results, strict=True) if v in live.values}
+            scope.copy(operation, operands=groups, attrs={**operation.attrs, "callee": new}, keep=kept)
+        else:
+            scope.copy(operation)
+
+    def loop(scope: Rebuild, operation: Operation) -> None:
+        body = operation.regions["body"]
+        params = groups_of(body.params, body.layout)
+        given = groups_of(body.results, body.result_layout)
+        results = groups_of(operation.results, operation.result_layout)
+        slots = live.slots(operation)
+        ys = [v in live.values for v in results["ys"]]
+        keep = {"carried": slots}
+        for name, members in params.items():
+            if name in ("consts", "xs"):
+                keep[name] = [v in live.values for v in members]
+        test = operation.regions.get("test")
+        regions = {}
+        if test is not None:
+            consts = groups_of(test.params, test.layout)["consts"]
+            keep["consts"] = [a or v in live.values for a, v in zip(keep["consts"], consts, strict=True)]
+            regions["test"] = region(test, _kept(test, keep), {"flag": test.results})
+        regions["body"] = region(
+            body, _kept(body, keep), {"carried": _where(slots, given["carried"]), "ys": _where(ys, given["ys"])}
+        )
+        operands = {n: _where(keep[n], vs) if n in keep else vs for n, vs in scope.groups(operation).items()}
+        stay = {*_where(slots, results["carried"]), *_where(ys, results["ys"]), *results.get("count", ())}
+        scope.copy(operation, operands=operands, regions=regions, keep=stay)
+
+    scope = Rebuild(block, visit, callees=callees)
+    scope.run(block.operations)
+    return scope.finish()
+
+
+def _where(flags: list[bool], values: list[Value]) -> list[Value]:
+    return [v for flag, v in zip(flags, values, strict=True) if flag]
+
+
+def _kept(block: Block, keep: dict[str, list[bool]]) -> list[Value]:
+    """The parameters that stay; those of groups not mentioned (the index) all do."""
+    groups = groups_of(block.params, block.layout)
+    return [v for name, values in groups.items() for v in (_where(keep[name], values) if name in keep else values)]
+
+
+def _split(values: list[Value], flags: list[bool], operation: Operation) -> Groups:
+    """The kept operands of a call in its own groups."""
+    groups, start, rest = {}, 0, iter(values)
+    for name, count in (operation.layout or {"": len(flags)}).items():
+        groups[name] = [next(rest) for flag in flags[start : start + count] if flag]
+        start += count
+    return groups
+
+
+class _Live:
+    """Which values and operations are needed. Context-insensitive for callees: live for one call is live for all."""
+
+    def __init__(self, block: Block) -> None:
+        self.values: set[Value] = set()
+        self.operations: set[Operation] = set()
+        self._needs: dict[Value, list[Value]] = {}  # of region parameters and of results of structured operations
+        self._control: dict[Operation, list[Value]] = {}  # what a structured operation needs to run at all
+        self._calls: dict[Block, list[Operation]] = {}
+        self._running: dict[Block, list[Operation]] = {}  # callee → its live calls
+        self._effects: dict[Block, bool] = {}
+        self._sizes: dict[Operation, list[Value]] = {}  # values whose sizes an operation's attributes mention
+        self._roots: list[Operation] = []
+        self._waiting: list[Value] = []
+        self._read(block, {})
+        for operation in self._roots:
+            self._operation(operation)
+        self._mark(block.results)
+        while self._waiting:
+            self._value(self._waiting.pop())
+
+    def of(self, values: Iterable[Value]) -> list[Value]:
+        return [v for v in values if v in self.values]
+
+    def slots(self, operation: Operation) -> list[bool]:
+        """Which carried values a loop must still carry: those whose result, or whose value in an iteration, is needed."""
+        parts = [operation.result_group("carried"), *(r.group("carried") for r in operation.regions.values())]
+        return [any(v in self.values for v in slot) for slot in zip(*parts, strict=True)]
+
+    # -- reading the program
+
+    def _read(self, block: Block, sizes: dict[str, Value]) -> bool:
+        """Note what everything in the block needs; True when it has an effect. `sizes`: symbol → the value it is taken from."""
+        self._define(block.params, sizes)
+        found = False
+        for operation in block.operations:
+            effect = operation.op.effect
+            if operation.attrs and (symbols := symbols_in(operation.attrs)):
+                self._sizes[operation] = [sizes[s] for s in symbols if s in sizes]
+            if operation.regions or "callee" in operation.attrs:
+                effect = self._structured(operation, sizes)
+            if effect:
+                found = True
+                self._roots.append(operation)
+            self._define(operation.results, sizes)
+        return found
+
+    def _define(self, values: Iterable[Value], sizes: dict[str, Value]) -> None:
+        for value in values:
+            if value.type.__class__ is TensorSpec:
+                for size in value.type.shape:
+                    if size.__class__ is Dim and size.name is not None:
+                        sizes.setdefault(size.name, value)
+
+    def _structured(self, operation: Operation, sizes: dict[str, Value]) -> bool:
+        needs = self._needs
+        if (callee := callee_of(operation)) is not None:
+            if callee not in self._calls:
+                self._calls[callee] = []
+                self._effects[callee] = self._read(callee, {})
+            self._calls[callee].append(operation)
+            for value, inner in zip(operation.results, callee.results, strict=True):
+                needs[value] = [inner]
+            return self._effects[callee]
+        effect = any([self._read(region, dict(sizes)) for region in operation.regions.values()])
+        operands = groups_of(operation.operands, operation.layout)
+        if operation.op is COND:
+            self._control[operation] = operands["pred"]
+            branches = list(operation.regions.values())
+            for value, *inner in zip(operation.results, *(b.results for b in branches), strict=True):
+                needs[value] = inner
+            for branch in branches:
+                for param, value in zip(branch.params, operands["inputs"], strict=True):
+                    needs[param] = [value]
+            return effect
+        test, body = operation.regions.get("test"), operation.regions["body"]
+        self._control[operation] = operands.get("length", []) if test is None else list(test.results)
+        results = groups_of(operation.results, operation.result_layout)
+        given = groups_of(body.results, body.result_layout)
+        for value, init, next_value in zip(results["carried"], operands["carried"], given["carried"], strict=True):
+            needs[value] = [init, next_value]
+        for value, item in zip(results["ys"], given["ys"], strict=True):
+            needs[value] = [item]
+        for region in (body,) if test is None else (test, body):
+            params = groups_of(region.params, region.layout)
+            for param, result in zip(params["carried"], results["carried"], strict=True):
+                needs[param] = needs[result]
+            for name in ("consts", "xs"):
+                for param, value in zip(params.get(name, ()), operands.get(name, ()), strict=name in params):
+                    needs[param] = [value]
+        return effect
+
+    # -- marking
+
+    def _mark(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if value not in self.values:
+                self.values.add(value)
+                self._waiting.append(value)
+
+    def _value(self, value: Value) -> None:
+        owner = value.owner
+        if isinstance(owner, Operation):
+            self._operation(owner)
+        elif owner in self._calls:
+            self._mark([call.operands[value.index] for call in self._running.get(owner, ())])
+        if value in self._needs:
+            self._mark(self._needs[value])
+
+    def _operation(self, operation: Operation) -> None:
+        if operation in self.operations:
+            return
+        self.operations.add(operation)
+        self._mark(self._sizes.get(operation, ()))
+        if (callee := callee_of(operation)) is not None:
+            self._running.setdefault(callee, []).append(operation)
+            if len(operation.attrs) > 1:  # a call with a rule of its own: its parts correspond to positions, all stay
+                self._mark(callee.params)
+                self._mark(callee.results)
+            self._mark([v for p, v in zip(callee.params, operation.operands, strict=True) if p in self.values])
+        else:
+            self._mark(self._control.get(operation, operation.operands))

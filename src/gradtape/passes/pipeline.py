@@ -1,0 +1,122 @@
+"""The order in which passes run, and a way to find the one that went wrong.
+
+`optimize` runs the passes of a level until nothing changes, or a fixed number of times. With `config.debug_passes(True)` (or
+GRADTAPE_DEBUG_PASSES=1) the program is verified after each pass; `debug_optimize` also runs it before and after, on given
+inputs, and names the pass that changed a bit. Passes know nothing of backends: whoever debugs brings one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape import config
+from gradtape.errors import InternalError
+from gradtape.ir.graph import Block, Value
+from gradtape.ir.verify import verify
+from gradtape.ir.walk import callee_of, has_effect
+from gradtape.passes.accumulate import accumulate
+from gradtape.passes.canonicalize import canonicalize
+from gradtape.passes.cse import cse
+from gradtape.passes.dce import dce
+from gradtape.passes.facts import same_bits, same_numbers
+from gradtape.passes.fold import fold
+from gradtape.passes.hoist import hoist
+from gradtape.passes.simplify import simplify
+
+Pass = Callable[[Block], Block]
+Run = Callable[[Block], Callable[..., Any]]  # a backend's compile: run(block)(*inputs) gives the results
+
+# name, pass, from which level on
+PASSES: tuple[tuple[str, Pass, int], ...] = (
+    ("canonicalize", canonicalize, 1),
+    ("fold", fold, 1),
+    ("simplify", simplify, 2),
+    ("accumulate", accumulate, 2),
+    ("cse", cse, 1),
+    ("hoist", hoist, 2),
+    ("dce", dce, 1),
+)
+ROUNDS = {1: 1, 2: 4}  # at most, by level
+
+
+def optimize(block: Block, level: int = 2) -> Block:
+    """The program after all passes of a level: 0 none, 1 the cheap ones once, 2 all until nothing changes."""
+    return _run(block, level, _verified if config.passes_debugged() else lambda name, before, after: None)
+
+
+def debug_optimize(block: Block, inputs: Sequence[Any], run: Run, level: int = 2) -> Block:
+    """As `optimize`, verifying and running the program on `inputs` before and after each pass.
+
+    InternalError names a pass after which the program is not well formed or gives other bits (or another error).
+    A program with effects is verified only: running it again would print, draw and call again.
+    """
+    verify(block)
+    silent = not any(has_effect(operation) for operation in block.operations)
+    memory: list[Any] = [_outcome(block, inputs, run)] if silent else []
+
+    def check(name: str, before: Block, after: Block) -> None:
+        _verified(name, before, after)
+        if silent:
+            found = _outcome(after, inputs, run)
+            if not _agree(name, memory[0], found):
+                raise InternalError(f"the pass {name} changed what the program computes: {memory[0]} became {found}")
+            memory[0] = found
+
+    return _run(block, level, check)
+
+
+def _run(block: Block, level: int, check: Callable[[str, Block, Block], None]) -> Block:
+    passes = [(name, function) for name, function, least in PASSES if least <= level]
+    form = None
+    for _ in range(ROUNDS.get(level, 0)):
+        for name, function in passes:
+            before, block = block, function(block)
+            check(name, before, block)
+        last, form = form, form_of(block)
+        if form == last:
+            break
+    return block
+
+
+def _verified(name: str, before: Block, after: Block) -> None:
+    try:
+        verify(after)
+    except Exception as error:
+        raise InternalError(f"the pass {name} made a program that is not well formed: {error}") from error
+
+
+def _outcome(block: Block, inputs: Sequence[Any], run: Run) -> Any:
+    """What a program gives, or the error it ends with."""
+    try:
+        return list(run(block)(*inputs))
+    except Exception as error:
+        return error
+
+
+def _agree(name: str, a: Any, b: Any) -> bool:
+    if isinstance(a, Exception):
+        return True  # the program fails for these inputs; unneeded work that fails may be gone
+    same = same_numbers if name == "accumulate" else same_bits
+    return not isinstance(b, Exception) and len(a) == len(b) and all(map(same, a, b))
+
+
+def form_of(block: Block) -> int:
+    """A number that is the same for programs of the same form: ops, operands and regions (attributes aside)."""
+    seen: dict[Block, int] = {}
+
+    def form(part: Block) -> int:
+        number: dict[Value, int] = {value: i for i, value in enumerate(part.params)}
+        lines: list[Any] = [len(part.params)]
+        for operation in part.operations:
+            inner = [form(region) for region in operation.regions.values()]
+            if (callee := callee_of(operation)) is not None:
+                if callee not in seen:
+                    seen[callee] = form(callee)
+                inner.append(seen[callee])
+            lines.append((operation.op.name, *[number[v] for v in operation.operands], *inner, len(operation.results)))
+            for value in operation.results:
+                number[value] = len(number)
+        return hash((*lines, *[number[v] for v in part.results]))
+
+    return form(block)

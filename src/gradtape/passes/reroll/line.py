@@ -1,0 +1,184 @@
+"""The program as `reroll` sees it: a line of items without its constants, and the tables that describe one state of it.
+
+Constants stand apart: the tracer makes equal ones once per block, so they would hide that iterations are alike. Items are
+this pass's own, the operations they come from are never changed. The one invariant: equal tokens mean the same op, types,
+structure and attributes, up to the numbers listed in `holes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype
+from gradtape.ir.graph import Block, Layout, Location, Operation, Value
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.lists import TensorList
+from gradtape.ops.staged import CONSTANT
+from gradtape.passes.facts import type_key
+from gradtape.passes.reroll.holes import outline
+
+SMALL = 4096  # bytes; larger constants are the same only if they are the same object
+NOWHERE = Block()  # owns the values that exist while the pass runs
+
+
+class Item:
+    """One operation of the line. `results` are the values other items know it by."""
+
+    __slots__ = ("attrs", "holes", "layout", "loc", "op", "operands", "regions", "result_layout", "results", "token")
+
+    def __init__(
+        self,
+        op: Any,
+        operands: list[Value],
+        results: list[Value],
+        attrs: dict[str, Any],
+        regions: dict[str, Block],
+        loc: Location | None,
+        layout: Layout,
+        result_layout: Layout,
+    ) -> None:
+        self.op = op
+        self.operands = operands
+        self.results = results
+        self.attrs = attrs
+        self.regions = regions
+        self.loc = loc
+        self.layout = layout
+        self.result_layout = result_layout
+        self.token = -1
+        self.holes: tuple[int, ...] = ()
+
+
+def new_value(type: Any) -> Value:
+    """A value to name a result by."""
+    return Value(type, NOWHERE, 0)
+
+
+class Line:
+    """The items between the parameters and the results of a block, and the constants they use."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.items: list[Item] = []
+        self.constants: dict[Value, Any] = {}  # constant → array or NumPy scalar
+        self.same: dict[Value, Value] = {}  # value → the value that stands for it
+        self.size = len(block.operations)
+        self._known: dict[Any, Value] = {}
+        self._tokens: dict[Any, int] = {}
+        self._located: dict[Any, int] = {}
+        self._types: dict[Any, int] = {}
+        self._type_of: dict[Value, int] = {}
+
+    @property
+    def results(self) -> list[Value]:
+        """What the block gives back."""
+        return self.renamed(self.block.results)
+
+    def renamed(self, values: Iterable[Value]) -> list[Value]:
+        same = self.same
+        return [same.get(value, value) for value in values]
+
+    def add(self, operation: Operation, regions: dict[str, Block]) -> None:
+        """Take over an operation of the block."""
+        if operation.op is CONSTANT:
+            self.same[operation.result] = self.constant(operation.attrs["value"], operation.result)
+            return
+        item = Item(
+            operation.op, self.renamed(operation.operands), operation.results, operation.attrs, regions, operation.loc,
+            operation.layout, operation.result_layout,
+        )  # fmt: skip
+        self.items.append(self.described(item))
+
+    def constant(self, value: Any, name: Value | None = None) -> Value:
+        """The value that stands for a constant; equal small ones are one."""
+        if isinstance(value, TensorList) or value.dtype.kind == "O" or value.nbytes > SMALL:
+            key: Any = id(value)
+        else:
+            key = (value.dtype, value.shape, value.tobytes())
+        known = self._known.get(key)
+        if known is None:
+            known = name or new_value(TensorSpec(value.shape, as_dtype(value.dtype)))
+            self._known[key] = known
+            self.constants[known] = value
+        return known
+
+    def described(self, item: Item) -> Item:
+        """The item with its token and holes."""
+        outlined, item.holes = outline(item)
+        key = (
+            item.op,
+            outlined,
+            tuple([self.type_number(v) for v in item.operands]),
+            tuple([self.type_number(v) for v in item.results]),
+        )
+        item.token = self._tokens.setdefault(key, len(self._tokens))
+        return item
+
+    def type_number(self, value: Value) -> int:
+        """A number for the type of a value."""
+        number = self._type_of.get(value)
+        if number is None:
+            number = self._types.setdefault(type_key(value.type), len(self._types))
+            self._type_of[value] = number
+        return number
+
+    def tokens(self, located: bool) -> Any:
+        """The tokens of all items; with `located`, items of different source lines differ."""
+        if not located:
+            return np.array([item.token for item in self.items], np.int64)
+        seen = self._located
+        return np.array([seen.setdefault((item.token, item.loc), len(seen)) for item in self.items], np.int64)
+
+
+class Table:
+    """Values by number: parameters, constants, then results in order; and who reads which number where."""
+
+    def __init__(self, line: Line) -> None:
+        params = line.block.params
+        self.items = line.items
+        self.values: list[Value] = [*params, *line.constants]
+        self.constants = (len(params), len(self.values))
+        numbers = {value: i for i, value in enumerate(self.values)}
+        first: list[int] = []  # item → number of its first result
+        offsets = [0]  # item → place of its first operand in `sources`
+        sources: list[int] = []
+        for item in line.items:
+            first.append(len(numbers))
+            sources += [numbers[v] for v in item.operands]
+            offsets.append(len(sources))
+            for value in item.results:
+                numbers[value] = len(numbers)
+            self.values += item.results
+        first.append(len(numbers))
+        sources += [numbers[v] for v in line.results]  # the block's results count as one more item
+        offsets.append(len(sources))
+        self.first = np.array(first, np.int64)
+        self.offsets = np.array(offsets, np.int64)
+        self.sources = np.array(sources, np.int64)
+        self.users = np.repeat(np.arange(len(offsets) - 1), np.diff(self.offsets))
+        self._order = np.argsort(self.sources, kind="stable")
+        self._sorted = self.sources[self._order]
+
+    def producers(self, numbers: Any) -> Any:
+        """The items that make these values; -1 for parameters and constants."""
+        return np.searchsorted(self.first[:-1], numbers, "right") - 1
+
+    def uses(self, start: int, stop: int) -> tuple[Any, Any]:
+        """Who reads the values from number `start` to `stop`: (items, numbers)."""
+        low, high = np.searchsorted(self._sorted, (start, stop))
+        return self.users[self._order[low:high]], self._sorted[low:high]
+
+    def is_constant(self, numbers: Any) -> Any:
+        return (numbers >= self.constants[0]) & (numbers < self.constants[1])
+
+    def operands(self, start: int, stop: int, rows: int) -> Any:
+        """The operands of items `start` to `stop` as a table of `rows` equal parts."""
+        return self.sources[self.offsets[start] : self.offsets[stop]].reshape(rows, -1)
+
+
+def equal_layouts(parts: Sequence[Layout]) -> Any:
+    """Layouts as a key."""
+    return tuple([tuple(part.items()) for part in parts])
