@@ -8,6 +8,10 @@ import pytest
 from gradtape.ops.record import SCOPE
 
 
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--programs", type=int, default=500, help="how many random functions tests/zoo compares (default 500)")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_recording() -> Iterator[None]:
     """A test that leaves a tape recording fails itself, not the next one."""

@@ -22,12 +22,12 @@ PRIVATE = {"part", "custom", "numpy_function"}
 # ops whose batch rule runs a Python loop, none of them differentiable
 LOOPED = {
     # the shape of the result depends on the values
-    "where_true", "unique",
+    "where_true", "unique", "mask_indices", "extent",
     # one stream of random numbers per example
     "random_uniform", "random_normal", "random_truncated_normal", "random_integers", "random_bits", "random_gamma",
     "random_poisson", "random_binomial", "random_categorical", "random_permutation",
     # bookkeeping on index arrays
-    "invert_permutation", "last_writers",
+    "invert_permutation", "last_writers", "places_at", "winners_at",
 }  # fmt: skip
 # ops that fall back to the loop in some cases only
 LOOPED_SOMETIMES: set[str] = set()

@@ -27,6 +27,7 @@ STATIC_BUILTINS = {
     "Ellipsis", "NotImplemented", "ValueError", "TypeError", "AttributeError", "IndexError", "AssertionError",
 }  # fmt: skip
 STATIC_MODULES = (math, builtins, dtypes)
+BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots")
 # the doors between values and ops; both bindings know them
 DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, dispatch.twin, box}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
@@ -105,7 +106,7 @@ def allowed(value: Any) -> bool:
     if isinstance(value, ModuleType):
         return value in STATIC_MODULES or value.__name__ in ("numpy", "gradtape.ops.inference", "gradtape.ops.batching")
     if isinstance(value, FunctionType):
-        return hasattr(value, "op") or value in DOORS or value.__module__ in ("gradtape.dtypes", "gradtape.ir.types")
+        return hasattr(value, "op") or value in DOORS or value.__module__ in BASE
     if value is dispatch.CAST:  # the slot of the cast op, filled once at import
         return True
     return isinstance(value, (Op, type, int, float, complex, str, tuple, dtypes.DType))

@@ -33,6 +33,9 @@ Tensors = Sequence[Any]
 def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> list[Any]:
     """Cotangents of the inputs of a recorded structured operation; `cts` has None where none arrived."""
     attrs: Any = record.attrs
+    if "rule" in attrs:  # a compiled function: it brings its own
+        found: list[Any] = attrs["rule"](record, cts, needed)
+        return found
     operation: Operation = attrs["operation"]
     inputs = [
         reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)

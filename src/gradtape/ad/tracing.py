@@ -229,6 +229,8 @@ class Trace:
         self.constraints: dict[Any, None] = {}  # equalities of symbolic dimensions that the program counts on
         self.constants: list[dict[Any, TracedTensor]] = [{}]
         self.listener: Callable[[Operation], None] | None = None
+        self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
+        self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
         self._last_captures: dict[Value, TracedTensor] = {}
 
     @property

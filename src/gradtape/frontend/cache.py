@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gradtape.frontend.retracing import Reason, nearest
-from gradtape.frontend.signature import Call, Leaf
+from gradtape.frontend.signature import Call, Leaf, Numbered
 from gradtape.ir.dims import match, symbols_in
 
 MAXSIZE = 64  # programs per function
 _ALIASES = 256  # short cuts from plain calls to programs
+_LOG = 100  # traces that `explain` can tell about
 _PATIENCE = 10.0  # seconds a thread waits for another one's trace before it makes its own
 
 
@@ -88,10 +89,18 @@ class Cache:
         """The program for a key whose guards and equations hold; it becomes the most recently used one."""
         for traced in self._entries.get(key, ()):
             if (traced.check is None or traced.check()) and traced.fits(tensors):
-                self._clock += 1
-                traced.used = self._clock
+                traced.used = self.tick()
                 return traced
         return None
+
+    def tick(self) -> int:
+        """The time of a use."""
+        self._clock += 1
+        return self._clock
+
+    def unfit(self, key: Any, tensors: Sequence[Any]) -> bool:
+        """Whether a program for the key is there, unchanged, but counts on other sizes."""
+        return any((t.check is None or t.check()) and not t.fits(tensors) for t in self._entries.get(key, ()))
 
     def why(self, key: Any, leaves: Sequence[Leaf], tensors: Sequence[Any]) -> list[Reason]:
         """Why there is no program for a call: a guard of one that has the key, or the difference to the nearest call."""
@@ -120,8 +129,7 @@ class Cache:
 
     def add(self, traced: Traced, objects: Sequence[Any]) -> None:
         """Keep a program; `objects` are those its key holds weakly."""
-        self._clock += 1
-        traced.used = self._clock
+        traced.used = self.tick()
         self._last = traced.leaves
         key = traced.key
         programs = [old for old in self._entries.get(key, ()) if not old.program.guards.expired()]
@@ -130,6 +138,12 @@ class Cache:
         self._entries[key] = [*programs, traced]
         while self.info().currsize > self.maxsize:
             self._drop(min(self.all(), key=lambda old: old.used))
+
+    def record(self, traced: Traced) -> None:
+        """A line about a trace, for `explain`; the latest ones are kept."""
+        reasons = "; ".join(reason.text for reason in traced.reasons)
+        self.log.append(f"trace {traced.number}: {reasons}  [{traced.seconds * 1e3:.1f} ms]")
+        del self.log[:-_LOG]
 
     def alias(self, short: Any, traced: Traced) -> None:
         """A short cut for calls with nothing but tensors."""
@@ -218,6 +232,14 @@ class Generality:
         """The pattern with symbols that a call fits, or None."""
         found = self._patterns.get(call.family())
         return found if found is not None and (call.family(), found) not in self._refused and fits(found, call.shapes) else None
+
+    def opened(self, call: Call) -> Pattern | None:
+        """The pattern of a call whose types have symbolic dimensions, noted for later calls; None if it has none."""
+        pattern = tuple(tuple(None if isinstance(d, Numbered) else d for d in shape) for shape in call.shapes)
+        if not any(None in shape for shape in pattern):
+            return None
+        self._patterns.setdefault(call.family(), pattern)
+        return pattern
 
     def seen(self, call: Call) -> Pattern | None:
         """Note a call that has no program; the pattern to trace it with, or None for its own shapes."""

@@ -19,7 +19,7 @@ WARN_AFTER = 5  # retraces of one function for a Python value or a shape
 
 
 class Reason(NamedTuple):
-    """One difference. `kind` is "first", "shape", "value", "object", "dtype", "structure", "aliasing" or "guard"."""
+    """One difference. `kind` is "first", "shape", "value", "object", "dtype", "structure", "guard" or "dropped"."""
 
     kind: str
     text: str
@@ -44,22 +44,12 @@ def differences(old: Sequence[Leaf], new: Sequence[Leaf]) -> list[Reason]:
             found.append(Reason("structure", f"argument `{a.name}`: {_described(a)} → not given"))
         elif b is not None and b.name not in before and _outermost(b.name, before):
             found.append(Reason("structure", f"argument `{b.name}`: not given → {_described(b)}"))
-    return found or [Reason("aliasing", _aliasing(before, after))]
+    return found
 
 
 def _outermost(name: str, others: dict[str, Leaf]) -> bool:
     """Whether no container around a leaf tells the difference already."""
-    return "[" not in name and "." not in name or name.split("[")[0].split(".")[0] not in others
-
-
-def _aliasing(before: dict[str, Leaf], after: dict[str, Leaf]) -> str:
-    gone = [name for name in before if name not in after]
-    come = [name for name in after if name not in before]
-    if gone:
-        return f"argument `{gone[0]}`: now the same object as another argument"
-    return (
-        f"argument `{come[0]}`: no longer the same object as another argument" if come else "the arguments share other objects"
-    )
+    return ("[" not in name and "." not in name) or name.split("[")[0].split(".")[0] not in others
 
 
 def _difference(a: Leaf, b: Leaf) -> Reason:

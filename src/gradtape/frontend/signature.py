@@ -109,7 +109,7 @@ def _opened(value: Any) -> Parts | None:
     """None for a leaf."""
     kind: Any = value.__class__
     if kind is list or kind is tuple:
-        return Parts((kind, len(value)), [f"[{i}]" for i in range(len(value))], list(value), kind)
+        return Parts((kind, len(value)), [f"[{i}]" for i in range(len(value))], list(value), type(value))
     if isinstance(value, dict):
         form = (kind, *[token(key) for key in value])
         if isinstance(value, defaultdict):
@@ -129,7 +129,7 @@ def _opened(value: Any) -> Parts | None:
         names = list(value.keywords)
         paths = [".func", *[f".args[{i}]" for i in range(count - 1)], *[f".keywords[{name!r}]" for name in names]]
         form = (partial, count, tuple(names))
-        return Parts(form, paths, given, lambda c: partial(*c[:count], **dict(zip(names, c[count:], strict=True))))
+        return Parts(form, paths, given, lambda c: partial(c[0], *c[1:count], **dict(zip(names, c[count:], strict=True))))
     if kind is IndexedSlices:
         shape = value.dense_shape
         form = (IndexedSlices, None if shape is None else tuple(shape))
@@ -167,7 +167,7 @@ class Leaf(NamedTuple):
     """What a message can say about one leaf of a call."""
 
     name: str
-    kind: str  # "tensor", "value" (a number or text, by value), "object" (by identity), "form" (a container)
+    kind: str  # "tensor", "value" (number, text), "object" (by identity), "form" (a container), "same" (given before)
     shape: tuple[Any, ...] | None
     dtype: str | None
     text: str
@@ -331,7 +331,7 @@ class Rebuild:
         self.leaves = list(self._leaves())
         self.names = [leaf.name for leaf in self.leaves if leaf.kind == "tensor"]
         self.objects: list[tuple[Any, str]] = [
-            (value, path) for path, value in self._walk() if token(value).__class__ is Identity and _opened(value) is None
+            (value, path) for path, value, _ in self._walk() if _opened(value) is None and token(value).__class__ is Identity
         ]
 
     def release(self) -> None:
@@ -375,21 +375,22 @@ class Rebuild:
             made[id(value)] = self.containers[place] = twin
         return twin
 
-    def _walk(self) -> Iterator[tuple[str, Any]]:
-        """Every part of the call with its path, containers before what is in them."""
+    def _walk(self) -> Iterator[tuple[str, Any, str | None]]:
+        """Every part of the call with its path, containers before what is in them; and the path of the same object before."""
         assert self._call is not None
         waiting: list[tuple[str, Any]] = [(self._binder.name(i), value) for i, value in enumerate(self._call.args)]
         waiting += list(self._call.kwargs.items())
         waiting.reverse()
-        seen: set[int] = set()
+        seen: dict[int, str] = {}
         while waiting:
             path, value = waiting.pop()
             opened = None if _is_tensor_leaf(value) else _opened(value)
             if _is_tensor_leaf(value) or isinstance(value, (list, dict)):
                 if id(value) in seen:
+                    yield path, value, seen[id(value)]
                     continue
-                seen.add(id(value))
-            yield path, value
+                seen[id(value)] = path
+            yield path, value, None
             if opened is not None:
                 below = [(path + suffix, child) for suffix, child in zip(opened.paths, opened.children, strict=True)]
                 waiting.extend(reversed(below))
@@ -397,7 +398,10 @@ class Rebuild:
     def _leaves(self) -> Iterator[Leaf]:
         assert self._call is not None
         shapes = iter(self._call.shapes)
-        for path, value in self._walk():
+        for path, value, same in self._walk():
+            if same is not None:
+                yield Leaf(path, "same", None, None, f"the same object as `{same}`", type(value).__name__)
+                continue
             if _is_tensor_leaf(value):
                 yield Leaf(path, "tensor", next(shapes), as_dtype(_dtype_of(value)).name, "", "tensor")
                 continue

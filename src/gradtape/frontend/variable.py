@@ -15,17 +15,28 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import DType
+from gradtape.frontend.effects import active
 from gradtape.frontend.misc import scoped_name
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
 from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import SCOPE, UNSHARED, WATCHING, Scope, leaf
 from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Reference, Tensor, TensorLike, array_repr, box
 
 _counter = itertools.count()
+
+
+class _Traces:
+    """How many functions are being traced now, in all threads: while none is, variables need not ask."""
+
+    count = 0
+
+
+TRACING_VARIABLES = _Traces()
 
 
 class VariableKey:
@@ -49,7 +60,7 @@ class Variable(TensorLike):
     array([2., 3.], dtype=float32)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_tensor", "_trainable")
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_stored", "_trainable")
 
     def __init__(
         self,
@@ -73,7 +84,10 @@ class Variable(TensorLike):
         declared = TensorShape(start.shape if shape is None else shape)
         declared.assert_is_compatible_with(start.shape)
         self._open = None if declared.is_fully_defined() else declared  # what `assign` may change the shape to
-        self._tensor = box(start._data, start._node)
+        tracer = active()
+        if tracer is not None:
+            start = tracer.initial(self, start)
+        self._stored = box(start._data, start._node)
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
@@ -128,6 +142,28 @@ class Variable(TensorLike):
 
     # -- reading -------------------------------------------------------------------------------------------------
 
+    @property
+    def _tensor(self) -> Tensor:
+        """The current version: the variable's own, or while a function is traced, its value in the program."""
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            return tracer.variable(self).tensor
+        return self._stored
+
+    @_tensor.setter
+    def _tensor(self, tensor: Tensor) -> None:
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            tracer.before_variable(self)
+            tracer.variable(self).tensor = tensor
+        else:
+            self._stored = tensor
+
+    def _identify(self, tensor: Tensor) -> None:
+        """The same version under another identity: no assignment."""
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            tracer.variable(self).tensor = tensor
+        else:
+            self._stored = tensor
+
     def read(self) -> Tensor:
         """The current version as a tensor, watched by the tapes that watch accessed variables."""
         tensor = self._tensor
@@ -156,7 +192,9 @@ class Variable(TensorLike):
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple(r.key for r in holders)
                 node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape)
-                tensor = self._tensor = box(tensor._data, node)
+                tensor = tensor.__copy__()
+                tensor._node = node
+                self._identify(tensor)
             else:
                 holders = new
                 keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
@@ -279,7 +317,7 @@ class Variable(TensorLike):
         return tensor
 
     def _bind(self, tensor: Tensor) -> None:
-        self._tensor = box(tensor._data, tensor._node)
+        self._tensor = tensor.__copy__() if tensor.wraps else box(tensor._data, tensor._node)
         node = tensor._node
         scope = SCOPE.get()
         if node is not None and node.op is ASSIGN and scope is not None:
@@ -287,11 +325,17 @@ class Variable(TensorLike):
                 if recorder.key in node.keys:
                     recorder.add_assignment(self, node)
 
+    def take_version(self, tensor: Tensor) -> None:
+        """What a compiled function assigned."""
+        self.assign(tensor)
+
     def _replace(self, key: Any, value: Any) -> Variable:
         current = self.read()
         tensor = convert(value, hint=self.dtype)
         if tensor.dtype != self.dtype:
             tensor = cast(tensor, self.dtype)
+        if is_dynamic(current, key):
+            return self.assign(update_at(current, key, tensor))
         normal = indexing.normal_key(key, tuple(self.shape))
         return self.assign(apply(indexing.UPDATE, current, tensor, key=normal))
 

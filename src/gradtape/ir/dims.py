@@ -157,7 +157,8 @@ def _remembered(question: _Question) -> tuple[Any, tuple[Constraint, ...]]:
     return _Probe(question.op, question.types, question.attrs).answer()
 
 
-_RANGES = ((31, 97), (501, 1499))  # where large sizes are taken from: the second when the rule finds the first too small
+_TINY = (1, 4)
+_RANGES = ((31, 97), (501, 1499), _TINY)  # where sizes are taken from: the next when the rule finds these too small, too large
 _SMALL = ((0, 0), (1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (2, 1), (7, 2), (8, 3), (3, 2), (6, 5))  # first size, step
 _TRIES = 3000
 
@@ -172,7 +173,7 @@ class _Probe:
         self.names = sorted(symbols_in((self.types, self.attrs)))
         self.ints = sorted(set(_ints((self.types, self.attrs))))
         self.solved: dict[str, Size] = {}  # symbols that equations give in terms of others
-        self.bounds = _RANGES[0]
+        self.range = _RANGES[0]
 
     # one run
 
@@ -188,7 +189,9 @@ class _Probe:
         return self.op.infer(*types, **{key: substitute(value, env) for key, value in self.attrs.items()})
 
     def large(self, count: int) -> list[dict[str, Size]]:
-        low, high = self.bounds
+        low, high = self.range
+        if self.range is _TINY:  # each with each
+            return [self.env(sizes) for sizes in itertools.product(range(low, high), repeat=len(self.names))]
         taken = set(self.ints)
         found = []
         for j in range(count):
@@ -215,11 +218,12 @@ class _Probe:
 
     def answer(self) -> tuple[Any, tuple[Constraint, ...]]:
         constraints: tuple[Constraint, ...] = ()
-        for self.bounds in _RANGES:
+        for choice in _RANGES if len(self.names) <= 4 else _RANGES[:2]:
+            self.range = choice
             if self.works():
                 break
         else:
-            self.bounds = _RANGES[0]
+            self.range = _RANGES[0]
             constraints = self._equations() or self._raise()
             self._assume(constraints)
         return self._recognised(), constraints
@@ -227,15 +231,15 @@ class _Probe:
     def _raise(self) -> NoReturn:
         """The rule's own error, with the program's dimensions in the place of the probe's numbers."""
         self.solved = {}
-        (env,) = self.large(1)
+        env = self.large(1)[0]
         try:
             self.run(env)
         except _NoSizeError:
             raise StaticDimensionNeeded(f"{self.op.name}: a dimension of {self.types} would be negative") from None
         except Exception as error:
             names = {str(dim.evaluate(env)): str(dim) for dim in dims_in((self.attrs, self.types))}
-            text = re.sub(r"\d+", lambda found: names.get(found[0], found[0]), str(error))
-            raise type(error)(text) from None
+            error.args = (re.sub(r"\d+", lambda found: names.get(found[0], found[0]), str(error)), *error.args[1:])
+            raise
         raise StaticDimensionNeeded(f"{self.op.name}: the type of the result depends on the sizes {', '.join(self.names)}")
 
     # equations between dimensions
@@ -281,7 +285,7 @@ class _Probe:
         return tuple(kept)
 
     def _candidates(self, shapes: Sequence[tuple[Size, ...]]) -> list[Constraint]:
-        """Pairs of dimensions, of whole sizes, and divisibility; equations with 1, the least likely, last."""
+        """Pairs of dimensions, of whole sizes, and divisibility; then equations with numbers, 1, the least likely, last."""
         named = [value for value in self.attrs.values() if value.__class__ is tuple and _is_shape(value)]
         totals = [math.prod(shape) for shape in (*shapes, *named)]
         single = list(dict.fromkeys(size for shape in (*shapes, *named) for size in shape))
@@ -292,7 +296,7 @@ class _Probe:
                 if isinstance(atom, Opaque) and atom.kind == "//" and isinstance(atom.right, int):
                     pairs.append(Constraint(atom.left % atom.right, 0))
         symbolic = [pair for pair in dict.fromkeys(pairs) if isinstance(pair.left, Dim) or isinstance(pair.right, Dim)]
-        return sorted(symbolic, key=lambda pair: 1 in pair)
+        return sorted(symbolic, key=lambda pair: 2 if 1 in pair else any(isinstance(size, int) and size != 0 for size in pair))
 
     # recognising results
 

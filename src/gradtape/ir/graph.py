@@ -117,7 +117,9 @@ class Block:
 
     __slots__ = ("layout", "name", "operations", "params", "result_layout", "results")
 
-    def __init__(self, types: Iterable[Any] = (), names: Sequence[str | None] = (), name: str = "", layout: Layout | None = None):
+    def __init__(
+        self, types: Iterable[Any] = (), names: Sequence[str | None] = (), name: str = "", layout: Layout | None = None
+    ):
         self.name = name
         self.params: list[Value] = []
         self.operations: list[Operation] = []

@@ -286,8 +286,10 @@ def quotient(a: Size, b: Size) -> Size:
     """Floor division; exact where the polynomials divide."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    if a == 0 or b == 0:
-        return a // int(b) if b == 0 else 0
+    if b == 0:
+        raise ZeroDivisionError(f"{a} // 0")
+    if a == 0:
+        return 0
     whole, rest = _split(a, b)
     if isinstance(rest, int) and isinstance(b, int):  # 0 <= rest < b
         return whole
@@ -300,8 +302,10 @@ def remainder(a: Size, b: Size) -> Size:
     """What floor division leaves."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    if a == 0 or b == 0:
-        return a % int(b) if b == 0 else 0
+    if b == 0:
+        raise ZeroDivisionError(f"{a} % 0")
+    if a == 0:
+        return 0
     rest = _split(a, b)[1]
     return rest if isinstance(rest, int) and (rest == 0 or isinstance(b, int)) else _opaque("%", rest, b)
 

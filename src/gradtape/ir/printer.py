@@ -21,6 +21,7 @@ determine each other, except for opaque Python objects: they are `<object 0: rep
 from __future__ import annotations
 
 import base64
+import builtins
 import math
 import re
 from typing import Any
@@ -35,7 +36,7 @@ from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ir.walk import callees, groups_of
 
 SHORT = 16  # arrays with more elements are written as their bytes
-BUILTINS: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, tuple, list, dict)}
+BUILTINS: dict[str, type] = {name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)}
 DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 
 
@@ -72,8 +73,10 @@ def word(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    inner = repr(text)[1:-1] if '"' not in text else repr(text + "'")[1:-2].replace("\\'", "'").replace('"', '\\"')
-    return f'"{inner}"'
+    """As Python would quote it, but always in double quotes."""
+    shown = repr(text)
+    body = shown[1:-1]
+    return shown if shown[0] == '"' else '"' + body.replace("\\'", "'").replace('"', '\\"') + '"'
 
 
 class _Printer:

@@ -128,6 +128,13 @@ def _adds_up(layout: Layout, values: Sequence[Value], what: str) -> Complaints:
         yield f"the groups {dict(layout)} do not add up to the {len(values)} {what}"
 
 
+def _operands_are_as_many_as_the_op_takes(context: _Context, operation: Operation) -> Complaints:
+    names, count = operation.op.args, len(operation.operands)
+    variadic = bool(names) and names[-1].startswith("*")
+    if count < len(names) - variadic or (count > len(names) and not variadic):
+        yield f"it has {count} operands, the op takes {', '.join(names) or 'none'}"
+
+
 def _types_follow_the_rule(context: _Context, operation: Operation) -> Complaints:
     if operation.op.kind == "region":
         return
@@ -247,6 +254,7 @@ def _block_groups_add_up(context: _Context, block: Block) -> Complaints:
 OPERATION_CHECKS: tuple[Callable[[_Context, Operation], Complaints], ...] = (
     _operands_are_defined,
     _groups_add_up,
+    _operands_are_as_many_as_the_op_takes,
     _types_follow_the_rule,
     _regions_follow_the_signature,
 )

@@ -35,7 +35,7 @@ def _insert_axes(x: Any, count: int) -> Any:
 
 def batch_size(flags: tuple[bool, ...], inputs: tuple[Any, ...]) -> int:
     """The length of the batch axis."""
-    return next(int(x.shape[0]) for x, flag in zip(inputs, flags, strict=True) if flag)
+    return next(x.shape[0] for x, flag in zip(inputs, flags, strict=True) if flag)
 
 
 def all_batched(flags: tuple[bool, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -373,7 +373,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
         places[:2] = [1, 0]
     dims = [0] * len(vectors)
     for place, vector in zip(places, vectors, strict=True):
-        dims[place] = int(vector.shape[0])
+        dims[place] = vector.shape[0]
     lines = [[-1 if i == place else 1 for i in range(len(dims))] for place in places]
     return [broadcast_to(reshape(v, line), dims) for v, line in zip(vectors, lines, strict=True)]
 

@@ -82,7 +82,7 @@ def cumprod_jacobian(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     """∂out_i/∂x_j as an array with i on the last axis and j before it (the running axis last): no division, so exact
     at zeros. Built from the running product of a matrix whose column j has its entry x_j replaced by 1."""
     rows = moved_last(x, axis)
-    n = int(rows.shape[-1])
+    n = rows.shape[-1]
     own = cast(eye(n), rows.dtype)
     # replaced[..., j, i] = 1 if i == j else x_i
     replaced = expand_dims(rows, -2) * (1.0 - own) + own
@@ -150,7 +150,7 @@ def _recurrence_impl(decay: Any, x: Any, *, axis: int, reverse: bool) -> Any:
 
 def previous(h: Any, axis: int, reverse: bool) -> Any:
     """h moved one step on in the direction of the recurrence, 0 at its start."""
-    count = int(h.shape[axis])
+    count = h.shape[axis]
     if not count:
         return h
     kept = apply(SLICE_AXIS, h, axis=axis, start=1 if reverse else 0, size=count - 1)
@@ -217,7 +217,7 @@ def logsumexp_tangent(t: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any
 def logsumexp_factors(x: Any, out: Any, axis: int, reverse: bool) -> Any:
     """(exp(x_j - out_j), exp(out_j - out_{j+1}))."""
     base = finite_or_zero(out)
-    count = int(x.shape[axis])
+    count = x.shape[axis]
     if not count:
         return base, base
     ahead = apply(SLICE_AXIS, base, axis=axis, start=0 if reverse else 1, size=count - 1)
@@ -265,7 +265,7 @@ def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse
     x = convert(x)
     x = x if x.dtype.is_differentiable else cast(x, "float32")
     place = normal_axis(axis, x.ndim, "cumulative_logsumexp")
-    count = int(x.shape[place])
+    count = x.shape[place]
     out = apply(CUMULATIVE_LOGSUMEXP, x, axis=place, reverse=bool(reverse))
     if not exclusive or not count:
         return out

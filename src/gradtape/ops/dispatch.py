@@ -19,7 +19,7 @@ from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
-from gradtape.ops.record import INTERNAL, SCOPE, Record, RecordList, Scope, scope_of
+from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Record, RecordList, Scope, scope_of
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
@@ -71,6 +71,9 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
         packed: Tensor = convert(PACK[0](value), dtype)
         return packed
     if isinstance(value, (np.ndarray, np.generic)):
+        trace = TRACING.get()
+        if trace is not None and trace.array is not None and (made := trace.array(value)) is not None:
+            return convert(made, dtype)
         if value.__class__ is not ndarray and isinstance(value, np.ma.MaskedArray) and value.mask.any():
             raise InvalidArgumentError("a masked array has no values where it is masked; fill them first: a.filled(0.0)")
         array = np.array(value)

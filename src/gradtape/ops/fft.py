@@ -84,7 +84,7 @@ RFFT: Op = linear(
     "x",
     lambda x, *, rank: np.fft.rfftn(x, axes=_axes(rank)),
     lambda ct, x_spec, rank: (
-        apply(IRFFT, ct * half_weights(int(x_spec.shape[-1]), 0.5, ct), rank=rank, length=int(x_spec.shape[-1]))
+        apply(IRFFT, ct * half_weights(x_spec.shape[-1], 0.5, ct), rank=rank, length=x_spec.shape[-1])
         * points(x_spec.shape, rank)
     ),
     infer=lambda x, *, rank: TensorSpec((*x.shape[:-1], x.shape[-1] // 2 + 1), _complex(x)),
@@ -170,7 +170,7 @@ def _inverse_real_transform(x: Any, fft_length: Any, rank: int, op: str) -> Any:
         x = cast(x, _complex(x))
     lengths = _lengths(fft_length, rank, op)
     if lengths is None:
-        lengths = (*tuple(x.shape)[x.ndim - rank : -1], 2 * (int(x.shape[-1]) - 1))
+        lengths = (*tuple(x.shape)[x.ndim - rank : -1], 2 * (x.shape[-1] - 1))
         if lengths[-1] < 1:
             raise InvalidArgumentError(f"{op}: a half spectrum of shape {tuple(x.shape)} needs an explicit fft_length")
     x = fitted(x, (*lengths[:-1], lengths[-1] // 2 + 1))
@@ -285,7 +285,7 @@ def _shifted(x: Any, axes: Any, sign: int, op: str) -> Any:
     x = convert(x)
     chosen = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
     places = [normal_axis(a, x.ndim, op) for a in chosen]
-    return roll(x, [sign * (int(x.shape[a]) // 2) for a in places], places)
+    return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
 
 @composite(samples=lambda: [Sample(normal(5)), Sample(normal(2, 4), [1])])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert, explained
@@ -77,7 +78,7 @@ PUT_SLICE = linear(
     lambda ct, key: apply(GETITEM, ct, key=key),
     infer=lambda ct, *, key, shape: TensorSpec(shape, ct.dtype),
     batch=lambda op, flags, inputs, attrs: apply(
-        op, *inputs, key=(slice(None), *attrs["key"]), shape=(int(inputs[0].shape[0]), *attrs["shape"])
+        op, *inputs, key=(slice(None), *attrs["key"]), shape=(inputs[0].shape[0], *attrs["shape"])
     ),
     call=lambda ct, key, shape: apply(PUT_SLICE, convert(ct), key=key, shape=shape),
     samples=lambda: [Sample(normal(2), (slice(1, 3), 0), (4, 3)), Sample(normal(), (2,), (4,))],
@@ -109,7 +110,7 @@ def _batch_take(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     if not flags[0]:  # the batch axis of the indices ends up at `axis`: bring it first
         return _axis_to_front(apply(op, x, indices, axis=axis), axis)
     rows = _axis_to_front(x, axis + 1)  # (n, batch, rest): index (entry, batch) pairs
-    own = np.arange(int(x.shape[0])).reshape((-1, *([1] * (indices.ndim - 1))))
+    own = np.arange(x.shape[0]).reshape((-1, *([1] * (indices.ndim - 1))))
     out = apply(INDEX, rows, indices, own)  # (batch, indices..., rest)
     count = indices.ndim - 1
     order = list(range(out.ndim))
@@ -265,7 +266,7 @@ def winners(key: Key, shape: tuple[int, ...]) -> Any:
 
 def update_value_ct(ct: Any, value_spec: Any, key: Key) -> Any:
     """The cotangent of what was written: ct at the places it survived, summed over broadcasting."""
-    part = getitem(ct, key)
+    part = part_of(ct, key)
     wins = winners(key, tuple(ct.shape))
     if wins is not None:
         part = part * cast(wins, part.dtype)
@@ -277,7 +278,7 @@ def _batch_update(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     key = attrs["key"]
     target = np.empty(tuple(x.shape)[1:], bool)[key].ndim
     if value.ndim - 1 < target:
-        value = reshape(value, (int(value.shape[0]), *([1] * (target - value.ndim + 1)), *tuple(value.shape)[1:]))
+        value = reshape(value, (value.shape[0], *([1] * (target - value.ndim + 1)), *tuple(value.shape)[1:]))
     if _splits(key):  # NumPy puts the axes of the index arrays first, ahead of the batch axis too
         count = np.broadcast_shapes(*(k.shape for k in key if isinstance(k, np.ndarray)))
         value = transpose(value, (*range(1, 1 + len(count)), 0, *range(1 + len(count), value.ndim)))
@@ -296,11 +297,11 @@ UPDATE = general(
     "x value",
     _update_impl,
     vjps=(
-        lambda ct, key: apply(UPDATE, ct, zeros_like(getitem(ct, key)), key=key),
+        lambda ct, key: apply(UPDATE, ct, zeros_like(part_of(ct, key)), key=key),
         lambda ct, value_spec, key: update_value_ct(ct, value_spec, key),
     ),
     jvps=(
-        lambda t, key: apply(UPDATE, t, zeros_like(getitem(t, key)), key=key),
+        lambda t, key: apply(UPDATE, t, zeros_like(part_of(t, key)), key=key),
         lambda t, out_spec, key: update_tangent(t, out_spec, key),
     ),
     infer=lambda x, value, *, key: TensorSpec(x.shape, x.dtype),
@@ -397,7 +398,9 @@ def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[A
     return [a.astype(np.intp) for a in np.nonzero(mask)]
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Any) -> Any:
+    if value.__class__ is Dim:
+        return value
     if isinstance(value, TensorLike):
         value = value.read()
     try:
@@ -406,11 +409,20 @@ def _whole(value: Any) -> int:
         raise TypeError(f"{value!r} is not a valid index; use integers, slices, None, ..., integer or boolean arrays") from None
 
 
+static_index = _whole  # an integer, or a symbolic dimension, of an index
+
+
 def getitem(x: Any, key: Any) -> Any:
     """x[key] for everything NumPy's indexing accepts."""
     if key.__class__ is int:
         return apply(GETITEM, x, key=(key,))
-    key = normal_key(key, tuple(x.shape))
+    if is_dynamic(x, key):
+        return getitem_at(x, key)
+    return part_of(x, normal_key(key, tuple(x.shape)))
+
+
+def part_of(x: Any, key: Key) -> Any:
+    """x[key] for a normal key."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return apply(GETITEM, x, key=key)
     return _getitem_arrays(x, key)
@@ -474,7 +486,7 @@ def gather(
     place = normal_axis(batch if axis is None else axis, x.ndim, "gather")
     if not places.dtype.is_integer:
         raise InvalidArgumentError(f"gather: indices must be integers, got dtype {places.dtype.name}")
-    check_range(places, int(x.shape[place]), "gather")
+    check_range(places, x.shape[place], "gather")
     if batch == 0:
         return apply(TAKE, x, places, axis=place)
     if place < batch:
@@ -515,5 +527,6 @@ OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED)
 COMPOSITES = (gather,)
 
 from gradtape.ops.create import zeros, zeros_like
+from gradtape.ops.dynamic import getitem_at, is_dynamic
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast

@@ -65,7 +65,7 @@ def _turned(x: Any) -> Any:
 # the diagonal), adj(S) changes in direction E by diag(P diag(E)) - P∘E: a self-adjoint map, exact also where s has zeros.
 def adjugate_change(e: Any, s: Any) -> Any:
     """diag(P diag(E)) - P∘E."""
-    n = int(s.shape[-1])
+    n = s.shape[-1]
     index = np.arange(n)
     left_out = (index == index[:, None, None]) | (index == index[:, None])
     rows = broadcast_to(s[..., None, None, :], (*tuple(s.shape)[:-1], n, n, n))
@@ -259,7 +259,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     x = matrices(a, "pinv")
     if rcond is None:
         eps = np.finfo(numpy_dtype(x.dtype)).eps
-        rcond = 10.0 * max(int(x.shape[-2]), int(x.shape[-1])) * float(eps)
+        rcond = 10.0 * max(x.shape[-2], x.shape[-1]) * float(eps)
     return apply(PINV, x, rcond=float(rcond))
 
 
@@ -302,10 +302,10 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         return pinv(a) @ b
     if weight:
         # the same as plain least squares with √weight·I appended to the matrix and zeros to the right-hand side
-        n = int(a.shape[-1])
+        n = a.shape[-1]
         extra = (np.eye(n) * weight**0.5).astype(numpy_dtype(a.dtype))
         a = concat([a, broadcast_to(extra, (*tuple(a.shape)[:-2], n, n))], -2)
-        b = concat([b, zeros((*tuple(b.shape)[:-2], n, int(b.shape[-1])), b.dtype)], -2)
+        b = concat([b, zeros((*tuple(b.shape)[:-2], n, b.shape[-1]), b.dtype)], -2)
     wide = a.shape[-2] < a.shape[-1]
     q, r = apply(QR, matrix_transposed(a) if wide else a, full=False, user="lstsq")
     if wide:

@@ -31,7 +31,7 @@ def _expm_impl(x: Any) -> Any:
 # 1995); its adjoint is L(Aᴴ, ·)
 def expm_change(a: Any, e: Any) -> Any:
     """L(A, E), with E scaled to size 1 first: a large E would cost exp its accuracy, and L is linear in E."""
-    n = int(a.shape[-1])
+    n = a.shape[-1]
     if n == 0:
         return zeros_like(e)
     size = stop_gradient(reduce_max(abs(e), (-2, -1), True))

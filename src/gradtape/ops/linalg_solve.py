@@ -139,7 +139,7 @@ def _columns(b: Any) -> tuple[Any, Any]:
 
 
 def _uncolumns(x: Any, dims: tuple[int, ...]) -> Any:
-    wide = reshape(x, (int(x.shape[0]), *dims[:-2], dims[-1]))
+    wide = reshape(x, (x.shape[0], *dims[:-2], dims[-1]))
     return transpose(wide, (*range(1, len(dims) - 1), 0, len(dims) - 1))
 
 
@@ -397,13 +397,13 @@ def _lu_impl(x: Any, *, dtype: Any) -> tuple[Any, Any]:
 
 def lu_factors(packed: Any) -> tuple[Any, Any]:
     """L (unit lower) and U of a packed factorisation."""
-    n = int(packed.shape[-1])
+    n = packed.shape[-1]
     return triangle(packed, -1) + np.eye(n, dtype=numpy_dtype(packed.dtype)), triangle(packed, 0, upper=True)
 
 
 def lu_permutation(order: Any, like: Any) -> Any:
     """P with (P A)[i] = A[order[i]]."""
-    return cast(expand_dims(order, -1) == np.arange(int(order.shape[-1])).astype(numpy_dtype(order.dtype)), like.dtype)
+    return cast(expand_dims(order, -1) == np.arange(order.shape[-1]).astype(numpy_dtype(order.dtype)), like.dtype)
 
 
 # P A = L U:  with F = L⁻¹ P dA U⁻¹,  dL = L·tril(F, -1) and dU = triu(F)·U

@@ -63,7 +63,7 @@ def _qr_impl(x: Any, *, full: bool, user: str) -> tuple[Any, Any]:
 # anti-Hermitian matrix with the lower triangle of C. Further columns Q₂ turn only as they must: dQ₂ = -Q (Q₂ᴴ dQ)ᴴ.
 def qr_ct(ct: Any, out: Any, full: bool) -> Any:
     """[Q (Φ(W - Wᴴ) + N) + (I - QQᴴ) Q̄ - Q₂ Q̄₂ᴴ Q] R⁻ᴴ with N = R̄ Rᴴ, W = Qᴴ Q̄ - N, Φ = tril with half the diagonal."""
-    n = int(out[1].shape[-1])
+    n = out[1].shape[-1]
     q, r = out[0][..., :n], out[1][..., :n, :]
     ct_q, ct_r = ct[0][..., :n], ct[1][..., :n, :]
     upper = ct_r @ matrix_transposed(r)
@@ -77,7 +77,7 @@ def qr_ct(ct: Any, out: Any, full: bool) -> Any:
 
 def qr_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any]:
     """Tangents of Q and R."""
-    n = int(out[1].shape[-1])
+    n = out[1].shape[-1]
     q, r = out[0][..., :n], out[1][..., :n, :]
     moved = matrix_transposed(apply(TRIANGULAR_SOLVE, r, matrix_transposed(t), lower=False, adjoint=True))
     inner = matrix_transposed(q) @ moved
@@ -141,7 +141,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
            [4., 2.]], dtype=float32)
     """
     x = matrices(input, "qr")
-    rows, columns = (int(d) for d in x.shape[-2:])
+    rows, columns = x.shape[-2:]
     if rows >= columns:
         return Qr(*apply(QR, x, full=bool(full_matrices) and rows > columns, user="qr"))
     # a wide matrix: the square part decides q, the rest of r follows
@@ -164,7 +164,7 @@ def _svd_impl(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
 # dU = U (F∘(D S + S Dᴴ) + i Im diag(D)/S) + (I - UUᴴ) dA V S⁻¹,  dV = V (F∘(S D + Dᴴ S)) + (I - VVᴴ) dAᴴ U S⁻¹
 def svd_ct(ct: Any, out: Any, full: bool) -> Any:
     """The transpose of these, term by term."""
-    s, k = out[0], int(out[0].shape[-1])
+    s, k = out[0], out[0].shape[-1]
     u, v, ct_u, ct_v = out[1][..., :k], out[2][..., :k], ct[1][..., :k], ct[2][..., :k]
     size = cast(s, u.dtype)
     gaps = cast(svd_gaps(s), u.dtype)
@@ -199,7 +199,7 @@ def svd_gaps(s: Any) -> Any:
 
 def svd_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any, Any]:
     """Tangents of singular values and vectors."""
-    s, k = out[0], int(out[0].shape[-1])
+    s, k = out[0], out[0].shape[-1]
     u, v = out[1][..., :k], out[2][..., :k]
     size = cast(s, u.dtype)
     gaps = cast(svd_gaps(s), u.dtype)

@@ -114,7 +114,7 @@ def _sparse_impl(labels: Any, logits: Any) -> Any:
 
 def sparse_slope(labels: Any, logits: Any) -> Any:
     """∂loss/∂logits = softmax - one_hot(label)."""
-    return softmax_rows(logits) - cast(apply(ONE_HOT, labels, depth=int(logits.shape[-1]), axis=-1), logits.dtype)
+    return softmax_rows(logits) - cast(apply(ONE_HOT, labels, depth=logits.shape[-1], axis=-1), logits.dtype)
 
 
 SPARSE_CROSS_ENTROPY = general(
@@ -157,7 +157,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
             f"{op}: labels must have the shape of the logits without the last axis, got labels {tuple(labels.shape)} "
             f"and logits {tuple(logits.shape)}"
         )
-    _check_labels(labels, int(logits.shape[-1]), op)
+    _check_labels(labels, logits.shape[-1], op)
     return apply(SPARSE_CROSS_ENTROPY, labels, logits)
 
 

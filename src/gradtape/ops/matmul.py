@@ -56,12 +56,12 @@ def _batch_matmul(op: Any, flags: Any, inputs: Any) -> Any:
     a, b = inputs
     if flags == (True, False) and b.ndim == 2 and a.ndim == 3:
         # one tall product instead of many small ones
-        size, rows, inner = (int(d) for d in a.shape)
+        size, rows, inner = a.shape
         out = apply(op, apply(RESHAPE, a, shape=(size * rows, inner)), b)
-        return apply(RESHAPE, out, shape=(size, rows, int(b.shape[-1])))
+        return apply(RESHAPE, out, shape=(size, rows, b.shape[-1]))
     rank = max(x.ndim - f for x, f in zip(inputs, flags, strict=True))
     lined = [
-        apply(RESHAPE, x, shape=(int(x.shape[0]), *([1] * (rank - x.ndim + 1)), *tuple(x.shape)[1:])) if f else x
+        apply(RESHAPE, x, shape=(x.shape[0], *([1] * (rank - x.ndim + 1)), *tuple(x.shape)[1:])) if f else x
         for x, f in zip(inputs, flags, strict=True)
     ]
     return apply(op, *lined)

@@ -79,7 +79,7 @@ MATRIX_DIAG_PART = linear(
     "x",
     _diag_part_impl,
     lambda ct, x_spec, k, align: apply(
-        MATRIX_DIAG, ct, k=k, rows=int(x_spec.shape[-2]), columns=int(x_spec.shape[-1]), align=align
+        MATRIX_DIAG, ct, k=k, rows=x_spec.shape[-2], columns=x_spec.shape[-1], align=align
     ),
     infer=lambda x, *, k, align: TensorSpec((*x.shape[:-2], *_packed_shape(x.shape[-2], x.shape[-1], k, align)), x.dtype),
     batch=batching.leading,
@@ -153,7 +153,7 @@ def diag_part(input: Any, name: str = "diag_part", k: Any = 0, padding_value: An
     x = convert(input)
     if x.ndim < 2:
         raise InvalidArgumentError(f"diag_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
-    rows, columns = (int(d) for d in x.shape[-2:])
+    rows, columns = x.shape[-2:]
     band = _band(k, "diag_part")
     _inside(rows, columns, band, align, "diag_part")
     out = apply(MATRIX_DIAG_PART, x, k=band, align=align)
@@ -188,7 +188,7 @@ def diag(
         raise InvalidArgumentError(f"diag: k={k} needs a diagonal of rank {packed_rank} or more, got shape {tuple(x.shape)}")
     if packed_rank == 2 and x.shape[-2] != band[1] - band[0] + 1:
         raise InvalidArgumentError(f"diag: k={band} names {band[1] - band[0] + 1} diagonals, got shape {tuple(x.shape)}")
-    rows, columns = _matrix_size(int(x.shape[-1]), band, int(num_rows), int(num_cols))
+    rows, columns = _matrix_size(x.shape[-1], band, int(num_rows), int(num_cols))
     _inside(rows, columns, band, align, "diag")
     out = apply(MATRIX_DIAG, x, k=band, rows=rows, columns=columns, align=align)
     if isinstance(padding_value, (int, float)) and padding_value == 0:
@@ -234,7 +234,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     x, new = promote(input, diagonal)
     if x.ndim < 2:
         raise InvalidArgumentError(f"set_diag: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
-    rows, columns = (int(d) for d in x.shape[-2:])
+    rows, columns = x.shape[-2:]
     band = _band(k, "set_diag")
     _inside(rows, columns, band, align, "set_diag")
     wanted = (*tuple(x.shape)[:-2], *_packed_shape(rows, columns, band, align))
@@ -313,7 +313,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     x = convert(input)
     if x.ndim < 2:
         raise InvalidArgumentError(f"band_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
-    rows, columns = (int(d) for d in x.shape[-2:])
+    rows, columns = x.shape[-2:]
     lower, upper = int(num_lower), int(num_upper)
     kept = _band_mask(rows, columns, (-rows if lower < 0 else -lower, columns if upper < 0 else upper))
     return where(kept, x, zeros_like(x))
@@ -321,7 +321,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 def triangle(x: Any, k: int, upper: bool = False, diagonal: float = 1.0) -> Any:
     """For rules: square matrices with only what lies on and below (above) diagonal k, the main diagonal times a factor."""
-    n = int(x.shape[-1])
+    n = x.shape[-1]
     offset = np.arange(n) - np.arange(n)[:, None]
     kept = offset >= k if upper else offset <= k
     return x * (kept * (1.0 + (diagonal - 1.0) * (offset == 0))).astype(numpy_dtype(x.dtype))
@@ -334,7 +334,7 @@ def diagonal_of(x: Any) -> Any:
 
 def diagonal_matrix(x: Any) -> Any:
     """For rules: square matrices with this diagonal."""
-    return apply(MATRIX_DIAG, x, k=(0, 0), rows=int(x.shape[-1]), columns=int(x.shape[-1]), align="RIGHT_LEFT")
+    return apply(MATRIX_DIAG, x, k=(0, 0), rows=x.shape[-1], columns=x.shape[-1], align="RIGHT_LEFT")
 
 
 # -- transposes and products -------------------------------------------------------------------------------------------

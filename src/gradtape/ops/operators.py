@@ -10,8 +10,9 @@ import numpy as np
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, inference, select
 from gradtape.ops.dispatch import apply, convert, plain, promote, twin
+from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import MATMUL, matmul
-from gradtape.ops.record import SCOPE, UNSHARED
+from gradtape.ops.record import SCOPE, TRACING, UNSHARED
 from gradtape.ops.tensor import Operators, Tensor
 
 
@@ -78,7 +79,12 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
 
     The buffer is reused when nothing else holds it, so filling an array costs O(1) per step.
     """
-    key = index.normal_key(key, tuple(self.shape))
+    trace = TRACING.get()
+    if trace is not None and trace.before_write is not None:
+        trace.before_write(self)
+    places = is_dynamic(self, key)
+    if not places:
+        key = index.normal_key(key, tuple(self.shape))
     value = convert(value, hint=self.dtype)
     if value.dtype != self.dtype:
         if inference.category(inference.promote_dtypes(value.dtype, self.dtype)) > inference.category(self.dtype):
@@ -88,6 +94,9 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
                 f"to drop what does not fit, or make t with dtype {have}"
             )
         value = elementwise.cast(value, self.dtype)
+    if places:
+        rebind(self, update_at(self, key, value))
+        return
     if value.wraps or self.wraps:
         rebind(self, apply(index.UPDATE, self, value, key=key))
         return

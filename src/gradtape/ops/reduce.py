@@ -100,7 +100,7 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
 def count_along(shape: Any, axis: tuple[int, ...]) -> int:
     """How many elements one reduced value stands for."""
-    return math.prod(int(shape[a]) for a in axis)
+    return math.prod(shape[a] for a in axis)
 
 
 def _mean_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:

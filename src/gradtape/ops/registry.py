@@ -15,6 +15,7 @@ from gradtape.ops import (
     conv,
     create,
     cumulative,
+    dynamic,
     elementwise,
     fft,
     incomplete,
@@ -76,6 +77,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     scatter,
     blocks,
     clipping,
+    dynamic,
     lists,
     staged,
 )

@@ -62,7 +62,7 @@ def _places(indices: Any, shape: tuple[int, ...], op: str) -> tuple[Any, int]:
         raise InvalidArgumentError(
             f"{op}: indices must be an integer tensor of rank 1 or more, got {indices.dtype.name}{list(indices.shape)}"
         )
-    depth = int(indices.shape[-1])
+    depth = indices.shape[-1]
     if depth > len(shape):
         raise InvalidArgumentError(f"{op}: indices name {depth} axes of a tensor of shape {shape}")
     return apply(FLAT_INDEX, indices, shape=shape[:depth], caller=op), depth
@@ -238,7 +238,7 @@ def _last_writers_impl(indices: Any, *, count: int) -> Any:
 def _batch_rows(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     """Each batch entry gets its own range of rows."""
     x, indices, values = batching.all_batched(flags, inputs)
-    size, count = int(x.shape[0]), int(x.shape[1])
+    size, count = x.shape[0], x.shape[1]
     own = np.arange(size).reshape((size, *([1] * (indices.ndim - 1)))) * count
     flat = reshape(x, (size * count, *tuple(x.shape)[2:]))
     return reshape(apply(op, flat, cast(indices, "int64") + convert(own), values, **attrs), tuple(x.shape))
@@ -264,7 +264,7 @@ def with_zero_rows(ct: Any, indices: Any, values_spec: Any) -> Any:
 def kept_rows(ct: Any, indices: Any) -> Any:
     """The rows of ct that were written, zero for writes that were overwritten themselves."""
     rows = apply(TAKE, ct, indices, axis=0)
-    wins = apply(LAST_WRITERS, indices, count=int(ct.shape[0]))
+    wins = apply(LAST_WRITERS, indices, count=ct.shape[0])
     return rows * cast(reshape(wins, (*tuple(wins.shape), *([1] * (rows.ndim - wins.ndim)))), rows.dtype)
 
 

@@ -108,10 +108,10 @@ def _product(data: Any, ids: Any, num: int) -> Any:
     in the one 2ᵏ rows before it, if that is in the same segment; the last row of a segment then has the whole product."""
     rest = tuple(data.shape)[ids.ndim :]
     flat_ids = reshape(ids, (-1,))
-    rows = reshape(data, (int(flat_ids.shape[0]), *rest))
+    rows = reshape(data, (flat_ids.shape[0], *rest))
     order = argsort(flat_ids, stable=True)
     owner, rows = apply(TAKE, flat_ids, order, axis=0), apply(TAKE, rows, order, axis=0)
-    count = int(owner.shape[0])
+    count = owner.shape[0]
     longest = int(np.bincount(flat_ids._data, minlength=1).max()) if flat_ids.__class__ is Tensor else count
     step = 1
     while step < longest:
@@ -151,7 +151,7 @@ def extreme_shares(data: Any, ids: Any, out: Any, num: int) -> Any:
 def _batch_segments(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     """Each batch entry gets its own range of segments."""
     data, ids = batching.all_batched(flags, inputs)
-    size, num = int(ids.shape[0]), attrs["num"]
+    size, num = ids.shape[0], attrs["num"]
     own = np.arange(size).reshape((size, *([1] * (ids.ndim - 1)))) * num
     out = apply(op, data, cast(ids, "int64") + convert(own), **{**attrs, "num": size * num})
     return reshape(out, (size, num, *tuple(out.shape)[1:]))

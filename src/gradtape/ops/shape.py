@@ -65,7 +65,7 @@ RESHAPE = linear(
     lambda x, *, shape: x.reshape(shape) if shape else x.reshape(())[()],
     lambda ct, x_spec: apply(RESHAPE, ct, shape=tuple(x_spec.shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
-    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(int(inputs[0].shape[0]), *attrs["shape"])),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
     call=reshape,
     samples=lambda: [
         Sample(normal(2, 6), (3, 4)),
@@ -98,7 +98,7 @@ def unbroadcast(ct: Any, shape: Any) -> Any:
 def _batch_broadcast(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     (x,) = inputs
     shape = attrs["shape"]
-    padded = (int(x.shape[0]), *([1] * (len(shape) - (x.ndim - 1))), *tuple(x.shape)[1:])
+    padded = (x.shape[0], *([1] * (len(shape) - (x.ndim - 1))), *tuple(x.shape)[1:])
     return apply(op, apply(RESHAPE, x, shape=padded), shape=(padded[0], *shape))
 
 
@@ -279,7 +279,7 @@ def split_like(ct: Any, specs: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
     """The pieces of `ct` that a concatenation of `specs` put together."""
     pieces, start = [], 0
     for spec in specs:
-        size = int(spec.shape[axis])
+        size = spec.shape[axis]
         pieces.append(apply(SLICE_AXIS, ct, axis=axis, start=start, size=size))
         start += size
     return tuple(pieces)
@@ -318,7 +318,7 @@ def _add_axis(buffer: Any, ct: Any, axis: int, start: int, size: int) -> None:
 
 
 def _pad_axis(ct: Any, x_spec: Any, axis: int, start: int, size: int) -> Any:
-    total = int(x_spec.shape[axis])
+    total = x_spec.shape[axis]
     paddings = tuple((start, total - start - size) if i == axis else (0, 0) for i in range(x_spec.ndim))
     return apply(PAD, ct, paddings=paddings)
 
@@ -354,7 +354,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     """
     x = convert(value)
     place = normal_axis(axis, x.ndim, "split")
-    total = int(x.shape[place])
+    total = x.shape[place]
     if isinstance(num_or_size_splits, (int, np.integer)):
         count = int(num_or_size_splits)
         if count <= 0 or total % count:
@@ -404,7 +404,7 @@ def unstack(value: Any, num: int | None = None, axis: Any = 0, name: str = "unst
     if x.ndim == 0:
         raise InvalidArgumentError("unstack: cannot unstack a scalar")
     place = normal_axis(axis, x.ndim, "unstack")
-    count = int(x.shape[place])
+    count = x.shape[place]
     if num is not None and num != count:
         raise InvalidArgumentError(f"unstack: num={num} but axis {place} has {count} elements")
     return list(unstack_all(x, place, count))
@@ -449,7 +449,7 @@ def crop(ct: Any, paddings: Any) -> Any:
     """What is left when the padding is cut off."""
     for axis, (before, after) in enumerate(paddings):
         if before or after:
-            size = int(ct.shape[axis]) - before - after
+            size = ct.shape[axis] - before - after
             ct = apply(SLICE_AXIS, ct, axis=axis, start=before, size=size)
     return ct
 
@@ -497,13 +497,13 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     if mode not in ("REFLECT", "SYMMETRIC"):
         raise InvalidArgumentError(f"pad: mode must be CONSTANT, REFLECT or SYMMETRIC, got {mode}")
     for axis, (before, after) in enumerate(pairs):
-        limit = int(x.shape[axis]) - (mode == "REFLECT")
+        limit = x.shape[axis] - (mode == "REFLECT")
         if max(before, after) > limit:
             raise InvalidArgumentError(
                 f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
             )
         if before or after:
-            order = np.pad(np.arange(int(x.shape[axis])), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
+            order = np.pad(np.arange(x.shape[axis]), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
             x = gather(x, order, axis=axis)
     return twin(x)
 
@@ -553,7 +553,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         x, axis = reshape(x, (-1,)), 0
     place = normal_axis(axis, x.ndim, "repeat")
     counts = static_shape(repeats)
-    length = int(x.shape[place])
+    length = x.shape[place]
     if len(counts) not in (1, length):
         raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
     return gather(x, np.repeat(np.arange(length), counts), axis=place)

@@ -101,7 +101,7 @@ def along(x: Any, order: Any, axis: int) -> Any:
     swap = tuple(last if i == axis else axis if i == last else i for i in range(x.ndim))
     if axis != last:
         x, order = apply(TRANSPOSE, x, perm=swap), apply(TRANSPOSE, order, perm=swap)
-    lines = [np.arange(int(x.shape[i])).reshape([-1 if j == i else 1 for j in range(last + 1)]) for i in range(last)]
+    lines = [np.arange(x.shape[i]).reshape([-1 if j == i else 1 for j in range(last + 1)]) for i in range(last)]
     out = apply(INDEX, x, *lines, order)
     return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
@@ -165,7 +165,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32"
     (array([9., 4.], dtype=float32), array([1, 2], dtype=int32))
     """
     x, count = convert(input), int(k)
-    if x.ndim == 0 or not 0 <= count <= int(x.shape[-1]):
+    if x.ndim == 0 or not 0 <= count <= x.shape[-1]:
         raise InvalidArgumentError(f"top_k: the last axis needs at least k = {count} elements, got shape {tuple(x.shape)}")
     order = apply(ARGSORT, x, axis=x.ndim - 1, descending=True)
     order = apply(SLICE_AXIS, order, axis=x.ndim - 1, start=0, size=count)
@@ -353,7 +353,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
             f"in_top_k: needs predictions [rows, classes] and targets [rows], "
             f"got {tuple(scores.shape)} and {tuple(wanted.shape)}"
         )
-    inside = logical_and(greater_equal(wanted, 0), less(wanted, int(scores.shape[1])))
+    inside = logical_and(greater_equal(wanted, 0), less(wanted, scores.shape[1]))
     own = gather(scores, where(inside, wanted, zeros_like(wanted)), batch_dims=1)
     better = reduce_sum(cast(greater(scores, expand_dims(own, -1)), "int32"), -1)
     return logical_and(logical_and(inside, is_finite(own)), less(better, int(k)))

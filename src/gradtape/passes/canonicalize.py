@@ -46,9 +46,7 @@ COMMUTATIVE = frozenset(
     (ADD, MULTIPLY, EQUAL, NOT_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR, BITWISE_AND, BITWISE_OR, BITWISE_XOR)
 )
 # correctly rounded or exact, so that NumPy's loop over a repeated operand gives the same bits as one over an array
-BROADCASTING = frozenset(
-    (*COMMUTATIVE, SUBTRACT, DIVIDE, MAXIMUM, MINIMUM, WHERE, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)
-)
+BROADCASTING = frozenset((*COMMUTATIVE, SUBTRACT, DIVIDE, MAXIMUM, MINIMUM, WHERE, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL))
 INVOLUTIONS = frozenset((NEGATIVE, CONJ, LOGICAL_NOT, REVERSE))
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "complex64": 24, "complex128": 53}
 _EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11, "complex64": 8, "complex128": 11}
@@ -103,10 +101,9 @@ def _ordinary(scope: Rebuild, operation: Operation) -> None:
         else:
             scope.copy(operation, operands=[x], attrs=attrs)
         return
-    if op in INVOLUTIONS and inner is not None and inner.op is op and same_type(inner.operands[0].type, result):
-        if attrs_key(inner.attrs) == attrs_key(operation.attrs):
-            scope.replace(operation, inner.operands)
-            return
+    if inner is not None and op in INVOLUTIONS and _undone(inner, operation):
+        scope.replace(operation, inner.operands)
+        return
     if op is CONCAT and len(operands) == 1 and same_type(x.type, result):
         scope.replace(operation, operands)
         return
@@ -115,6 +112,12 @@ def _ordinary(scope: Rebuild, operation: Operation) -> None:
     if len(operands) == 2 and _is_constant(operands[0]) and not _is_constant(operands[1]) and commutes(operation):
         operands = operands[::-1]
     scope.copy(operation, operands=operands)
+
+
+def _undone(inner: Operation, outer: Operation) -> bool:
+    """Twice the same; the types say whether it was one to begin with (`logical_not` also takes numbers)."""
+    same = inner.op is outer.op and attrs_key(inner.attrs) == attrs_key(outer.attrs)
+    return same and same_type(inner.operands[0].type, outer.results[0].type)
 
 
 def _is_constant(value: Value) -> bool:
@@ -222,7 +225,12 @@ def _cond(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
     drop: set[int] = set()
     twins: dict[tuple[Value, Value], int] = {}
     for i, (a, b) in enumerate(zip(then.results, orelse.results, strict=True)):
-        if a.owner is then and b.owner is orelse and inputs[a.index] is inputs[b.index] and _fits(inputs[a.index], operation, i):
+        if (
+            a.owner is then
+            and b.owner is orelse
+            and inputs[a.index] is inputs[b.index]
+            and _fits(inputs[a.index], operation, i)
+        ):
             scope[operation.results[i]] = inputs[a.index]
             drop.add(i)
         elif twins.setdefault((a, b), i) != i:

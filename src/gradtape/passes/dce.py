@@ -38,7 +38,7 @@ def dce(block: Block) -> Block:
             inputs = [a in live.values or b in live.values for a, b in zip(then.params, orelse.params, strict=True)]
             scope.copy(
                 operation,
-                operands={"pred": scope.groups(operation)["pred"], "inputs": _where(inputs, scope.groups(operation)["inputs"])},
+                operands=_operands(scope, operation, {"inputs": inputs}),
                 regions={
                     name: region(part, _where(inputs, part.params), {"outputs": _where(outputs, part.results)})
                     for name, part in operation.regions.items()
@@ -52,8 +52,7 @@ def dce(block: Block) -> Block:
             if new is None:
                 results = {name: live.of(vs) for name, vs in groups_of(callee.results, callee.result_layout).items()}
                 new = callees[callee] = region(callee, live.of(callee.params), results)
-            inputs = [v in live.values for v in callee.params]
-            groups = _split(_where(inputs, scope.operands(operation)), inputs, operation)
+            groups = _filtered(scope, operation, [v in live.values for v in callee.params])
             kept = {r for r, v in zip(operation.results, callee.results, strict=True) if v in live.values}
             scope.copy(operation, operands=groups, attrs={**operation.attrs, "callee": new}, keep=kept)
         else:
@@ -79,7 +78,7 @@ def dce(block: Block) -> Block:
         regions["body"] = region(
             body, _kept(body, keep), {"carried": _where(slots, given["carried"]), "ys": _where(ys, given["ys"])}
         )
-        operands = {n: _where(keep[n], vs) if n in keep else vs for n, vs in scope.groups(operation).items()}
+        operands = _operands(scope, operation, keep)
         stay = {*_where(slots, results["carried"]), *_where(ys, results["ys"]), *results.get("count", ())}
         scope.copy(operation, operands=operands, regions=regions, keep=stay)
 
@@ -98,12 +97,21 @@ def _kept(block: Block, keep: dict[str, list[bool]]) -> list[Value]:
     return [v for name, values in groups.items() for v in (_where(keep[name], values) if name in keep else values)]
 
 
-def _split(values: list[Value], flags: list[bool], operation: Operation) -> Groups:
-    """The kept operands of a call in its own groups."""
-    groups, start, rest = {}, 0, iter(values)
-    for name, count in (operation.layout or {"": len(flags)}).items():
-        groups[name] = [next(rest) for flag in flags[start : start + count] if flag]
-        start += count
+def _operands(scope: Rebuild, operation: Operation, keep: dict[str, list[bool]]) -> Groups:
+    """The operands that stay, translated (what is dead has no translation), by group."""
+    flags = [
+        keep[name][i] if name in keep else True
+        for name, values in groups_of(operation.operands, operation.layout).items()
+        for i in range(len(values))
+    ]
+    return _filtered(scope, operation, flags)
+
+
+def _filtered(scope: Rebuild, operation: Operation, flags: list[bool]) -> Groups:
+    groups, start = {}, 0
+    for name, values in groups_of(operation.operands, operation.layout).items():
+        groups[name] = [scope[v] for v in _where(flags[start : start + len(values)], values)]
+        start += len(values)
     return groups
 
 
@@ -171,13 +179,14 @@ class _Live:
             for value, inner in zip(operation.results, callee.results, strict=True):
                 needs[value] = [inner]
             return self._effects[callee]
-        effect = any([self._read(region, dict(sizes)) for region in operation.regions.values()])
+        effects = [self._read(region, dict(sizes)) for region in operation.regions.values()]
+        effect = any(effects)
         operands = groups_of(operation.operands, operation.layout)
         if operation.op is COND:
             self._control[operation] = operands["pred"]
             branches = list(operation.regions.values())
-            for value, *inner in zip(operation.results, *(b.results for b in branches), strict=True):
-                needs[value] = inner
+            for value, a, b in zip(operation.results, *(branch.results for branch in branches), strict=True):
+                needs[value] = [a, b]
             for branch in branches:
                 for param, value in zip(branch.params, operands["inputs"], strict=True):
                     needs[param] = [value]

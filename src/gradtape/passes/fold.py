@@ -30,7 +30,9 @@ _NAMED = (ASSIGN, GRADIENT)  # identities that say something to whoever differen
 
 def fold(block: Block) -> Block:
     """The program with its constant parts computed."""
-    return rebuild(block, _visit)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return rebuild(block, _visit)
 
 
 def _visit(scope: Rebuild, operation: Operation) -> None:
@@ -44,14 +46,14 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
     elif op.kind == "region" or op in _NAMED or not operation.operands:
         scope.copy(operation)
     else:
-        found = known_results(operation, [constant_value(v) for v in scope.operands(operation)])
+        found = _known_results(operation, [constant_value(v) for v in scope.operands(operation)])
         if found is None:
             scope.copy(operation)
         else:
             scope.replace(operation, [emit_constant(scope, value) for value in found])
 
 
-def known_results(operation: Operation, operands: list[Any]) -> list[Any] | None:
+def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | None:
     """The results of a pure operation for these operands (None: not known), as arrays; None where they are not known."""
     op = operation.op
     if op is ZEROS_LIKE or op is ONES_LIKE:
@@ -65,9 +67,7 @@ def known_results(operation: Operation, operands: list[Any]) -> list[Any] | None
     if symbols_in(operation.attrs):
         return None
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            out = op.impl(*operands, **operation.attrs)
+        out = op.impl(*operands, **operation.attrs)
     except Exception:  # whatever it is, the program raises it when (and if) it gets there
         return None
     found = list(out) if op.outputs != 1 else [out]
@@ -167,7 +167,7 @@ def _while(scope: Rebuild, operation: Operation) -> None:
         if inner.op.effect or inner.regions or "callee" in inner.attrs:
             break
         operands = [known.get(v) for v in inner.operands]
-        found = [inner.op.impl(**inner.attrs)] if inner.op is CONSTANT else known_results(inner, operands)
+        found = [inner.op.impl(**inner.attrs)] if inner.op is CONSTANT else _known_results(inner, operands)
         if found is not None:
             known.update(zip(inner.results, found, strict=True))
     else:

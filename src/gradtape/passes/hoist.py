@@ -1,7 +1,7 @@
 """Loop-invariant code motion: what an iteration computes from the loop's constants alone is computed once, before the loop.
 
-Out of the bodies of scans and whiles and out of the tests of whiles, inner loops first, so that work moves outwards as far as it
-can. A moved operation runs even if the loop does not, and before everything the loop does; so only operations that have no
+Out of the bodies of scans and whiles and out of the tests of whiles, inner loops first, so that work moves outwards as far as
+it can. A moved operation runs even if the loop does not, and before everything the loop does; so only operations that have no
 effect, always end and cannot fail are moved: reading at an index known at run time, checks, decompositions, integer
 division and while loops stay. Nothing leaves a branch. Invariant: the same values, and errors and effects as before.
 """
@@ -17,18 +17,17 @@ from gradtape.ops.staged import CONSTANT, DIM, DIMS, FILLED
 from gradtape.passes.facts import static_shape
 
 # lane-wise or linear, but may fail for some values: checks, indices; for integers also division by 0 and negative powers
-_FAILING = frozenset(
-    ("take", "take_add", "pool_take", "pool_put", "check_numerics", "getitem_at", "put_at", "update_at", "add_at", "extent")
-)
+_FAILING = frozenset(("take", "take_add", "pool_take", "pool_put", "check_numerics"))
 _FAILING_INTEGERS = frozenset(("floordiv", "mod", "pow", "power"))
 # of other kinds: never fail for operands of the types they were given
-_SAFE = frozenset(
-    ("cast", "abs", "sign", "real", "imag", "conj", "complex", "where", "angle", "softmax", "log_softmax", "cumprod", "einsum")
-    + ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_nan", "is_inf", "is_finite", "is_close")
-    + ("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert")
-    + ("zeros_like", "ones_like", "reduce_all", "reduce_any", "reduce_max", "reduce_min", "stop_gradient", "list_from_tensor")
-    + ("dim_value", "prod_last", "normalize", "linear_recurrence", "running_logsumexp", "sort", "argsort")
-)
+_SAFE = frozenset((
+    "cast", "abs", "sign", "real", "imag", "conj", "complex", "where", "angle", "softmax", "log_softmax", "cumprod",
+    "einsum", "prod_last", "normalize", "sort", "argsort", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal", "is_nan", "is_inf", "is_finite", "is_close", "logical_and", "logical_or", "logical_xor",
+    "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "zeros_like", "ones_like", "reduce_all",
+    "reduce_any", "reduce_max", "reduce_min", "stop_gradient", "dim_value", "linear_recurrence", "running_logsumexp",
+    "list_from_tensor",
+))  # fmt: skip
 _SAFE_ON_LISTS = frozenset(("list_len", "list_zeros_like"))
 _NULLARY = (CONSTANT, FILLED, DIM, DIMS)  # nothing to save by moving them alone
 _SAFE_KINDS = ("linear", "multilinear")

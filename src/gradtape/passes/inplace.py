@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ops import dynamic
 from gradtape.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from gradtape.ops.index import UPDATE
 from gradtape.ops.list_values import TensorList, place_in, resized, zero_like
@@ -88,6 +89,8 @@ TWINS: dict[Op, Op] = {
     op: _twin(op, impl)
     for op, impl in (
         (UPDATE, _update_into),
+        (dynamic.UPDATE_AT, dynamic.update_into),
+        (dynamic.ADD_AT, dynamic.add_into),
         (PUT_ROWS, _put_rows_into),
         (EXTREME_ROWS, _extreme_rows_into),
         (LIST_PUSH, _push_into),
@@ -126,7 +129,7 @@ FRESH = frozenset({
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "atan2", "maximum", "minimum", "floordiv", "mod", "sigmoid", "softplus", "masked_multiply", "abs", "cast",
     "where", "zeros_like", "ones_like", "one_hot", "filled", "copy", "getitem", "put_slice", "take", "take_add", "index_add",
-    "update", "put_rows", "extreme_rows", "concat", "stack", "list_stack", "matmul", "random_uniform", "random_normal",
+    "update", "getitem_at", "put_at", "update_at", "add_at", "put_rows", "extreme_rows", "concat", "stack", "list_stack", "matmul", "random_uniform", "random_normal",
 })  # fmt: skip
 # results of these are views of the first operand, in which each of its elements stands at most once
 VIEWS = frozenset({"reshape", "transpose", "identity", "stop_gradient", "gradient", "assign"})

@@ -89,10 +89,12 @@ class Emitter:
         self.names: dict[Value, str] = {}
         self.fixed: set[str] = {"None"}  # names of the namespace: never deleted
         self.attributes = Attributes(self.constant)
-        self.symbols: set[str] = set()  # the dimensions attributes need
+        self.symbols: set[str] = set()  # the dimensions attributes and the lists that loops make need
         for operation in program(block):
             for attr in operation.attrs.values():
                 self.symbols |= symbols_in(attr)
+            if "ys" in operation.result_layout:
+                self.symbols |= symbols_in([value.type for value in operation.result_group("ys")])
         self._functions: dict[Block, tuple[str, list[str]]] = {}
         self._constants: dict[tuple[str, int], str] = {}
         self._count = 0
@@ -386,11 +388,14 @@ class Function:
         self.line(f"for {counter} in range({f'{length} - 1, -1, -1' if reverse else length}):")
         place, bound = self._place, set(self._bound)
         self.depth += 1
+        start = len(self.lines)
         kept = self._iteration(body, counter, carried, consts, lists)
         for name, value in zip(ys, body.result_group("ys"), strict=True):
             item = self.names[value]
             self.line(f"{name}[{counter}] = {item}" if reverse else f"{name}.append({item})")
         self._advance(body, carried, kept)
+        if len(self.lines) == start:
+            self.line("pass")
         self.depth -= 1
         self._place, self._bound = place, bound
         self.delete(name for name in dying if name in stays)

@@ -48,7 +48,8 @@ class Executable:
             with np.errstate(all="ignore"):
                 return self._run(arrays)
         except Exception as error:
-            raise self._located(error) from error.__cause__
+            found = self._located(error)
+        raise found  # out here: as its context the error of the impl would keep the frames with all their values
 
     def _located(self, error: Exception) -> Exception:
         """The error to raise: explained as in eager code, with the location of the operation that raised it."""

@@ -16,7 +16,6 @@ from gradtape.frontend.autograph.scopes import Scope
 
 Names = frozenset[str]
 NONE: Names = frozenset()
-CONDITIONAL = (ast.BoolOp, ast.IfExp, ast.Compare)
 
 
 def annotate(scope: Scope) -> None:
@@ -63,7 +62,7 @@ class _Liveness:
             case ast.If():
                 inside = self.block(node.body, out, exceptional) | self.block(node.orelse, out, exceptional)
                 self.set_state(node, written([*node.body, *node.orelse]), out | inside)
-                return (inside - _certain_walrus(node.test)) | self.reads([node.test])
+                return (inside - certain_walrus(node.test)) | self.reads([node.test])
             case ast.While():
                 head = out | self.reads([node.test])
                 while (inside := self.block(node.body, head, exceptional) | head) != head:
@@ -80,11 +79,11 @@ class _Liveness:
                 return head | self.reads([node.iter])
             case ast.With():
                 inside = self.block(node.body, out, exceptional | out)
-                return inside | self.reads(node.items)
+                return (inside - written(node.items)) | self.reads(node.items)
             case ast.Try() | ast.TryStar():
                 return self.attempt(node, out, exceptional)
             case ast.Match():
-                inside = out.union(*(self.block(case.body, out, exceptional) for case in node.cases))
+                inside = out.union(*(self.block(case.body, out, exceptional) - written([case.pattern]) for case in node.cases))
                 return inside | self.reads([node.subject, *(part for case in node.cases for part in (case.pattern, case.guard))])
             case ast.Return() | ast.Raise():
                 return self.reads([node]) | self.always
@@ -98,7 +97,8 @@ class _Liveness:
         final = self.block(node.finalbody, out, exceptional) | (exceptional if node.finalbody else NONE)
         caught = final if node.finalbody else exceptional
         for handler in node.handlers:
-            caught |= self.block(handler.body, final, exceptional | final) | self.reads([handler.type])
+            inside = self.block(handler.body, final, exceptional | final)
+            caught |= (inside - {handler.name}) | self.reads([handler.type])
         orelse = self.block(node.orelse, final, exceptional | (final if node.finalbody else NONE))
         return self.block(node.body, orelse, exceptional | caught)
 
@@ -107,12 +107,25 @@ class _Liveness:
         node.ag_state = sorted(names | {name for name in self.shared if self.scope.owner(name) is not None})
 
 
-def _certain_walrus(test: ast.expr) -> set[str]:
+def certain_walrus(test: ast.expr) -> set[str]:
     """Names an expression binds whichever way it is evaluated."""
     return {n.target.id for n in own([test]) if isinstance(n, ast.NamedExpr)} - _maybe_walrus(test)
 
 
 def _maybe_walrus(node: ast.AST) -> set[str]:
     """Names bound inside parts of an expression that may not be evaluated."""
-    conditional = (n for n in own([node]) if isinstance(n, CONDITIONAL))
-    return {inner.target.id for n in conditional for inner in own([n]) if isinstance(inner, ast.NamedExpr)}
+    parts = (part for n in own([node]) for part in _conditional_parts(n))
+    return {inner.target.id for inner in own(parts) if isinstance(inner, ast.NamedExpr)}
+
+
+def _conditional_parts(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.BoolOp(values=values):
+            return values[1:]
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.Compare(comparators=comparators):
+            return comparators[1:]
+        case ast.Assert(msg=ast.expr() as message):
+            return [message]
+    return []

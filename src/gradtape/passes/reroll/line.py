@@ -7,7 +7,7 @@ structure and attributes, up to the numbers listed in `holes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from gradtape.dtypes import as_dtype
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.lists import TensorList
 from gradtape.ops.staged import CONSTANT
 from gradtape.passes.facts import type_key
 from gradtape.passes.reroll.holes import outline
@@ -52,6 +51,11 @@ class Item:
         self.holes: tuple[int, ...] = ()
 
 
+def is_plain(constant: Any) -> bool:
+    """True for numbers and arrays of them."""
+    return isinstance(constant, (np.ndarray, np.generic)) and constant.dtype.kind != "O"
+
+
 def new_value(type: Any) -> Value:
     """A value to name a result by."""
     return Value(type, NOWHERE, 0)
@@ -65,17 +69,12 @@ class Line:
         self.items: list[Item] = []
         self.constants: dict[Value, Any] = {}  # constant → array or NumPy scalar
         self.same: dict[Value, Value] = {}  # value → the value that stands for it
-        self.size = len(block.operations)
+        self.outputs: list[Value] = []  # what the block gives back
         self._known: dict[Any, Value] = {}
         self._tokens: dict[Any, int] = {}
         self._located: dict[Any, int] = {}
         self._types: dict[Any, int] = {}
         self._type_of: dict[Value, int] = {}
-
-    @property
-    def results(self) -> list[Value]:
-        """What the block gives back."""
-        return self.renamed(self.block.results)
 
     def renamed(self, values: Iterable[Value]) -> list[Value]:
         same = self.same
@@ -94,7 +93,7 @@ class Line:
 
     def constant(self, value: Any, name: Value | None = None) -> Value:
         """The value that stands for a constant; equal small ones are one."""
-        if isinstance(value, TensorList) or value.dtype.kind == "O" or value.nbytes > SMALL:
+        if not is_plain(value) or value.nbytes > SMALL:
             key: Any = id(value)
         else:
             key = (value.dtype, value.shape, value.tobytes())
@@ -140,7 +139,7 @@ class Table:
         params = line.block.params
         self.items = line.items
         self.values: list[Value] = [*params, *line.constants]
-        self.constants = (len(params), len(self.values))
+        plain = [False] * len(params) + [is_plain(constant) for constant in line.constants.values()]
         numbers = {value: i for i, value in enumerate(self.values)}
         first: list[int] = []  # item → number of its first result
         offsets = [0]  # item → place of its first operand in `sources`
@@ -153,12 +152,14 @@ class Table:
                 numbers[value] = len(numbers)
             self.values += item.results
         first.append(len(numbers))
-        sources += [numbers[v] for v in line.results]  # the block's results count as one more item
+        sources += [numbers[v] for v in line.outputs]  # the block's results count as one more item
         offsets.append(len(sources))
         self.first = np.array(first, np.int64)
         self.offsets = np.array(offsets, np.int64)
         self.sources = np.array(sources, np.int64)
         self.users = np.repeat(np.arange(len(offsets) - 1), np.diff(self.offsets))
+        self._plain = np.zeros(len(self.values), bool)
+        self._plain[: len(plain)] = plain
         self._order = np.argsort(self.sources, kind="stable")
         self._sorted = self.sources[self._order]
 
@@ -172,13 +173,9 @@ class Table:
         return self.users[self._order[low:high]], self._sorted[low:high]
 
     def is_constant(self, numbers: Any) -> Any:
-        return (numbers >= self.constants[0]) & (numbers < self.constants[1])
+        """Which of these values are constant arrays that can be stacked."""
+        return self._plain[numbers]
 
     def operands(self, start: int, stop: int, rows: int) -> Any:
         """The operands of items `start` to `stop` as a table of `rows` equal parts."""
         return self.sources[self.offsets[start] : self.offsets[stop]].reshape(rows, -1)
-
-
-def equal_layouts(parts: Sequence[Layout]) -> Any:
-    """Layouts as a key."""
-    return tuple([tuple(part.items()) for part in parts])

@@ -1,0 +1,448 @@
+"""A traced function, ready to run: gather the inputs, run the compiled block, give back results and effects.
+
+Each call reads the captures anew, runs, and then writes back what the function wrote: variables, tensors changed in place,
+attributes, containers, globals. Results and written values are described by templates: structures whose leaves say which
+output of the block goes there. An error while it runs changes nothing; the undecorated function is then run in its
+place, so that state, message and traceback are those of eager code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.ad.tracing import TRACE, TracedTensor, WeakTensor, tracing
+from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
+from gradtape.frontend.compiled import Compiled
+from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.places import (
+    MISSING,
+    ArrayContent,
+    Attribute,
+    Cell,
+    DictContent,
+    Global,
+    ListContent,
+    Place,
+    SetContent,
+    TensorVersion,
+    VariableValue,
+)
+from gradtape.frontend.staged_values import Maybe, StagedItems, staged_items
+from gradtape.frontend.variable import Variable
+from gradtape.ir.printer import to_text
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.dispatch import convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.operators import rebind
+from gradtape.ops.record import SCOPE
+from gradtape.ops.tensor import Tensor, TensorLike, box
+
+
+class Capture:
+    """An input that is not an argument: how to read it now, and the type the program was made for."""
+
+    __slots__ = ("kind", "label", "read", "spec", "target")
+
+    def __init__(self, read: Callable[[], Any], spec: Any, label: str, kind: str, target: Any = None) -> None:
+        self.read = read
+        self.spec = spec
+        self.label = label
+        self.kind = kind  # "variable", "tensor", "array", "number"
+        self.target = target
+
+    def tensor(self) -> Any:
+        value = self.read()
+        return value if value.__class__ is Tensor else convert(value)
+
+    def changed(self) -> str | None:
+        """In words, if what is found now is not what the program was made for."""
+        value = self.read()
+        if not isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic)):
+            return f"{self.label} was a tensor, now {type(value).__name__}"
+        if tuple(value.shape) != tuple(self.spec.shape):
+            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(value.shape)}"
+        dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else value.dtype.as_numpy_dtype
+        if np.dtype(dtype) != np.dtype(self.spec.dtype.as_numpy_dtype):
+            return f"{self.label} had dtype {self.spec.dtype.name}, now {np.dtype(dtype).name}"
+        return None
+
+
+class Output:
+    """A leaf of a template: output number `index` of the block, as a tensor, a Python number or a list of tensors."""
+
+    __slots__ = ("index", "number")
+
+    def __init__(self, index: int, number: type | None = None) -> None:
+        self.index = index
+        self.number = number  # the Python type to convert to, for state that was a Python number
+
+
+class Optional:
+    """A leaf that is None where output `flag` is false."""
+
+    __slots__ = ("flag", "inner")
+
+    def __init__(self, flag: int, inner: Any) -> None:
+        self.flag = flag
+        self.inner = inner
+
+
+class Checks:
+    """Guards and captures together: whether a program is still right for the world as it is."""
+
+    def __init__(self, guards: Any, captures: Sequence[Capture]) -> None:
+        self.guards = guards
+        self.captures = [c for c in captures if c.kind in ("tensor", "array")]
+
+    def changed(self) -> str | None:
+        found: str | None = self.guards.changed()
+        if found is not None:
+            return found
+        for capture in self.captures:
+            reason = capture.changed()
+            if reason is not None:
+                return reason
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.guards, name)
+
+
+class Program:
+    """One traced signature of a function."""
+
+    def __init__(self, name: str, block: Any, captures: list[Capture], guards: Any, constraints: Any) -> None:
+        self.name = name
+        self.block = block
+        self.captures = captures
+        self.guards = Checks(guards, captures)
+        self.constraints = constraints
+        self.memory_limit: int | None = None
+        self.compiled = Compiled(block, optimized, name)
+        self.result: Any = None  # template
+        self.actions: list[Callable[[list[Any], Sequence[Any]], None]] = []
+        self.fallback: Callable[[Sequence[Any]], Any] | None = None
+        self.notes: list[str] = []
+
+    def __call__(self, tensors: Sequence[Any]) -> Any:
+        """Run on the tensors of one call."""
+        if TRACE.get() is not None:
+            return self.inside(tensors)
+        inputs = [*tensors, *(c.tensor() for c in self.captures)]
+        scope = SCOPE.get()
+        if (scope is not None and scope.level) or any(t.wraps for t in inputs):
+            return self._eagerly(tensors)
+        if scope is not None and any(not r.key.holds for r in scope.recorders):
+            return self._eagerly(tensors)
+        try:
+            outs = self.compiled(inputs)
+        except Exception as error:
+            return self._failed(error, tensors)
+        for action in self.actions:
+            action(outs, tensors)
+        return filled(self.result, outs)
+
+    def inside(self, tensors: Sequence[Any]) -> Any:
+        """Called while another function is traced: one call operation of that program."""
+        from gradtape.ops.regions import CALL
+
+        trace = TRACE.get()
+        inputs = [*tensors, *(c.tensor() for c in self.captures)]
+        operands = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
+        outs = trace.structured(CALL, {"inputs": operands}, {}, {"callee": self.block})["outputs"]
+        for action in self.actions:
+            action(outs, tensors)
+        return filled(self.result, outs)
+
+    def _eagerly(self, tensors: Sequence[Any]) -> Any:
+        if self.fallback is None:
+            raise InvalidArgumentError(f"{self.name} cannot run operation by operation here")
+        return self.fallback(tensors)
+
+    def _failed(self, error: Exception, tensors: Sequence[Any]) -> Any:
+        """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
+        if self.fallback is not None and not self._has_effects():
+            self.fallback(tensors)
+        raise error
+
+    def _has_effects(self) -> bool:
+        from gradtape.ir.walk import walk
+
+        return any(operation.op.effect and operation.op.name != "assert" for operation in walk(self.block))
+
+    @property
+    def output_specs(self) -> Any:
+        """The structure of the result with types for tensors."""
+        return filled(self.result, [v.type for v in self.block.results])
+
+    def to_text(self) -> str:
+        return to_text(self.compiled.optimized)
+
+    def report(self) -> list[str]:
+        """Lines for `explain`."""
+        lines = [f"inputs: {len(self.block.params) - len(self.captures)} arguments, {len(self.captures)} captured"]
+        lines += [f"  captured {c.kind} {c.label}: {c.spec.dtype.name}{list(c.spec.shape)}" for c in self.captures]
+        lines.append(f"operations: {_count(self.block)} traced, {_count(self.compiled.optimized)} after passes")
+        for (wanted, _), (half, _, _) in self.compiled._halves.items():
+            lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values")
+        return [*lines, *self.notes]
+
+
+def _count(block: Any) -> int:
+    from gradtape.ir.walk import walk
+
+    return sum(1 for _ in walk(block))
+
+
+def optimized(block: Any) -> Any:
+    """What runs between tracing and the backend."""
+    from gradtape.frontend.pipeline import prepared
+
+    return prepared(block)
+
+
+# -- templates -------------------------------------------------------------------------------------------------------
+
+
+def filled(template: Any, outs: Sequence[Any]) -> Any:
+    """A template with its outputs put in."""
+    kind = template.__class__
+    if kind is Output:
+        return _leaf(template, outs[template.index])
+    if kind is Optional:
+        flag = outs[template.flag]
+        if isinstance(flag, TracedTensor):
+            return Maybe(flag, filled(template.inner, outs), None)
+        return filled(template.inner, outs) if not isinstance(flag, Tensor) or bool(flag) else None
+    if kind is list or kind is tuple:
+        return kind([filled(t, outs) for t in template])
+    if kind is dict:
+        return {k: filled(v, outs) for k, v in template.items()}
+    if kind is IndexedSlices:
+        return IndexedSlices(filled(template.values, outs), filled(template.indices, outs), filled(template.dense_shape, outs))
+    if tree.is_nested(template):
+        return tree.pack_sequence_as(template, [filled(t, outs) for t in tree.flatten(template)])
+    return template
+
+
+def _leaf(leaf: Output, value: Any) -> Any:
+    if isinstance(value, TracedTensor) or not isinstance(value, Tensor):
+        if isinstance(value, TracedTensor) and isinstance(value._data.type, ListSpec):
+            return [StagedItems(value)]  # type: ignore[arg-type]
+        return value
+    if leaf.number is not None:
+        return leaf.number(value._data)
+    if isinstance(value._data, list):
+        return [box(item) for item in value._data]
+    return value
+
+
+class _Collector:
+    """Makes templates out of traced values, collecting the outputs of the block."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.outputs: list[Any] = []
+        self.places: dict[Any, int] = {}
+
+    def output(self, tensor: Any) -> int:
+        value = self.tracer.trace.operand(tensor)
+        if value not in self.places:
+            self.places[value] = len(self.outputs)
+            self.outputs.append(value)
+        return self.places[value]
+
+    def template(self, value: Any, label: str, number: type | None = None, numbers: bool = False) -> Any:
+        if isinstance(value, Maybe):
+            return Optional(self.output(value.flag), self.template(value.value, label, number, numbers))
+        if isinstance(value, WeakTensor):
+            value = value.strong() if number is not None else _default(value)
+        if isinstance(value, TracedTensor):
+            return Output(self.output(value), number)
+        if staged_items(value) is not None:
+            return Output(self.output(value[0].items))
+        if isinstance(value, Tensor):
+            return Output(self.output(value))
+        if isinstance(value, Variable):
+            return Output(self.output(value.read())) if numbers else value
+        if isinstance(value, IndexedSlices):
+            return IndexedSlices(*(self.template(v, label) for v in (value.values, value.indices, value.dense_shape)))
+        if isinstance(value, Mapping) and type(value) is dict:
+            return {k: self.template(v, label, None, numbers) for k, v in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([self.template(v, label, None, numbers) for v in value])
+        if tree.is_nested(value):
+            return tree.pack_sequence_as(value, [self.template(v, label, None, numbers) for v in tree.flatten(value)])
+        if numbers and isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)):
+            return Output(self.output(self.tracer.trace.constant(convert(value)._data)))
+        return value
+
+
+def _default(value: WeakTensor) -> Any:
+    """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
+    kind = value.dtype.dtype.kind
+    wanted = {"i": np.int32, "f": np.float32}.get(kind)
+    return value.strong() if wanted is None else cast(value.strong(), wanted)
+
+
+def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, rebuild: Any) -> Program:
+    """The program of a trace whose Python function has returned: outputs, templates and write-backs."""
+    collector = _Collector(tracer)
+    template = collector.template(_returnable(result, function), "the result", numbers=True)
+    log = tracer.logs[0]
+    pending = []
+    for place, old in log.entries.values():
+        pending.append(_action(place, old, collector, tracer, stand_ins))
+    if not tracer.created:
+        log.undo()
+    block = tracer.block
+    block.give(outputs=collector.outputs)
+    for array, read in tracer.arrays.values():
+        if id(array) not in tracer.stand_ins:
+            tracer.guards.array(read, array)
+    tracer.guards.seal()
+    program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.constraints))
+    program.result = template
+    program.actions = [action for action in pending if action is not None]
+    program.fallback = lambda tensors: function(*(call := rebuild(tensors))[0], **call[1])
+    return program
+
+
+def _returnable(result: Any, function: Any) -> Any:
+    for leaf in tree.flatten(result):
+        allowed = (
+            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            StagedItems, Variable,
+        )  # fmt: skip
+        if not isinstance(leaf, allowed) and not hasattr(leaf, "snapshot"):
+            raise TypeError(
+                f"the function {getattr(function, '__name__', function)} returned {leaf!r} of type {type(leaf).__name__}; a "
+                "gt.function returns tensors, numbers, None and structures of them"
+            )
+    return result
+
+
+Action = Callable[[list[Any], Sequence[Any]], None]
+
+
+def _action(place: Place, old: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:
+    """What repeats one write at each call."""
+    now = place.read()
+    if isinstance(place, VariableValue):
+        return _assign(place.entry.variable, collector.output(now))
+    if isinstance(place, TensorVersion):
+        return _rebinding(place.target, now, collector, tracer, stand_ins)
+    if isinstance(place, ArrayContent):
+        return None if id(place.target) not in tracer.external else _restoring(place, collector)
+    if isinstance(place, (ListContent, DictContent, SetContent)) and id(place.target) not in tracer.external:
+        return None  # made by the function itself
+    if isinstance(place, Attribute) and id(place.target) not in tracer.external:
+        return None
+    label = f"{place.label} (written at {place.line})"
+    if isinstance(place, ListContent):
+        return _list_action(place.target, old, now, collector, label)
+    if isinstance(place, DictContent):
+        return _dict_action(place.target, old, now, collector, label)
+    if isinstance(place, SetContent):
+        return lambda outs, tensors: place.write(now)
+    _storable(now, label, tracer)
+    kind = type(old) if type(old) in (bool, int, float) else None
+    if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):
+        return (lambda outs, tensors: place.write(now)) if now is MISSING else None
+    template = collector.template(now, label, kind)
+    return lambda outs, tensors: _write(place, filled(template, outs))
+
+
+def _write(place: Place, value: Any) -> None:
+    """A write at run time; while another function is traced, it is that trace's write too."""
+    from gradtape.frontend.effects import active
+
+    tracer = active()
+    if tracer is not None:
+        tracer.note(place)
+    place.write(value)
+
+
+def _storable(value: Any, label: str, tracer: Any) -> None:
+    for leaf in tree.flatten(value):
+        known = (
+            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            StagedItems, type(MISSING), type, type(len), type(_storable),
+        )  # fmt: skip
+        if isinstance(leaf, known) or id(leaf) in tracer.external:
+            continue
+        raise InvalidArgumentError(
+            f"{label}: a gt.function can store tensors, numbers, strings and structures of them; this is a new "
+            f"{type(leaf).__name__}, made while the function was traced, and would be the same object after every call. Make it "
+            "outside the function"
+        )
+
+
+def _assign(variable: Variable, index: int) -> Action:
+    return lambda outs, tensors: variable.take_version(outs[index])
+
+
+def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:
+    """A tensor from outside got a new version: the caller's object gets it too."""
+    if id(target) not in tracer.starts or now._data is tracer.starts[id(target)]:
+        return None
+    index = collector.output(now)
+    for place, stand_in in enumerate(stand_ins):
+        if stand_in is target:
+            return lambda outs, tensors: _rebind(tensors[place], outs[index])
+    for original, made in tracer.stand_ins.values():
+        if made is target and isinstance(original, Tensor):
+            return lambda outs, tensors: _rebind(original, outs[index])
+    return None
+
+
+def _rebind(target: Any, version: Any) -> None:
+    from gradtape.frontend.effects import active
+
+    if target.__class__ is not Tensor and not isinstance(target, TracedTensor):
+        return
+    tracer = active()
+    if tracer is not None:
+        tracer.before_tensor(target)
+    rebind(target, version if version.wraps else box(version._data, version._node))
+
+
+def _restoring(place: Any, collector: _Collector) -> Action:
+    template = collector.template(place.read(), place.label)
+    return lambda outs, tensors: place.write(filled(template, outs))
+
+
+def _list_action(target: list[Any], old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
+    grown = len(now) >= len(old) and all(a is b for a, b in zip(old, now, strict=False))
+    part = now[len(old) :] if grown else now
+    for value in part:
+        _storable(value, label, collector.tracer)
+    template = collector.template(part, label)
+    if grown:
+        return lambda outs, tensors: target.extend(filled(template, outs))
+    return lambda outs, tensors: target.__setitem__(slice(None), filled(template, outs))
+
+
+def _dict_action(target: dict[Any, Any], old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
+    gone = [k for k in old if k not in now]
+    changed = {k: v for k, v in now.items() if k not in old or old[k] is not v}
+    kinds = {k: type(old.get(k)) if type(old.get(k)) in (bool, int, float) else None for k in changed}
+    for k, v in changed.items():
+        if isinstance(k, TracedTensor):
+            raise InvalidArgumentError(f"{label}: a tensor known only at run time cannot be the key of a dict that outlives the call")
+        _storable(v, label, collector.tracer)
+    template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
+
+    def act(outs: list[Any], tensors: Sequence[Any]) -> None:
+        for k in gone:
+            target.pop(k, None)
+        target.update(filled(template, outs))
+
+    return act
+
+
+__all__ = ["Capture", "Checks", "InaccessibleTensorError", "Program", "TensorSpec", "filled", "finished", "tracing"]

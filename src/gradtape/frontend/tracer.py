@@ -1,0 +1,364 @@
+"""Tracing one signature of a Python function: what it reads from outside, what it writes, and what it returns.
+
+While the function runs on stand-ins, this object answers for everything outside the program: tensors and arrays found
+in globals, closures, attributes and containers become inputs (captures), variables are read and assigned as values of
+the program, writes to Python objects are logged and undone, and what else was read is guarded (`frontend/guards.py`).
+The result is a `Program` (`frontend/program.py`), which does all of it for real at each call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend import variable as variables
+from gradtape.frontend.effects import KEYS, LENGTH, TRACER
+from gradtape.frontend.guards import Guards
+from gradtape.frontend.places import (
+    ArrayContent,
+    Attribute,
+    Cell,
+    DictContent,
+    Global,
+    ListContent,
+    Log,
+    Place,
+    SetContent,
+    TensorVersion,
+    VariableValue,
+)
+from gradtape.frontend.program import Capture, Program, finished
+from gradtape.frontend.variable import Variable
+from gradtape.ir.graph import Block
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.record import user_location
+from gradtape.ops.tensor import Tensor, TensorLike
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+MAX_RESTARTS = 20
+
+
+class Restart(Exception):  # noqa: N818  (not an error: control flow of the tracer)
+    """A Python number that was read as a constant turned out to be state: trace again with it as an input."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+class VariableEntry:
+    """A variable inside the program: its current tensor there, and the capture through which it came in."""
+
+    __slots__ = ("capture", "tensor", "variable")
+
+    def __init__(self, variable: Variable, tensor: TracedTensor, capture: Capture) -> None:
+        self.variable = variable
+        self.tensor = tensor
+        self.capture = capture
+
+
+class Tracer:
+    """The world of one trace. The methods `outer`, `attr`, `item` and `before_*` are called by converted code."""
+
+    def __init__(self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], concrete_inputs: bool) -> None:
+        self.block = Block(specs, names, name)
+        self.trace = Trace(self.block, self._outside)
+        self.trace.before_write = self.before_tensor
+        self.trace.array = self.array_input
+        self.guards = Guards()
+        self.lifted = lifted  # places whose Python numbers are inputs
+        self.concrete_inputs = concrete_inputs
+        self.arguments = len(self.block.params)
+        self.captures: list[Capture] = []
+        self.stand_ins: dict[int, tuple[Any, TracedTensor]] = {}
+        self.starts: dict[int, Any] = {}  # the value each stand-in began with
+        self.variables: dict[int, VariableEntry] = {}
+        self.created: list[Variable] = []
+        self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
+        self.numbers: dict[Any, Place] = {}  # places read as constants
+        self.logs: list[Log] = [Log()]
+        self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
+        self.parent = TRACER.get()
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def arguments_for(self, tensors: Sequence[Any]) -> list[TracedTensor]:
+        """One stand-in per tensor argument."""
+        made = [traced(v) for v in self.block.params[: self.arguments]]
+        for tensor in made:
+            self.starts[id(tensor)] = tensor._data
+        return made
+
+    def add_input(self, read: Callable[[], Any], spec: Any, label: str, kind: str, target: Any = None) -> TracedTensor:
+        value = self.block.add_param(spec, label)
+        self.captures.append(Capture(read, spec, label, kind, target))
+        return traced(value)
+
+    def stand_in(self, tensor: Tensor, read: Callable[[], Any], label: str) -> TracedTensor:
+        """The program's input for a tensor object from outside; the same one each time it is met."""
+        known = self.stand_ins.get(id(tensor))
+        if known is not None:
+            return known[1]
+        spec = tensor._data.type if isinstance(tensor, TracedTensor) else TensorSpec(tensor.shape, tensor.dtype)
+        made = self.add_input(read, spec, label, "tensor")
+        self.stand_ins[id(tensor)] = (tensor, made)
+        self.starts[id(made)] = made._data
+        return made
+
+    def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
+        """A concrete tensor (or one of an enclosing trace) reaches an operation."""
+        if isinstance(tensor, TracedTensor) or tensor._node is not None or self.concrete_inputs or id(tensor) in self.stand_ins:
+            return self.stand_in(tensor, lambda: tensor, "a captured tensor")
+        return trace.constant(tensor._data)
+
+    def array_input(self, array: np.ndarray[Any, Any]) -> TracedTensor | None:
+        """A NumPy array that was read from outside reaches an operation: it is an input, converted at each call."""
+        known = self.arrays.get(id(array))
+        if known is None:
+            return None
+        found = self.stand_ins.get(id(array))
+        if found is not None:
+            return found[1].__copy__()
+        from gradtape.dtypes import as_dtype
+
+        made = self.add_input(known[1], TensorSpec(array.shape, as_dtype(array.dtype)), "an array", "array")
+        self.stand_ins[id(array)] = (array, made)
+        return made.__copy__()
+
+    def variable(self, variable: Variable) -> VariableEntry:
+        entry = self.variables.get(id(variable))
+        if entry is None:
+            stored = variable._stored
+            spec = TensorSpec(stored.shape, stored.dtype)
+            tensor = self.add_input(variable.read, spec, variable.name, "variable", variable)
+            entry = self.variables[id(variable)] = VariableEntry(variable, tensor, self.captures[-1])
+        return entry
+
+    def initial(self, variable: Variable, start: Any) -> Any:
+        """A variable is made while the function is traced: it is real, and its initial value must be known now."""
+        self.created.append(variable)
+        if not isinstance(start, TracedTensor):
+            return start
+        from gradtape.ad.reverse import extract
+        from gradtape.backends.numpy import compile_block
+
+        value = start._data
+        if self.trace._home(value) is not self.block or len(self.trace.blocks) > 1:
+            raise ValueError("a variable cannot be made inside a staged loop or branch; make it before")
+        alone = extract([], _leading_to(self.block, value), "initial_value", outputs=[value])
+        from gradtape.ops.tensor import box
+
+        return box(compile_block(alone)()[0])
+
+    # -- reads of converted code -----------------------------------------------------------------------------------
+
+    def outer(self, scope: Any, name: str, value: Any) -> Any:
+        """A global or closure variable."""
+        cell = scope.cells.get(name)
+        place: Place = Cell(cell, name) if cell is not None else Global(scope.globals, name)
+        return self._read(place, value, name, lambda: self.guards.name(scope.globals if cell is None else cell, name, value))
+
+    def attr(self, target: Any, name: str, value: Any) -> Any:
+        if isinstance(target, types.ModuleType):
+            if not _user_module(target):
+                return value
+            return self._read(Global(target.__dict__, name), value, name, lambda: self.guards.name(target.__dict__, name, value))
+        if isinstance(target, (Tensor, TensorLike)) or id(target) not in self.external:
+            return value
+        if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+            return value
+        return self._read(Attribute(target, name), value, name, lambda: self.guards.attribute(target, name, value))
+
+    def item(self, container: Any, key: Any, value: Any) -> Any:
+        if id(container) not in self.external:
+            return value
+        if key is LENGTH or key is KEYS:
+            self.guards.length(container)
+            return value
+        if self._written(container):
+            return self.known(value)
+        if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
+            return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]")
+        self.guards.item(container, key, value)
+        return self.known(value)
+
+    def known(self, value: Any) -> Any:
+        """A value reached from outside: what it holds is from outside too."""
+        if isinstance(value, Tensor) and not value.wraps:
+            return self.stand_in(value, lambda: value, "a captured tensor")
+        if not isinstance(value, _PLAIN) and not isinstance(value, (Tensor, types.ModuleType)):
+            self.external[id(value)] = value
+        return value
+
+    def _written(self, container: Any) -> bool:
+        return any((kind, id(container)) in log.entries for log in self.logs for kind in ("list", "dict"))
+
+    def _read(self, place: Place, value: Any, label: str, guard: Callable[[], None]) -> Any:
+        if any(place.key in log.entries for log in self.logs):
+            return self.known(value) if not isinstance(value, TracedTensor) else value  # written here: the program's own
+        if isinstance(value, (Tensor, np.ndarray)):
+            return value if isinstance(value, TracedTensor) and self._mine(value) else self._tensor_or_array(value, place.read, label)
+        if place.key in self.lifted:
+            return self._number(place, value, label)
+        if type(value) in (int, float, bool):
+            self.numbers[place.key] = place
+        guard()
+        return self.known(value)
+
+    def _mine(self, tensor: TracedTensor) -> bool:
+        return self.trace._home(tensor._data) is not None
+
+    def _tensor_or_array(self, value: Any, read: Callable[[], Any], label: str) -> Any:
+        if isinstance(value, np.ndarray):
+            self.arrays.setdefault(id(value), (value, read))
+            return value
+        return self.stand_in(value, read, label)
+
+    def _number(self, place: Place, value: Any, label: str) -> Any:
+        """Python state that the function also writes: an input, in the widest type of its kind."""
+        from gradtape.ad.tracing import weak
+
+        kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
+        made = self.add_input(lambda: kind(place.read()), TensorSpec((), kind), label, "number")
+        return made if kind is np.bool_ else weak(made._data)
+
+    # -- writes of converted code ----------------------------------------------------------------------------------
+
+    def note(self, place: Place) -> None:
+        """A write is about to happen."""
+        log = self.logs[-1]
+        if place.key in log.entries:
+            return
+        if place.key in self.numbers and not any(place.key in other.entries for other in self.logs):
+            raise Restart(place.key)
+        place.line = user_location()
+        log.note(place)
+
+    def before_list(self, target: list[Any]) -> None:
+        self.note(ListContent(target))
+
+    def before_dict(self, target: dict[Any, Any]) -> None:
+        self.note(DictContent(target))
+
+    def before_set(self, target: set[Any]) -> None:
+        self.note(SetContent(target))
+
+    def before_item(self, target: Any) -> None:
+        if isinstance(target, list):
+            self.note(ListContent(target))
+        elif isinstance(target, dict):
+            self.note(DictContent(target))
+
+    def before_attr(self, target: Any, name: str) -> None:
+        if not isinstance(target, (Tensor, TensorLike)):
+            self.note(Attribute(target, name))
+
+    def before_global(self, scope: Any, name: str) -> None:
+        self.note(Global(scope.globals, name))
+
+    def before_free(self, scope: Any, name: str) -> None:
+        self.note(Cell(scope.cells[name], name))
+
+    def before_tensor(self, tensor: Tensor) -> None:
+        self.note(TensorVersion(tensor))
+
+    def before_array(self, array: Any) -> None:
+        self.note(ArrayContent(array))
+
+    def before_variable(self, variable: Variable) -> None:
+        self.note(VariableValue(self.variable(variable)))
+
+    # -- throwing parts of a trace away ----------------------------------------------------------------------------
+
+    def checkpoint(self) -> Any:
+        return len(self.trace.block.operations), len(self.trace.constants)
+
+    def rollback(self, mark: Any) -> None:
+        del self.trace.block.operations[mark[0] :]
+        self.trace.constants[-1].clear()
+
+
+def _leading_to(block: Block, value: Any) -> list[Any]:
+    """The operations a value is computed by; none of them may need an input."""
+    wanted = {value}
+    kept = []
+    for operation in reversed(block.operations):
+        if any(v in wanted for v in operation.results):
+            kept.append(operation)
+            wanted.update(operation.operands)
+    if any(p in wanted for p in block.params):
+        raise ValueError(
+            "the initial value of a variable made inside a gt.function depends on the function's inputs, which have no value "
+            "while it is traced; make the variable outside, or from constants and shapes"
+        )
+    return kept[::-1]
+
+
+def _user_module(module: types.ModuleType) -> bool:
+    name = module.__name__.partition(".")[0]
+    return name not in ("gradtape", "numpy", "scipy", "math", "functools", "itertools", "operator", "builtins")
+
+
+def trace_program(
+    function: Callable[..., Any],
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    specs: Sequence[Any],
+    names: Sequence[str],
+    *,
+    autograph: bool = True,
+    name: str = "f",
+    memory_limit: int | None = None,
+    options: Any = None,
+) -> Program:
+    """Trace a Python function for one signature.
+
+    A first trace that creates variables (layers and optimizers do, once) keeps what it did and is made again.
+    """
+    install()
+    lifted: set[Any] = set()
+    made_variables = False
+    for _ in range(MAX_RESTARTS):
+        tracer = Tracer(specs, names, name, lifted, concrete_inputs=not autograph)
+        token = TRACER.set(tracer)
+        variables.TRACING_VARIABLES.count += 1
+        try:
+            with tracing(tracer.trace):
+                program = _traced(tracer, function, rebuild, autograph)
+        except Restart as restart:
+            lifted.add(restart.key)
+            tracer.logs[0].undo()
+            continue
+        except BaseException:
+            for log in reversed(tracer.logs):
+                log.undo()
+            raise
+        finally:
+            variables.TRACING_VARIABLES.count -= 1
+            TRACER.reset(token)
+        if tracer.created:
+            if made_variables:
+                raise ValueError(
+                    f"the function {name} creates variables each time it is traced (here: {tracer.created[0].name}); make them "
+                    "once, outside, or guard the creation: `if self.v is None: self.v = gt.Variable(...)`"
+                )
+            made_variables = True
+            continue
+        program.memory_limit = memory_limit
+        return program
+    raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
+
+
+def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:
+    from gradtape.frontend.autograph import convert
+
+    stand_ins = tracer.arguments_for(())
+    args, kwargs = rebuild(stand_ins)
+    for value in (*args, *kwargs.values()):
+        tracer.known(value)
+    run = convert(function) if autograph else function
+    result = run(*args, **kwargs)
+    return finished(tracer, result, stand_ins, function, rebuild)

@@ -1,0 +1,267 @@
+"""A loop as a SCAN: its body from the first iteration, with parameters for what differs between iterations.
+
+What differs is a function of the loop's index (affine integers), an item of a list (`xs`), or a value of an earlier
+iteration (`carried`). Where values come from outside, the caller gives them (`fetch`); where an operation is to be added in
+front of the scan, the caller adds it (`emit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.types import ListSpec
+from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, SUBTRACT
+from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_FROM_TENSOR, LIST_GET, LIST_NEW, LIST_SET
+from gradtape.ops.regions import COUNT, SCAN
+from gradtape.ops.staged import VOID
+from gradtape.passes.reroll.demand import Demand
+from gradtape.passes.reroll.holes import opened
+from gradtape.passes.reroll.line import Item, Line, Table, new_value
+from gradtape.passes.reroll.loops import LARGEST, Loop
+
+PLACED = (LIST_GET, LIST_SET, LIST_ADD_AT, LIST_CLEAR_AT)  # ops that take an index of any integer type as operand 1
+Column = tuple[int, ...]  # what one slot or hole is in each iteration
+
+
+class Scan:
+    """One SCAN in the making. After `item`, `latest` and `lists` say where a result is found outside."""
+
+    def __init__(
+        self, line: Line, table: Table, loop: Loop, wanted: Demand, fetch: Callable[[int], Value], emit: Callable[..., Value]
+    ) -> None:
+        self.line = line
+        self.table = table
+        self.loop = loop
+        self.wanted = wanted
+        self.fetch = fetch
+        self.emit = emit
+        self.items = table.items[loop.start : loop.start + loop.period]
+        self.types = [value.type for item in self.items for value in item.results]
+        self.names = [value.name for item in self.items for value in item.results]
+        self.latest: dict[tuple[int, int], Value] = {}  # (result, iterations before the last) → value
+        self.lists: dict[int, Value] = {}  # result → list of all iterations
+        self._chains: list[tuple[int, Column]] = []  # (result, what it is before the first iteration, latest first)
+        self._carried: dict[int, tuple[int, int]] = {}  # slot → (chain, how far back)
+        self._consts: dict[Value, None] = {}
+        self._xs: dict[Any, Value] = {}  # column → list
+        self._indices: dict[Column, tuple[int, int] | None] = {}  # column → step and start of an affine one
+
+    def item(self) -> Item:
+        """The scan."""
+        loop = self.loop
+        self._find_chains()
+        fixed = {int(n): self.fetch(int(n)) for n in loop.sources[0][loop.fixed]}
+        self._consts |= dict.fromkeys(fixed.values())
+        for slot in np.flatnonzero(loop.scanned | loop.listed).tolist():
+            self._add_column(slot)
+        for column in sorted({tuple(c) for c in loop.holes.T.tolist() if c != [c[0]] * len(c)}):
+            self._index(column)
+        starts = [self.fetch(n) for _, chain in self._chains for n in chain]
+        voids = [self.emit(VOID, [], self.types[r], {"type": self.types[r]}) for r in self.wanted.last]
+        body = self._body(fixed)
+        groups: dict[str, Sequence[Value]] = {
+            "length": [],
+            "carried": [*starts, *voids],
+            "consts": list(self._consts),
+            "xs": list(self._xs.values()),
+        }
+        carried = [new_value(v.type) for v in groups["carried"]]
+        lists = [new_value(ListSpec(self.types[r])) for r in self.wanted.listed]
+        places = [(r, back) for r, chain in self._chains for back in range(len(chain))]
+        places += [(r, 0) for r in self.wanted.last]
+        for place, value in zip(places, carried, strict=True):
+            self.latest.setdefault(place, value)
+        self.lists = dict(zip(self.wanted.listed, lists, strict=True))
+        return Item(
+            SCAN,
+            [value for group in groups.values() for value in group],
+            [*carried, *lists],
+            {"length": loop.count, "reverse": False},
+            {"body": body},
+            self.items[0].loc,
+            {name: len(group) for name, group in groups.items()},
+            {"carried": len(carried), "ys": len(lists)},
+        )
+
+    # -- where the operands come from ------------------------------------------------------------------------------
+
+    def _find_chains(self) -> None:
+        """Carried values: a result needed d iterations later is handed on d times. Slots that agree share a chain."""
+        loop = self.loop
+        slots = np.flatnonzero(loop.distance > 0).tolist()
+        for slot in sorted(slots, key=lambda slot: -int(loop.distance[slot])):
+            back, place = int(loop.distance[slot]), int(loop.place[slot])
+            before = tuple(loop.sources[:back, slot][::-1].tolist())
+            for number, (known, chain) in enumerate(self._chains):
+                if known == place and chain[:back] == before:
+                    break
+            else:
+                number = len(self._chains)
+                self._chains.append((place, before))
+            self._carried[slot] = (number, back)
+
+    def _add_column(self, slot: int) -> None:
+        column: Column = tuple(self.loop.sources[:, slot].tolist())
+        if column in self._xs:
+            return
+        if not self.loop.scanned[slot]:
+            values = [self.fetch(n) for n in column]
+            item = values[0].type
+            self._xs[column] = self.emit(LIST_NEW, values, ListSpec(item), {"item": item})
+            return
+        constants = [self.line.constants[self.table.values[n]] for n in column]
+        numbers = _integers(constants)
+        if numbers is not None and affine(numbers) is not None:
+            self._index(numbers)
+            return
+        self._xs[column] = self._stacked(np.stack(constants))
+
+    def _stacked(self, array: Any) -> Value:
+        rows = self.line.constant(array)
+        return self.emit(LIST_FROM_TENSOR, [rows], ListSpec(COUNT if array.ndim == 1 and array.dtype == np.int32 else _item(rows)))
+
+    def _index(self, column: Column) -> None:
+        """An integer that differs: computed from the loop's index, or read from a list."""
+        if column in self._indices:
+            return
+        found = self._indices[column] = affine(column)
+        if found is None:
+            self._xs[("integers", column)] = self._stacked(np.array(column, np.int32))
+            return
+        step, start = found
+        if abs(step) != 1:
+            self._const(step)
+        if start or step == -1:
+            self._const(start)
+
+    def _const(self, number: int) -> Value:
+        value = self.line.constant(np.int32(number))
+        self._consts[value] = None
+        return value
+
+    # -- the body ----------------------------------------------------------------------------------------------------
+
+    def _body(self, fixed: dict[int, Value]) -> Block:
+        loop = self.loop
+        body = Block(name="body")
+        index = body.add_param(COUNT, group="index")
+        chains: list[list[Value]] = []
+        body.layout |= {"carried": 0, "consts": 0, "xs": 0}
+        for place, chain in self._chains:
+            chains.append([body.add_param(self.types[place], self.names[place], "carried") for _ in chain])
+        for place in self.wanted.last:
+            body.add_param(self.types[place], self.names[place], "carried")
+        consts = {value: body.add_param(value.type, value.name, "consts") for value in self._consts}
+        lists = {column: body.add_param(value.type.item, None, "xs") for column, value in self._xs.items()}
+        numbers = _Indices(body, index, self._indices, lists, lambda number: consts[self._const(number)])
+        made: list[Value] = []
+        slot = hole = 0
+        for item in self.items:
+            operands = []
+            for position in range(len(item.operands)):
+                back = int(loop.distance[slot])
+                if back == 0:
+                    value = made[int(loop.place[slot])]
+                elif back > 0:
+                    chain_number, back = self._carried[slot]
+                    value = chains[chain_number][back - 1]
+                elif loop.fixed[slot]:
+                    value = consts[fixed[int(loop.sources[0, slot])]]
+                else:
+                    value = self._differing(item, position, slot, lists, numbers)
+                operands.append(value)
+                slot += 1
+            made += self._operation(body, item, operands, hole, numbers)
+            hole += len(item.holes)
+        carried = []
+        for (place, _), values in zip(self._chains, chains, strict=True):
+            carried += [made[place], *values[:-1]]
+        carried += [made[place] for place in self.wanted.last]
+        return body.give(carried=carried, ys=[made[place] for place in self.wanted.listed])
+
+    def _differing(self, item: Item, position: int, slot: int, lists: dict[Any, Value], numbers: _Indices) -> Value:
+        column: Column = tuple(self.loop.sources[:, slot].tolist())
+        if column in lists:
+            return lists[column]
+        constants = [self.line.constants[self.table.values[n]] for n in column]
+        value = numbers.value(tuple([int(c) for c in constants]), item)
+        wanted = item.operands[position].type
+        if wanted.dtype is COUNT.dtype or (item.op in PLACED and position == 1):
+            return value
+        return numbers.body.append(Operation(CAST, [value], [wanted], {"dtype": wanted.dtype}, loc=item.loc)).result
+
+    def _operation(self, body: Block, item: Item, operands: list[Value], hole: int, numbers: _Indices) -> list[Value]:
+        given = {}
+        for number in range(len(item.holes)):
+            column: Column = tuple(self.loop.holes[:, hole + number].tolist())
+            if column != (column[0],) * len(column):
+                given[number] = numbers.value(column, item)
+        op, attrs, regions, layout = item.op, item.attrs, item.regions, item.layout
+        if given:
+            op, attrs, regions, operands, layout = opened(item, operands, item.holes, given)
+        types = [value.type for value in item.results]
+        made = body.append(Operation(op, operands, types, attrs, regions, item.loc, layout, item.result_layout))
+        for value, old in zip(made.results, item.results, strict=True):
+            value.name = old.name
+        return made.results
+
+
+class _Indices:
+    """Integers of an iteration, as values of the body; each is computed once."""
+
+    def __init__(
+        self,
+        body: Block,
+        index: Value,
+        known: dict[Column, tuple[int, int] | None],
+        lists: dict[Any, Value],
+        const: Callable[[int], Value],
+    ) -> None:
+        self.body = body
+        self.index = index
+        self.known = known
+        self.lists = lists
+        self.const = const
+        self.made: dict[Column, Value] = {}
+
+    def value(self, column: Column, item: Item) -> Value:
+        found = self.known[column]
+        if found is None:
+            return self.lists["integers", column]
+        if column not in self.made:
+            step, start = found
+            value = self.index
+            if step == -1:
+                value = self._emit(SUBTRACT, self.const(start), value, item)
+            else:
+                if step != 1:
+                    value = self._emit(MULTIPLY, value, self.const(step), item)
+                if start:
+                    value = self._emit(ADD, value, self.const(start), item)
+            self.made[column] = value
+        return self.made[column]
+
+    def _emit(self, op: Any, x: Value, y: Value, item: Item) -> Value:
+        return self.body.append(Operation(op, [x, y], [COUNT], loc=item.loc)).result
+
+
+def affine(column: Column) -> tuple[int, int] | None:
+    """Step and start of an arithmetic progression; None for any other sequence."""
+    step = column[1] - column[0]
+    return (step, column[0]) if all(b - a == step for a, b in zip(column, column[1:], strict=False)) else None
+
+
+def _integers(constants: Sequence[Any]) -> Column | None:
+    """Integer scalars as Python numbers that fit the loop's index type."""
+    if constants[0].ndim or constants[0].dtype.kind not in "iu":
+        return None
+    column = tuple([int(c) for c in constants])
+    return column if max(map(abs, column)) <= LARGEST else None
+
+
+def _item(rows: Value) -> Any:
+    return type(rows.type)(tuple(rows.type.shape)[1:], rows.type.dtype)
