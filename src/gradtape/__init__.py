@@ -5,6 +5,7 @@ This file only re-exports: every name here is defined in the layer it belongs to
 
 from gradtape import (
     autodiff as autodiff,
+    autograph as autograph,
     bitwise as bitwise,
     config as config,
     debugging as debugging,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from gradtape.backends.numpy import compile_block
 from gradtape.backends.numpy.memory import peak_bytes
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.graph import Block
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
@@ -533,7 +535,7 @@ def test_pure_op() -> None:
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.name in FRESH | VIEWS], ids=lambda op: op.name)
-def test_what_the_tables_say_is_true(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_tables_say_is_true(op: Op) -> None:
     """Every sample of an op in FRESH gives an array that shares nothing and may be written, in VIEWS the first operand."""
     calls: list[tuple[Any, Any]] = []
     impl = op.impl
@@ -548,9 +550,11 @@ def test_what_the_tables_say_is_true(op: Op, monkeypatch: pytest.MonkeyPatch) ->
         for sample in op.samples() if op.samples else ():
             if sample.raises is None:
                 for dtype in (None, np.int64, np.float32):
-                    _call(op, sample, dtype)
+                    with np.errstate(all="ignore"), suppress(OpError):  # some refuse integers
+                        _call(op, sample, dtype)
     finally:
         object.__setattr__(op, "impl", impl)
+    assert calls
     for arrays, out in calls:
         if isinstance(out, np.ndarray):
             shared = [isinstance(a, np.ndarray) and np.shares_memory(a, out) for a in arrays]
@@ -559,14 +563,14 @@ def test_what_the_tables_say_is_true(op: Op, monkeypatch: pytest.MonkeyPatch) ->
                 assert out.flags.writeable
             else:
                 assert not any(shared[1:])
-                assert 0 not in [s for s, n in zip(out.strides, out.shape, strict=True) if n > 1]
+                assert not out.size or 0 not in [s for s, n in zip(out.strides, out.shape, strict=True) if n > 1]
 
 
 def _call(op: Op, sample: Any, dtype: Any) -> None:
     from gradtape.ops.dispatch import apply, convert
 
     args = [a.astype(dtype) if dtype and isinstance(a, np.ndarray) and a.dtype == float else a for a in sample.args]
-    if op.call is not None:
+    if op.call is not None and not (op.kind == "elementwise" and len(args) == len(op.args)):
         op.call(*args, **sample.kwargs)
     else:
         apply(op, *map(convert, args), **sample.kwargs)
@@ -615,7 +619,7 @@ def _grow(draw: Any, b: Build, values: list[Any], flag: Any, depth: int) -> list
 
 def _nest(draw: Any, b: Build, kind: str, values: list[Any], flag: Any, depth: int) -> list[Any]:
     chosen = [values[draw(st.integers(0, len(values) - 1))] for _ in range(3)]
-    chosen += [next(v for v in values if isinstance(v.type, ListSpec)), values[0]]
+    chosen += [next(v for v in values if isinstance(v.type, ListSpec) is wanted) for wanted in (True, False)]
 
     def region(b: Build, params: list[Any], flag: Any) -> list[Any]:
         """New versions of all parameters, by type, from what the region made."""
@@ -640,4 +644,10 @@ def _nest(draw: Any, b: Build, kind: str, values: list[Any], flag: Any, depth: i
 @given(programs())
 def test_random_programs_mean_the_same(made: tuple[Block, list[Any]]) -> None:
     block, arrays = made
-    checked(block, *arrays)
+    try:
+        compile_block(block)(*arrays)
+    except OpError as error:  # an index outside a list: the same error at the same line
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            compile_block(bufferize(block))(*arrays)
+    else:
+        checked(block, *arrays)

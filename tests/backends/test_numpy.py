@@ -495,7 +495,7 @@ def failing(error: BaseException) -> Op:
 
 
 def test_other_errors_keep_their_traceback_and_get_a_note() -> None:
-    with pytest.raises(AttributeError, match="^broken") as found:
+    with pytest.raises(AttributeError, match=r"^broken") as found:
         run(program([tensor(3)], lambda b, x: b(failing(AttributeError("broken")), x)), X)
     assert "impl" in [entry.name for entry in found.traceback]
     assert found.value.__notes__[0].startswith("at ")  # type: ignore[attr-defined]

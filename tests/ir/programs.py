@@ -117,7 +117,8 @@ def scanned() -> Block:
     inner.give(carried=[do(inner, SIN, inner.params[1])], ys=[])
     body = block_of(index=[INT], carried=[spec(2)], consts=[INT], xs=[spec(2)])
     _, carried, count, item = body.params
-    nested = structured(body, regions.SCAN, {"length": [count], "carried": [carried], "consts": [], "xs": []}, {"body": inner})
+    groups = {"length": [count], "carried": [carried], "consts": [], "xs": []}
+    nested = structured(body, regions.SCAN, groups, {"body": inner}, length=None, reverse=False)
     body.give(carried=[do(body, ADD, nested.results[0], item)], ys=[item])
     made = structured(
         block,

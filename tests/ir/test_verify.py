@@ -15,20 +15,7 @@ from gradtape.ops import regions
 from gradtape.ops.elementwise import ADD, SIN
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import FILLED
-from tests.ir.programs import (
-    FLAG,
-    PROGRAMS,
-    block_of,
-    branches,
-    calls,
-    do,
-    effects,
-    loop,
-    scanned,
-    spec,
-    straight,
-    structured,
-)
+from tests.ir.programs import FLAG, PROGRAMS, block_of, branches, calls, do, effects, loop, scanned, spec, straight, structured
 
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
@@ -208,6 +195,8 @@ def test_a_scan_has_one_length() -> None:
     block = scanned()
     find(block, "scan").attrs["length"] = None
     refused(block, "operation scan at None: needs a length")
+    del find(block, "scan").attrs["length"]
+    refused(block, "operation scan at None: needs the attributes length")
 
 
 def test_calls() -> None:

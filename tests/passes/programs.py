@@ -120,7 +120,7 @@ class _Maker:
     # -- operations
 
     def fill(self, block: Block, size: int, depth: int) -> None:
-        for _ in range(self.rng.randint(1, size)):
+        for _ in range(self.rng.randint(1, max(size, 1))):
             choice = self.rng.random()
             if depth and choice < 0.25:
                 self.rng.choice([self.cond, self.scan, self.loop, self.call])(block, size, depth - 1)
@@ -221,7 +221,7 @@ class _Maker:
         xs = [self.emit(block, LIST_NEW, vectors, {"item": VECTOR}) for vectors in items]
         body = self.body([v.type for v in carried], [v.type for v in consts], [VECTOR] * len(xs), size, depth)
         given, ys = self.ended(body)
-        attrs: dict[str, Any] = {"reverse": self.rng.random() < 0.3}
+        attrs: dict[str, Any] = {"length": None, "reverse": self.rng.random() < 0.3}
         groups = {"length": [], "carried": carried, "consts": consts, "xs": xs}
         if self.rng.random() < 0.3:
             groups["length"] = [self.emit(block, CONSTANT, [], {"value": np.int32(length)})]

@@ -32,6 +32,8 @@ BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots")
 DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, dispatch.twin, box}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
+# find the program that is being traced, for values without operands and lists: nothing of it happens on arrays
+PROGRAM_DOORS = {"filled_with", "size_of", "list_value", "_symbolic_eye"}
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}
 
 
@@ -72,7 +74,7 @@ def complaints(rule: FunctionType) -> list[str]:
     pending: list[tuple[FunctionType, bool]] = [(rule, True)]
     while pending:
         function, direct = pending.pop()
-        if function in seen or function.__name__ in NORMALISERS:
+        if function in seen or function.__name__ in NORMALISERS | PROGRAM_DOORS:
             continue
         seen.add(function)
         label = f"{function.__module__}.{function.__qualname__}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ops.opdef import Op
-from gradtape.ops.regions import CALL, COND, body_result, loop_result
+from gradtape.ops.regions import CALL, COND, CUSTOM, body_result, loop_result
 
 
 def differentiable(value: Value) -> bool:
@@ -64,6 +64,9 @@ def varied_results(operation: Operation, operands: set[int]) -> set[int]:
         return set().union(*branches)
     if operation.op is CALL:
         return _results_of(operation.attrs["callee"], operands)
+    if operation.op is CUSTOM:
+        moving = not operands.isdisjoint(operation.attrs["places"])
+        return {i for i, v in enumerate(operation.results) if moving and differentiable(v)}
     return loop_varied(operation, operands)[1]
 
 
@@ -74,6 +77,8 @@ def useful_operands(operation: Operation, results: set[int]) -> set[int]:
         return {i + 1 for i in set().union(*branches)}
     if operation.op is CALL:
         return _params_of(operation.attrs["callee"], results)
+    if operation.op is CUSTOM:
+        return set(operation.attrs["places"]) if results else set()
     return loop_useful(operation, results)[1]
 
 

@@ -15,7 +15,7 @@ from gradtape.ad.batch import batched, unbatched
 from gradtape.ops.binding import reboxed
 from gradtape.ops.dispatch import record_general
 from gradtape.ops.opdef import Op
-from gradtape.ops.record import NOBODY, Scope, current_scope, scope_of
+from gradtape.ops.record import NOBODY, TRACING, Scope, current_scope, scope_of
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.tensor import Tensor
 
@@ -57,8 +57,13 @@ def record_custom(
 ) -> tuple[Tensor, ...]:
     """Twins of `outputs` whose derivative with respect to `inputs` is `function(cts, needed)`.
 
-    Whatever made the outputs, the tapes that record now see a single operation from inputs to outputs.
+    Whatever made the outputs, the tapes that record now see a single operation from inputs to outputs; so does the
+    program that is being traced, if one is.
     """
+    if TRACING.get() is not None and not any(t.wraps and t.level > 1 for t in (*inputs, *outputs)):  # type: ignore[attr-defined]
+        from gradtape.ad.regions import stage_custom
+
+        return tuple(stage_custom(inputs, outputs, function))
     twins = []
     for output in outputs:
         twin = output.__copy__()

@@ -24,7 +24,7 @@ from gradtape.ops import staged
 from gradtape.ops.dispatch import apply, reparted
 from gradtape.ops.lists import LIST_ZEROS_LIKE
 from gradtape.ops.record import Record
-from gradtape.ops.regions import CALL, COND, SCAN, WHILE, body_result, loop_result
+from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, WHILE, body_result, loop_result
 from gradtape.ops.tensor import Tensor
 
 Tensors = Sequence[Any]
@@ -241,20 +241,72 @@ def _call_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, A
     operation = site.operation
     callee: Block = operation.attrs["callee"]
     places = sorted(seeds)
-    half = split(callee, wanted, places)
+    again = bool(operation.attrs.get("recompute"))
+    half = split(callee, wanted, places, free=range(len(callee.params)) if again else (), recompute=again)
     if not half.answers:
         return {}
-    forward = half.forward
-    forward.give(outputs=forward.results)
-    operation.attrs = {**operation.attrs, "callee": forward}
+    if half.saved or not again:
+        forward = half.forward
+        forward.give(outputs=forward.results)
+        operation.attrs = {**operation.attrs, "callee": forward}
     residuals = site.extend(half.saved)
     given = [*residuals, *(inputs[p] for p in half.params), *(seeds[i] for i in places)]
     found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward})["outputs"]
     return dict(zip(half.answers, found, strict=True))
 
 
+# -- custom ----------------------------------------------------------------------------------------------------------
+
+
+def stage_custom(inputs: Tensors, outputs: Tensors, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Any]) -> list[Any]:
+    """Twins of `outputs` whose derivative in `inputs` is `function(cts, needed)`, traced now as a region."""
+    trace = current_trace()
+    given = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
+    values = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in outputs]
+    block = Block([t._data.type for t in values], layout={"cts": len(values)})
+    with trace.region(block):
+        grads = list(function(tuple(params_of(block)), (True,) * len(given)))
+        places = tuple(i for i, g in enumerate(grads) if g is not None and given[i].dtype.is_differentiable)
+        block.give(grads=[trace.operand(grads[i]) for i in places])
+    consts = trace.close([(block, trace.last_captures())], "consts")
+    groups = {"inputs": given, "values": values, "consts": consts}
+    types = [t._data.type for t in values]
+    return trace.structured(CUSTOM, groups, {"vjp": block}, {"places": places}, (types, {"outputs": len(types)}))["outputs"]
+
+
+def _custom_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    operation = site.operation
+    count = operation.layout["inputs"] + operation.layout["values"]
+    cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
+    found = replay(operation.regions["vjp"], [*cts, *inputs[count:]])
+    return {i: g for i, g in zip(operation.attrs["places"], found, strict=True) if i in wanted}
+
+
+def _custom_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...] | None:
+    """J·t as the gradient of Re⟨vjp(v), t⟩ in v."""
+    from gradtape.ad.forward import inner
+    from gradtape.ad.recording import Recording
+
+    count = operation.layout["inputs"] + operation.layout["values"]
+    recording = Recording()
+    with recording.recording():
+        seeds = [recording.watched(zeros_for(traced(v))) for v in operation.results]
+        found = replay(operation.regions["vjp"], [*seeds, *inputs[count:]])
+        parts = [inner(g, tangents[i]) for i, g in zip(operation.attrs["places"], found, strict=True) if i in moving]
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+    if total is None:
+        return None
+    nodes: list[Any] = [s._node for s in seeds]
+    answer = recording.cotangents([total], [zeros_for(total) + 1.0], nodes, boxed=True)
+    recording.close()
+    return tuple(answer)
+
+
 _REVERSE: dict[str, Callable[..., dict[int, Any]]] = {
     "cond": _cond_vjp, "while": _loop_vjp, "scan": _loop_vjp, "call": _call_vjp,
+    "custom": _custom_vjp,
 }  # fmt: skip
 
 
@@ -428,6 +480,7 @@ def _placed(operation: Operation, places: Sequence[int], values: Sequence[Any]) 
 
 _FORWARD: dict[str, Callable[..., tuple[Any, ...]]] = {
     "cond": _cond_jvp, "while": _loop_jvp, "scan": _loop_jvp, "call": _call_jvp,
+    "custom": _custom_jvp,
 }  # fmt: skip
 
 REGION_RULE.append(region_vjp)

@@ -35,11 +35,12 @@ class Split:
     answers: list[int]
 
 
-def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = ()) -> Split:
+def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = (), recompute: bool = False) -> Split:
     """Reverse mode of `block` with respect to the parameters `wanted`, cotangents given for the results `seeded`.
 
     Parameters in `free` are available to the backward block at no cost (loop constants, the loop index); so are, in
     every case, the parameters themselves where the caller keeps them: they appear in `params`, never in `saved`, if free.
+    `recompute` runs everything again that has no effect, structured operations included.
     """
     root = Block([p.type for p in block.params], [p.name for p in block.params], block.name)
     trace = Trace(root)
@@ -60,7 +61,7 @@ def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Co
     results = [trace_value(trace, t) for t in outs]
     answers = [(i, g) for i, g in zip(sorted(wanted), found, strict=True) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
-    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free))
+    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), recompute)
 
 
 def trace_value(trace: Trace, tensor: Any) -> Value:
@@ -92,7 +93,8 @@ _CHEAP = frozenset(
 
 
 def _cut(
-    root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int, free: set[int]
+    root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int, free: set[int],
+    recompute: bool,
 ) -> Split:
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}
@@ -103,7 +105,7 @@ def _cut(
     wanted = _outside_values(late_ops, grads, late, root.params[count:])
     own = root.params[:count]
     free_values = {own[i] for i in free}
-    again, saved = _recomputed(early_ops, wanted, free_values)
+    again, saved = _recomputed(early_ops, wanted, free_values, recompute)
     keep = [v for v in saved if v not in free_values]
     used_params = [i for i, p in enumerate(own) if p in saved and p in free_values]
     first = extract(own, early_ops, root.name, outputs=results, saved=keep)
@@ -135,7 +137,7 @@ def _outside_values(operations: list[Operation], grads: list[Value], late: set[i
 
 
 def _recomputed(
-    early: list[Operation], wanted: dict[Value, None], free: set[Value]
+    early: list[Operation], wanted: dict[Value, None], free: set[Value], everything: bool
 ) -> tuple[list[Operation], dict[Value, None]]:
     """(operations to run again in the second half, in order; values to save)."""
     place = {id(op): i for i, op in enumerate(early)}
@@ -152,7 +154,7 @@ def _recomputed(
             producer = v.producer
             if producer is None:
                 costless[v] = v in free
-            elif has_effect(producer) or producer.regions:
+            elif has_effect(producer) or (producer.regions and not everything):
                 costless[v] = False
             else:
                 waiting = [o for o in producer.operands if o not in costless]

@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from numpy import generic, ndarray
+
 from gradtape.frontend.retracing import Reason, nearest
 from gradtape.frontend.signature import Call, Leaf, Numbered
 from gradtape.ir.dims import match, symbols_in
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.tensor import Tensor
 
 MAXSIZE = 64  # programs per function
 _ALIASES = 256  # short cuts from plain calls to programs
@@ -48,7 +52,7 @@ class Traced:
         self.seconds = seconds
         self.number = number
         self.used = 0
-        self.check: Callable[[], bool] | None = program.guards.check
+        self.check = _check_of(program)
         inputs = frozenset().union(*[symbols_in(spec) for spec in specs])
         # equations with other symbols (the length of a list, ...) are checked by the program as it runs
         self.constraints = [c for c in program.constraints if symbols_in(c.left) | symbols_in(c.right) <= inputs]
@@ -61,6 +65,32 @@ class Traced:
         for spec, tensor in zip(self.specs, tensors, strict=True):
             match(spec, tensor._data.type if tensor.wraps else tensor, env)
         return all(c.holds(env) for c in self.constraints)
+
+
+def _check_of(program: Any) -> Callable[[], bool] | None:
+    """Whether the world is still what the program was made for: its guards, and the types of what it captured."""
+    guarded: Callable[[], bool] | None = program.guards.check
+    captures = [
+        (c, c.read, tuple(c.spec.shape), c.spec.dtype.dtype)
+        for c in program.captures if c.kind != "number" and isinstance(c.spec, TensorSpec)
+    ]  # fmt: skip
+    if not captures:
+        return guarded
+
+    def check() -> bool:
+        if guarded is not None and not guarded():
+            return False
+        for capture, read, shape, dtype in captures:
+            value = read()
+            data = value._data if value.__class__ is Tensor else value
+            if data.__class__ is ndarray or isinstance(data, generic):
+                if data.shape != shape or data.dtype != dtype:
+                    return False
+            elif capture.changed() is not None:
+                return False
+        return True
+
+    return check
 
 
 class Cache:

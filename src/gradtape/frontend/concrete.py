@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape import tree
-from gradtape.ad.tracing import TRACE, traced as stand_in
-from gradtape.frontend import tracer
+from gradtape.ad.tracing import traced as stand_in
 from gradtape.frontend.cache import Traced
-from gradtape.frontend.engine import Engine, State, run
+from gradtape.frontend.engine import Caller, Engine, State
 from gradtape.frontend.signature import Call, Numbered
 from gradtape.ir.dims import fresh_symbol
 from gradtape.ir.graph import Block
@@ -104,9 +103,7 @@ class ConcreteFunction:
             pattern = tuple(tuple(None if isinstance(d, Numbered) else d for d in shape) for shape in self._shapes)
             is_open = any(None in shape for shape in pattern)
             traced, _ = self._engine.traced(self._target, self._state, call, pattern if is_open else None)
-        if TRACE.get() is not None:
-            return tracer.call_inside(traced.program, call.tensors)
-        return run(traced.program, call)
+        return traced.program(call.tensors, Caller(self._target, call, self._engine.binder))
 
     def _filled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with static ones put where they were left out."""

@@ -13,7 +13,18 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import converted
 from gradtape.frontend.misc import truth
+from gradtape.frontend.staged_control import (
+    should_stage,
+    staged_case,
+    staged_cond,
+    staged_fold,
+    staged_map,
+    staged_switch,
+    staged_while,
+)
+from gradtape.frontend.staging import is_staged
 from gradtape.frontend.tensor_array import TensorArray
 from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import zeros
@@ -38,6 +49,9 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     """
     _callable(true_fn, "cond", "true_fn")
     _callable(false_fn, "cond", "false_fn")
+    if is_staged(pred):
+        return staged_cond(pred, true_fn, false_fn)
+    true_fn, false_fn = converted(true_fn), converted(false_fn)
     return true_fn() if truth(pred, "cond") else false_fn()
 
 
@@ -61,12 +75,18 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
         _callable(pair[1], "case", "each branch")
     if default is not None:
         _callable(default, "case", "default")
+    if any(is_staged(pair[0]) for pair in pairs):
+        return _unwrapped(staged_case(pairs, default or pairs[-1][1]), strict)
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
     if len(chosen) > 1:
         raise InvalidArgumentError(f"case: {len(chosen)} predicates are true but exclusive=True allows one")
     if not chosen and default is None:
         raise InvalidArgumentError(f"case: none of the {len(pairs)} predicates is true and there is no default")
-    result = chosen[0]() if chosen else default()
+    return _unwrapped((chosen[0] if chosen else default)(), strict)
+
+
+def _unwrapped(result: Any, strict: bool) -> Any:
+    """TensorFlow's `case` takes a list of one result apart unless it is strict."""
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
         return result[0]
     return result
@@ -95,6 +115,9 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     """
     if isinstance(branch_index, TensorLike):
         branch_index = branch_index.read()
+    if is_staged(branch_index):
+        functions = _branches(branch_fns)
+        return staged_switch(branch_index, functions, default or functions[max(functions)])
     try:
         place = int(branch_index.__index__())
     except (AttributeError, TypeError):
@@ -167,7 +190,14 @@ def while_loop(
     shapes = None if shape_invariants is None else _invariants(shape_invariants, loop_vars)
     state: Any = tree.map_structure(_loop_value, list(loop_vars))
     done = 0
-    while (limit is None or done < limit) and truth(cond(*state), "while_loop"):
+    cond, body = converted(cond), converted(body)
+    while limit is None or done < limit:
+        going = cond(*state)
+        if is_staged(going):
+            state = staged_while(cond, body, state, going, None if limit is None else limit - done)
+            break
+        if not truth(going, "while_loop"):
+            break
         result = body(*state)
         if not isinstance(result, (list, tuple)):
             result = [result]
@@ -278,6 +308,9 @@ def map_fn(
     """
     _callable(fn, "map_fn", "fn")
     signature = fn_output_signature if fn_output_signature is not None else dtype
+    if should_stage(elems):
+        return staged_map(fn, elems) if back_prop else _constants(staged_map(fn, elems))
+    fn = converted(fn)
     rows = _rows(elems, "map_fn")
     if not rows:
         return _empty_result(signature)
@@ -321,6 +354,7 @@ def _conform_leaf(value: Any, spec: Any) -> Any:
 def _fold(fn: Any, elems: Any, initializer: Any, op: str, backwards: bool) -> tuple[list[Any], list[Any]]:
     """All accumulated values in the order they were made, and the structure they share."""
     _callable(fn, op, "fn")
+    fn = converted(fn)
     rows = _rows(elems, op)
     if backwards:
         rows.reverse()
@@ -361,6 +395,9 @@ def scan(
     >>> gt.scan(lambda a, x: a + x, gt.constant([1, 2, 3, 4])).numpy()
     array([ 1,  3,  6, 10], dtype=int32)
     """
+    if initializer is not None and not reverse and should_stage(elems):
+        all_of_them = staged_fold(fn, elems, tree.map_structure(convert, initializer), False, every=True)
+        return all_of_them if back_prop else _constants(all_of_them)
     made, last = _fold(fn, elems, initializer, "scan", reverse)
     if not made:
         return tree.map_structure(lambda v: zeros((0, *v.shape), v.dtype), last[0])
@@ -383,7 +420,10 @@ def foldl(
     >>> gt.foldl(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(123)
     """
-    out = _fold(fn, elems, initializer, "foldl", False)[1][0]
+    if initializer is not None and should_stage(elems):
+        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), False, every=False)
+    else:
+        out = _fold(fn, elems, initializer, "foldl", False)[1][0]
     return out if back_prop else _constants(out)
 
 
@@ -402,5 +442,8 @@ def foldr(
     >>> gt.foldr(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(321)
     """
-    out = _fold(fn, elems, initializer, "foldr", True)[1][0]
+    if initializer is not None and should_stage(elems):
+        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), True, every=False)
+    else:
+        out = _fold(fn, elems, initializer, "foldr", True)[1][0]
     return out if back_prop else _constants(out)

@@ -14,7 +14,9 @@ from gradtape.ad.custom import record_custom
 from gradtape.ad.recording import Recording
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import active, converted
 from gradtape.frontend.onlookers import Onlooker, VariableValues, captured_versions
+from gradtape.frontend.recomputed import stage_recomputed
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert
@@ -57,7 +59,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
         captured = Recording(catch_variables=True)
         own = {id(leaves[i]) for i in places}
         with captured.recording():
-            answer = f(*args, **kwargs)
+            answer = converted(f)(*args, **kwargs)
         if not isinstance(answer, tuple) or len(answer) != 2 or not callable(answer[1]):
             raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
         result, grad_fn = answer
@@ -167,6 +169,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if active() is not None:
+            return stage_recomputed(converted(f), args, kwargs)
         leaves, places = _tensors_in(args, kwargs)
         inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
         scope = current_scope()

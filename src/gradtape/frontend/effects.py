@@ -18,3 +18,12 @@ KEYS: Final = type("KEYS", (), {"__slots__": (), "__repr__": lambda self: "KEYS"
 TRACER: ContextVar[Any] = ContextVar("gradtape_effects", default=None)
 
 active = TRACER.get
+
+
+def converted(function: Any) -> Any:
+    """A user's function that the library is about to call: converted like the code around it while something is traced."""
+    if active() is None or not callable(function):
+        return function
+    from gradtape.frontend.autograph import convert
+
+    return convert(function)

@@ -16,8 +16,10 @@ from gradtape import config
 from gradtape.ad.tracing import TRACE
 from gradtape.errors import OpError, UnimplementedError
 from gradtape.frontend import tracer
+from gradtape.frontend.autograph import convert
 from gradtape.frontend.cache import Cache, Generality, Pattern, Traced
 from gradtape.frontend.declared import Declared
+from gradtape.frontend.effects import active
 from gradtape.frontend.function_check import compare
 from gradtape.frontend.retracing import WARN_AFTER, warn_retracing
 from gradtape.frontend.signature import Binder, Call, has_batches
@@ -97,14 +99,25 @@ class Engine:
         if scope is not None and scope.batches and (has_batches(call.tensors) or any(b is not None for b in scope.batches)):
             return target(*call.args, **call.kwargs)  # vectorized_map runs Python on batched tensors
         traced, new = self.traced(target, state, call, pattern)
-        inside = TRACE.get() is not None
-        if new and self.options.check and not inside:
+        caller = Caller(target, call, self.binder)
+        if TRACE.get() is not None:
+            return self._inside(traced, caller)
+        if new and self.options.check:
             compare(self.name, target, traced.program, call, traced.leaves)
-        if inside:
-            return tracer.call_inside(traced.program, call.tensors)
         if not kwargs and call.is_plain(args):
             state.cache.alias(short_key(args), traced)
-        return run(traced.program, call)
+        return traced.program(call.tensors, caller)
+
+    def _inside(self, traced: Traced, caller: Caller) -> Any:
+        """A call while another function is traced: its program becomes part of that one, and so does what it read."""
+        program = traced.program
+        around = active()
+        if any(capture.kind == "number" for capture in program.captures):
+            # Python numbers that are state: the trace around this call must see the reads and writes themselves
+            return caller.inline(self.options.autograph)
+        if around is not None:
+            around.guards.include(program.guards.guards)
+        return program(caller.tensors, caller)
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Pattern | None]:
         """The call taken apart, and the pattern its declared types give (None if no dimension is open)."""
@@ -195,6 +208,27 @@ class Engine:
         return traced
 
 
-def run(program: Any, call: Call) -> Any:
-    """Run a program on the tensors of a call; it also gets the caller's lists and dicts where it changes them."""
-    return program(call.tensors)
+class Caller:
+    """What a running program may need of the call it serves."""
+
+    __slots__ = ("_binder", "_call", "_target", "containers", "tensors")
+
+    def __init__(self, target: Callable[..., Any], call: Call, binder: Binder) -> None:
+        self._target = target
+        self._call = call
+        self._binder = binder
+        self.containers = call.containers
+        self.tensors = call.tensors
+
+    def rerun(self, tensors: Sequence[Any]) -> Any:
+        """The call, done by Python: the function itself on its own arguments (converted to tensors where they are not)."""
+        call = self._call
+        if any(a is not b for a, b in zip(tensors, call.tensors, strict=True)):
+            args, kwargs = call.rebuild(self._binder)(tensors)
+            return self._target(*args, **kwargs)
+        return self._target(*call.args, **call.kwargs)
+
+    def inline(self, autograph: bool) -> Any:
+        """The call as part of the code around it."""
+        target = convert(self._target) if autograph else self._target
+        return target(*self._call.args, **self._call.kwargs)

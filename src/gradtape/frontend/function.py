@@ -49,8 +49,16 @@ class _Traceable:
                 ):
                     cache.hits += 1
                     traced.used = cache.tick()
-                    return traced.program(list(args))
+                    return traced.program(list(args), self)
         return self._engine.call(self._target, self._state, args, kwargs)
+
+    # -- what a running program may need of a call with nothing but tensors (see engine.Caller)
+
+    containers: tuple[Any, ...] = ()
+
+    def rerun(self, tensors: Any) -> Any:
+        """The call, done by Python."""
+        return self._target(*tensors)
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
@@ -342,7 +350,8 @@ def function(
     }  # fmt: skip
     options = Options(
         checked_signature(input_signature), bool(autograph),
-        jit_compile if experimental_compile is None else experimental_compile, bool(reduce_retracing or experimental_relax_shapes), backend, bool(check), memory_limit, extra,
+        jit_compile if experimental_compile is None else experimental_compile,
+        bool(reduce_retracing or experimental_relax_shapes), backend, bool(check), memory_limit, extra,
     )  # fmt: skip
     if func is None:
         return functools.partial(_decorated, options=options, name=name)

@@ -91,10 +91,14 @@ class Guards:
         self.unguarded: dict[str, None] = {}  # reads that are not checked, in words
         self._check: Callable[[], bool] | None = None
         for target, label in roots:
-            self._names[id(target)] = label
-            self._alive.append(target)
+            self.label(target, label)
 
     # -- while tracing -------------------------------------------------------------------------------------------------
+
+    def label(self, target: Any, label: str) -> None:
+        """What messages call an object the call was given."""
+        self._names.setdefault(id(target), label)
+        self._alive.append(target)
 
     def name(self, scope: dict[str, Any] | CellType, name: str, value: Any) -> None:
         """A global (`scope` is the module's namespace) or a closure variable (`scope` is its cell) was read."""

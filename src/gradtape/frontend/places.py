@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradtape.frontend.tokens import Identity
 from gradtape.ops.tensor import Tensor, box
 
 MISSING: Any = type("Missing", (), {"__slots__": (), "__repr__": lambda self: "<missing>"})()
@@ -33,20 +34,24 @@ class Place:
 
 
 class Attribute(Place):
-    __slots__ = ("name", "target")
+    __slots__ = ("held", "name")
 
     def __init__(self, target: Any, name: str) -> None:
         super().__init__(("attribute", id(target), name), f"`{type(target).__name__}.{name}`")
-        self.target = target
+        self.held = Identity(target)  # weakly: a program must not keep the object alive whose method it is
         self.name = name
 
+    @property
+    def target(self) -> Any:
+        return self.held.target
+
     def read(self) -> Any:
-        own = getattr(self.target, "__dict__", None)
+        target = self.target
+        own = getattr(target, "__dict__", None)
         if own is not None:
-            return own.get(self.name, MISSING) if not hasattr(type(self.target), self.name) else getattr(
-                self.target, self.name, MISSING
-            )  # fmt: skip
-        return getattr(self.target, self.name, MISSING)
+            found = own.get(self.name, MISSING) if not hasattr(type(target), self.name) else MISSING
+            return found if found is not MISSING else getattr(target, self.name, MISSING)
+        return getattr(target, self.name, MISSING)
 
     def write(self, value: Any) -> None:
         if value is MISSING:

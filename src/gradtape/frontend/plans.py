@@ -255,7 +255,7 @@ def _list_spec(a: Any, b: Any, label: str) -> ListSpec:
         if items is not None:
             found = [items.items.spec.item]
         elif side.__class__ is list or isinstance(side, tuple):
-            found = [_spec(x) for x in side]
+            found = [_spec(x) for x in side if not is_missing(x)]
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
         for item in found:
@@ -372,7 +372,7 @@ def to_spec(value: Any, spec: Any) -> Any:
 
 def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
     """A Python list as a list of the program."""
-    items = [to_spec(v, spec.item) for v in values]
+    items = [placeholder(spec.item) if is_missing(v) else to_spec(v, spec.item) for v in values]
     if not items:
         return current_trace().emit(LIST_NEW, (), {"item": spec.item})
     return apply(LIST_NEW, *items, item=spec.item)

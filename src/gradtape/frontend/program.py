@@ -124,49 +124,52 @@ class Program:
         self.memory_limit: int | None = None
         self.compiled = Compiled(block, optimized, name)
         self.result: Any = None  # template
-        self.actions: list[Callable[[list[Any], Sequence[Any]], None]] = []
-        self.fallback: Callable[[Sequence[Any]], Any] | None = None
+        self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
         self.notes: list[str] = []
 
-    def __call__(self, tensors: Sequence[Any]) -> Any:
-        """Run on the tensors of one call."""
+    def __call__(self, tensors: Sequence[Any], caller: Any = None) -> Any:
+        """Run on the tensors of one call.
+
+        `caller.rerun(tensors)` runs the undecorated function instead, and `caller.containers` are the call's own lists and
+        dicts, in the order of `rebuild.containers`: a program holds neither the function nor its arguments.
+        """
         if TRACE.get() is not None:
-            return self.inside(tensors)
+            return self.inside(tensors, caller)
         inputs = [*tensors, *(c.tensor() for c in self.captures)]
         scope = SCOPE.get()
         if (scope is not None and scope.level) or any(t.wraps for t in inputs):
-            return self._eagerly(tensors)
+            return self._eagerly(tensors, caller)
         if scope is not None and any(not r.key.holds for r in scope.recorders):
-            return self._eagerly(tensors)
+            return self._eagerly(tensors, caller)
         try:
             outs = self.compiled(inputs)
         except Exception as error:
-            return self._failed(error, tensors)
+            return self._failed(error, tensors, caller)
         for action in self.actions:
-            action(outs, tensors)
+            action(outs, tensors, caller)
         return filled(self.result, outs)
 
-    def inside(self, tensors: Sequence[Any]) -> Any:
+    def inside(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Called while another function is traced: one call operation of that program."""
         from gradtape.ops.regions import CALL
 
         trace = TRACE.get()
-        inputs = [*tensors, *(c.tensor() for c in self.captures)]
+        inputs = [*tensors, *(_captured(c) for c in self.captures)]
         operands = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
         outs = trace.structured(CALL, {"inputs": operands}, {}, {"callee": self.block})["outputs"]
         for action in self.actions:
-            action(outs, tensors)
+            action(outs, tensors, caller)
         return filled(self.result, outs)
 
-    def _eagerly(self, tensors: Sequence[Any]) -> Any:
-        if self.fallback is None:
+    def _eagerly(self, tensors: Sequence[Any], caller: Any) -> Any:
+        if caller is None:
             raise InvalidArgumentError(f"{self.name} cannot run operation by operation here")
-        return self.fallback(tensors)
+        return caller.rerun(tensors)
 
-    def _failed(self, error: Exception, tensors: Sequence[Any]) -> Any:
+    def _failed(self, error: Exception, tensors: Sequence[Any], caller: Any) -> Any:
         """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
-        if self.fallback is not None and not self._has_effects():
-            self.fallback(tensors)
+        if caller is not None and not self._has_effects():
+            caller.rerun(tensors)
         raise error
 
     def _has_effects(self) -> bool:
@@ -190,6 +193,20 @@ class Program:
         for (wanted, _), (half, _, _) in self.compiled._halves.items():
             lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values")
         return [*lines, *self.notes]
+
+
+def _captured(capture: Capture) -> Any:
+    """What a called program captures, as an input of the program around it: read again at each call of that."""
+    from gradtape.frontend.effects import active
+
+    tracer = active()
+    value = capture.read()
+    if tracer is None or not (value.__class__ is Tensor or isinstance(value, np.ndarray)):
+        return capture.tensor()
+    if isinstance(value, np.ndarray):
+        tracer.arrays.setdefault(id(value), (value, capture.read))
+        return tracer.array_input(value)
+    return tracer.stand_in(value, capture.read, capture.label)
 
 
 def _count(block: Any) -> int:
@@ -296,7 +313,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     log = tracer.logs[0]
     pending = []
     for place, old in log.entries.values():
-        pending.append(_action(place, old, collector, tracer, stand_ins))
+        pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
     if not tracer.created:
         log.undo()
     block = tracer.block
@@ -308,7 +325,6 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.constraints))
     program.result = template
     program.actions = [action for action in pending if action is not None]
-    program.fallback = lambda tensors: function(*(call := rebuild(tensors))[0], **call[1])
     return program
 
 
@@ -326,10 +342,12 @@ def _returnable(result: Any, function: Any) -> Any:
     return result
 
 
-Action = Callable[[list[Any], Sequence[Any]], None]
+Action = Callable[[list[Any], Sequence[Any], Any], None]
 
 
-def _action(place: Place, old: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:
+def _action(
+    place: Place, old: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any], rebuild: Any
+) -> Action | None:
     """What repeats one write at each call."""
     now = place.read()
     if isinstance(place, VariableValue):
@@ -344,17 +362,38 @@ def _action(place: Place, old: Any, collector: _Collector, tracer: Any, stand_in
         return None
     label = f"{place.label} (written at {place.line})"
     if isinstance(place, ListContent):
-        return _list_action(place.target, old, now, collector, label)
+        return _list_action(_held(place.target, rebuild), old, now, collector, label)
     if isinstance(place, DictContent):
-        return _dict_action(place.target, old, now, collector, label)
+        return _dict_action(_held(place.target, rebuild), old, now, collector, label)
     if isinstance(place, SetContent):
-        return lambda outs, tensors: place.write(now)
+        return lambda outs, tensors, caller: place.write(now)
     _storable(now, label, tracer)
     kind = type(old) if type(old) in (bool, int, float) else None
     if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):
-        return (lambda outs, tensors: place.write(now)) if now is MISSING else None
+        return (lambda outs, tensors, caller: place.write(now)) if now is MISSING else None
     template = collector.template(now, label, kind)
-    return lambda outs, tensors: _write(place, filled(template, outs))
+    return lambda outs, tensors, caller: _write(place, filled(template, outs))
+
+
+Holder = Callable[[Any], Any]
+
+
+def _held(container: Any, rebuild: Any) -> Holder:
+    """How a run finds the list or dict that was written: the caller's own, if it was (part of) an argument."""
+    from gradtape.frontend.effects import active
+
+    places = [i for i, made in enumerate(getattr(rebuild, "containers", ())) if made is container]
+
+    def found(caller: Any) -> Any:
+        target = caller.containers[places[0]] if places else container
+        tracer = active()
+        if tracer is not None:  # another function is being traced: it is that trace's write too
+            tracer.before_item(target)
+        return target
+
+    if places:
+        container = None
+    return found
 
 
 def _write(place: Place, value: Any) -> None:
@@ -383,7 +422,7 @@ def _storable(value: Any, label: str, tracer: Any) -> None:
 
 
 def _assign(variable: Variable, index: int) -> Action:
-    return lambda outs, tensors: variable.take_version(outs[index])
+    return lambda outs, tensors, caller: variable.take_version(outs[index])
 
 
 def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:
@@ -393,10 +432,10 @@ def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_
     index = collector.output(now)
     for place, stand_in in enumerate(stand_ins):
         if stand_in is target:
-            return lambda outs, tensors: _rebind(tensors[place], outs[index])
+            return lambda outs, tensors, caller: _rebind(tensors[place], outs[index])
     for original, made in tracer.stand_ins.values():
         if made is target and isinstance(original, Tensor):
-            return lambda outs, tensors: _rebind(original, outs[index])
+            return lambda outs, tensors, caller: _rebind(original, outs[index])
     return None
 
 
@@ -413,21 +452,21 @@ def _rebind(target: Any, version: Any) -> None:
 
 def _restoring(place: Any, collector: _Collector) -> Action:
     template = collector.template(place.read(), place.label)
-    return lambda outs, tensors: place.write(filled(template, outs))
+    return lambda outs, tensors, caller: place.write(filled(template, outs))
 
 
-def _list_action(target: list[Any], old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
+def _list_action(target: Holder, old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
     grown = len(now) >= len(old) and all(a is b for a, b in zip(old, now, strict=False))
     part = now[len(old) :] if grown else now
     for value in part:
         _storable(value, label, collector.tracer)
     template = collector.template(part, label)
     if grown:
-        return lambda outs, tensors: target.extend(filled(template, outs))
-    return lambda outs, tensors: target.__setitem__(slice(None), filled(template, outs))
+        return lambda outs, tensors, caller: target(caller).extend(filled(template, outs))
+    return lambda outs, tensors, caller: target(caller).__setitem__(slice(None), filled(template, outs))
 
 
-def _dict_action(target: dict[Any, Any], old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
+def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
     gone = [k for k in old if k not in now]
     changed = {k: v for k, v in now.items() if k not in old or old[k] is not v}
     kinds = {k: type(old.get(k)) if type(old.get(k)) in (bool, int, float) else None for k in changed}
@@ -437,10 +476,11 @@ def _dict_action(target: dict[Any, Any], old: dict[Any, Any], now: dict[Any, Any
         _storable(v, label, collector.tracer)
     template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
 
-    def act(outs: list[Any], tensors: Sequence[Any]) -> None:
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        found = target(caller)
         for k in gone:
-            target.pop(k, None)
-        target.update(filled(template, outs))
+            found.pop(k, None)
+        found.update(filled(template, outs))
 
     return act
 

@@ -12,14 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gradtape.ad.tracing import TracedTensor
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from gradtape.frontend.effects import active
+from gradtape.frontend.plans import list_of
+from gradtape.frontend.staged_values import Maybe, StagedItems, staged_items
 from gradtape.frontend.tape import GradientTape
-from gradtape.ir.types import TensorShape
+from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import shape as arrays
 from gradtape.ops.create import constant, zeros
-from gradtape.ops.dispatch import convert
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.elementwise import cast
+from gradtape.ops.index import gather as take
+from gradtape.ops.lists import LIST_CONCAT, LIST_FROM_TENSOR, LIST_GET, LIST_LEN, LIST_RESIZE, LIST_SET, LIST_STACK
 from gradtape.ops.record import Scope, TapeKey, current_scope, scope_of
+from gradtape.ops.select import maximum
 from gradtape.ops.stop import identity
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
@@ -77,6 +85,7 @@ class TensorArray:
             raise InvalidArgumentError(f"TensorArray: the size must not be negative, got {count}")
         self._dtype = as_dtype(dtype)
         self._items: list[Any] = [None] * count
+        self._count: int | None = None  # the number of slots where they live in a program and it is known
         self._dynamic_size = bool(dynamic_size)
         self._clear = bool(clear_after_read)
         self._infer_shape = infer_shape
@@ -100,16 +109,74 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """The number of slots."""
         self._usable("size")
+        staged = staged_items(self._items)
+        if staged is not None:
+            return constant(self._count) if self._count is not None else apply(LIST_LEN, staged.items)
         return constant(len(self._items))
 
     def __len__(self) -> int:
+        if staged_items(self._items) is not None:
+            if self._count is None:
+                raise TypeError("the length of this TensorArray is known only when the function runs; use size()")
+            return self._count
         return len(self._items)
+
+    # -- in traced functions -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        """What a write can change, for the tracer to undo or carry through a loop."""
+        return [list(self._items), self._closed]
+
+    def restore(self, content: Any) -> None:
+        """Back to (or on to) a snapshot."""
+        self._items, self._closed = list(content[0]), content[1]
+
+    def _writing(self) -> bool:
+        """Note the write if a function is being traced; True if the slots must live in its program: inside a staged
+        loop or branch, where the same code writes different slots."""
+        tracer = active()
+        if tracer is None:
+            return False
+        tracer.before_array(self)
+        return len(tracer.logs) > 1 or staged_items(self._items) is not None
+
+    def _stage(self, spec: Any) -> Any:
+        """The slots as a list of the program; those never written are zeros."""
+        staged = staged_items(self._items)
+        if staged is None:
+            self._count = None if self._dynamic_size else len(self._items)
+            items = list_of(self._items, ListSpec(spec))
+            staged = StagedItems(items)
+            self._items = [staged]
+        return staged.items
+
+    def _item_spec(self, method: str) -> TensorSpec:
+        for item in self._items:
+            if isinstance(item, Tensor):
+                return TensorSpec(item.shape, item.dtype)
+        self._known_shape(method)
+        return TensorSpec(tuple(self._element_shape), self._dtype)
+
+    def _write_staged(self, index: Any, tensor: Any) -> None:
+        if self._infer_shape and not self._element_shape.is_fully_defined():
+            self._element_shape = TensorShape(tensor.shape)
+        items = self._stage(TensorSpec(tensor.shape, tensor.dtype))
+        place = convert(index)
+        if self._dynamic_size:
+            items = apply(LIST_RESIZE, items, maximum(apply(LIST_LEN, items), cast(place, "int32") + 1), item=items.spec.item)
+        self._items = [StagedItems(apply(LIST_SET, items, place, tensor))]
+
+    def _read_staged(self, index: Any) -> Any:
+        return apply(LIST_GET, self._stage(self._item_spec("read")), convert(index))
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """Put `value` into a slot, replacing what was there."""
         self._usable("write")
+        if self._writing() or _traced(index):
+            self._write_staged(index, self._checked(value, "write"))
+            return self
         place = _index(index)
         tensor = self._checked(value, "write")
         self._room(place + 1, place, "write")
@@ -119,6 +186,12 @@ class TensorArray:
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """Replace all slots by the rows of `value`."""
         self._usable("unstack")
+        if self._writing() or (_traced(value) and not isinstance(value.shape[0], int)):
+            tensor = self._typed(value, "unstack")
+            self._element_shape = TensorShape(tensor.shape[1:])
+            self._count = tensor.shape[0] if isinstance(tensor.shape[0], int) else None
+            self._items = [StagedItems(apply(LIST_FROM_TENSOR, tensor))]
+            return self
         rows = self._rows(value, "unstack")
         if len(rows) > len(self._items) and not self._dynamic_size:
             raise ValueError(
@@ -133,6 +206,8 @@ class TensorArray:
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Write row k of `value` into slot `indices[k]`."""
         self._usable("scatter")
+        if self._writing() or _traced(indices):
+            return self._scatter_staged(indices, value)
         places = _indices(indices)
         rows = self._rows(value, "scatter")
         if len(places) != len(rows):
@@ -147,6 +222,7 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """Write consecutive parts of `value`, `lengths[k]` rows long, into the slots 0, 1, ..."""
         self._usable("split")
+        self._writing()
         tensor = self._typed(value, "split")
         sizes = _indices(lengths)
         if not tensor.ndim or sum(sizes) != tensor.shape[0]:
@@ -161,6 +237,15 @@ class TensorArray:
         self._items = [None] * max(len(self._items), len(parts))
         for place, part in enumerate(parts):
             self._put(place, part, one_shape=len(set(sizes)) == 1)
+        return self
+
+    def _scatter_staged(self, indices: Any, value: Any) -> TensorArray:
+        rows = self._typed(value, "scatter")
+        places = convert(indices)
+        if not isinstance(places.shape[0], int):
+            raise InvalidArgumentError("TensorArray.scatter: the number of indices must be known; write in a loop instead")
+        for k in range(int(places.shape[0])):
+            self._write_staged(places[k], self._checked(rows[k], "scatter"))
         return self
 
     def _rows(self, value: Any, method: str) -> list[Any]:
@@ -216,21 +301,33 @@ class TensorArray:
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The tensor in a slot; zeros if nothing was written there."""
         self._usable("read")
+        if _traced(index) or staged_items(self._items) is not None:
+            return self._read_staged(index)
         place = _index(index)
         self._inside(place, "read")
         return _version(self._take(place, "read"))
 
     def stack(self, name: str | None = None) -> Tensor:
         """All slots as one tensor with a new first axis."""
+        staged = staged_items(self._items)
+        if staged is not None:
+            self._usable("stack")
+            shape = tuple(self._element_shape) if self._element_shape.is_fully_defined() else None
+            return apply(LIST_STACK, staged.items, length=self._count, item_shape=shape)
         return self._stacked(range(len(self._items)), "stack")
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The given slots as one tensor with a new first axis."""
+        if staged_items(self._items) is not None or _traced(indices):
+            return take(self.stack(), convert(indices))
         return self._stacked(_indices(indices), "gather")
 
     def concat(self, name: str | None = None) -> Tensor:
         """All slots joined along their first axis."""
         self._usable("concat")
+        staged = staged_items(self._items)
+        if staged is not None:
+            return apply(LIST_CONCAT, staged.items, length=self._count, item_shape=tuple(self._element_shape))
         items = [self._take(i, "concat") for i in range(len(self._items))]
         if not items:
             self._known_shape("concat")
@@ -247,6 +344,7 @@ class TensorArray:
 
     def close(self, name: str | None = None) -> None:
         """Free the slots; the array cannot be used afterwards."""
+        self._writing()
         self._items = []
         self._tapes = []
         self._closed = True
@@ -308,7 +406,13 @@ class TensorArray:
             raise FailedPreconditionError(f"TensorArray.{method}: this array was closed; make a new one")
 
     def __repr__(self) -> str:
+        if staged_items(self._items) is not None:
+            return f"<gt.TensorArray of a traced function: dtype={self._dtype.name}, element_shape={self._element_shape}>"
         return f"<gt.TensorArray: size={len(self._items)}, dtype={self._dtype.name}, element_shape={self._element_shape}>"
+
+
+def _traced(value: Any) -> bool:
+    return isinstance(value, (TracedTensor, Maybe))
 
 
 def _version(tensor: Any) -> Any:

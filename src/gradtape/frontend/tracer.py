@@ -357,6 +357,13 @@ def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograp
 
     stand_ins = tracer.arguments_for(())
     args, kwargs = rebuild(stand_ins)
+    for value, label in getattr(rebuild, "objects", ()):
+        tracer.guards.label(value, label)
+    if isinstance(function, types.MethodType):
+        tracer.guards.label(function.__self__, "self")
+        tracer.known(function.__self__)
+    for value in getattr(rebuild, "containers", ()):  # their items are arguments: part of the signature, not guarded
+        tracer.guards.created(value)
     for value in (*args, *kwargs.values()):
         tracer.known(value)
     run = convert(function) if autograph else function

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import base64
 import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ _WORD = re.compile(r'[A-Za-z_]\w*|"(?:[^"\\]|\\.)*"')
 _STRING = re.compile(r'b?"(?:[^"\\]|\\.)*"|b\'(?:[^\'\\]|\\.)*\'')
 _SUFFIX = re.compile(r"\.\d+")
 _DIGITS = re.compile(r"\d+")
-_NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)")
+_NUMBER = re.compile(r"nan(?:\([0-9a-f]{16}\))?|-?(?:inf|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)")
 _LOCATION = re.compile(r"[ ]*@ ([^\n]*):(-?\d+)(?=\n|$)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]*")
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False}
@@ -416,6 +417,8 @@ _READERS: dict[str, Callable[[_Parser], Any]] = {
 
 
 def _number(text: str) -> int | float:
+    if text.startswith("nan("):  # a sign or payload of its own
+        return float(struct.unpack(">d", bytes.fromhex(text[4:-1]))[0])
     return float(text) if any(c in text for c in ".enf") else int(text)
 
 

@@ -24,6 +24,7 @@ import base64
 import builtins
 import math
 import re
+import struct
 from typing import Any
 
 import numpy as np
@@ -194,9 +195,8 @@ def _dim_text(dim: Dim) -> str:
 
 
 def _float_text(value: float) -> str:
-    if math.isnan(value):
-        return "-nan" if math.copysign(1.0, value) < 0 else "nan"
-    return repr(value)
+    bits = struct.pack(">d", value).hex()
+    return f"nan({bits})" if math.isnan(value) and bits != "7ff8000000000000" else repr(value)
 
 
 _PLAIN: dict[type, Any] = {

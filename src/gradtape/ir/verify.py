@@ -168,8 +168,11 @@ def _regions_follow_the_signature(context: _Context, operation: Operation) -> Co
     if name == "call" and callee_of(operation) is None:
         yield "its attribute callee is no block"
         return
-    if name == "scan" and (operation.attrs.get("length") is None) != bool(operation.layout.get("length", 0)):
-        yield "needs a length, either as an attribute or as an operand"
+    if name == "scan":
+        if not {"length", "reverse"} <= operation.attrs.keys():
+            yield "needs the attributes length (None where it is an operand) and reverse"
+        elif (operation.attrs["length"] is None) != bool(operation.layout.get("length", 0)):
+            yield "needs a length, either as an attribute or as an operand"
     allowed: dict[str, set[str]] = {}
     for place in (place for left, _, right in rules for place in (left, right) if isinstance(place, str)):
         side, _, group = place.rpartition(".")

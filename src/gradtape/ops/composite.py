@@ -20,6 +20,7 @@ from gradtape.ops.elementwise import divide
 from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
+from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- products and quotients that are 0 by definition -----------------------------------------------------------------
 
@@ -248,7 +249,9 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     >>> gt.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([4., 6.], dtype=float32)
     """
-    tensors = promote(*inputs) if isinstance(inputs, (list, tuple)) else (convert(inputs),)
+    if isinstance(inputs, (Tensor, TensorLike)) or list_value(inputs) is not None:
+        return reduce_sum(stack(inputs), 0)
+    tensors = promote(*inputs)
     if not tensors:
         raise InvalidArgumentError("add_n: needs at least one tensor")
     shapes = {tuple(t.shape) for t in tensors}
@@ -526,4 +529,4 @@ from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.elementwise import abs, cast, conj, is_complex, log, log1p, real, square, subtract
 from gradtape.ops.reduce import reduce_all, reduce_mean, reduce_sum
 from gradtape.ops.select import where
-from gradtape.ops.shape import broadcast_to, reshape
+from gradtape.ops.shape import broadcast_to, list_value, reshape, stack

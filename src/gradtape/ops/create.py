@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import as_dtype, float32, float64, numpy_dtype
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OpError
+from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.opdef import Sample, composite, nondiff
+from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
@@ -49,18 +51,27 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return convert(value, dtype, dtype_hint)
 
 
-def static_shape(shape: Any) -> tuple[int, ...]:
-    """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints."""
+def static_shape(shape: Any) -> tuple[Any, ...]:
+    """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints, and dimensions of a program."""
     if isinstance(shape, TensorLike):
         shape = shape.read()
     if isinstance(shape, (Tensor, np.ndarray)):
-        shape = shape.tolist()
-    if isinstance(shape, (int, np.integer)):
-        return (int(shape),)
+        if isinstance(shape, Tensor) and shape.wraps and shape.ndim:
+            return sizes_of(shape)
+        shape = (shape,) if isinstance(shape, Tensor) and shape.wraps else shape.tolist()
+    if isinstance(shape, (int, np.integer, Dim)):
+        return (shape if shape.__class__ is Dim else int(shape),)
     try:
-        return tuple([d if d.__class__ is int else d.__index__() for d in shape])
+        return tuple([d if d.__class__ is int else size_of(d) for d in shape])
     except (AttributeError, TypeError) as error:
+        if isinstance(error, OpError):
+            raise
         raise TypeError(f"{shape!r} is not a shape; give a sequence of integers") from error
+
+
+def is_symbolic(shape: tuple[Any, ...]) -> bool:
+    """Whether a shape has dimensions of a program."""
+    return any(d.__class__ is Dim for d in shape)
 
 
 def _filled(array: Any) -> Tensor:
@@ -75,7 +86,10 @@ def _cast(tensor: Tensor, dtype: Any) -> Tensor:
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     """All zeros (empty strings, false)."""
-    made = np.zeros(_checked(static_shape(shape)), wanted := numpy_dtype(dtype))
+    dims = _checked(static_shape(shape))
+    if is_symbolic(dims):
+        return filled_with(dims, dtype, 0)
+    made = np.zeros(dims, wanted := numpy_dtype(dtype))
     if wanted.kind == "O":
         made[...] = b""
     return _filled(made)
@@ -83,11 +97,12 @@ def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
 
 def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     """All ones."""
-    return _filled(np.ones(_checked(static_shape(shape)), numpy_dtype(dtype)))
+    dims = _checked(static_shape(shape))
+    return filled_with(dims, dtype, 1) if is_symbolic(dims) else _filled(np.ones(dims, numpy_dtype(dtype)))
 
 
-def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
-    if any(d < 0 for d in shape):
+def _checked(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    if any(d < 0 for d in shape if d.__class__ is int):
         raise InvalidArgumentError(f"dimensions must be non-negative, got shape {shape}")
     return shape
 
@@ -159,10 +174,18 @@ def eye(
     num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
     """Identity matrix (or a batch of them)."""
-    matrix = np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=numpy_dtype(dtype))
+    rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
+    if is_symbolic((rows, columns)):
+        return _symbolic_eye(rows, columns, batch_shape, dtype)
+    matrix = np.eye(rows, columns, dtype=numpy_dtype(dtype))
     if batch_shape is not None:
         matrix = np.broadcast_to(matrix, (*static_shape(batch_shape), *matrix.shape)).copy()
     return box(matrix)
+
+
+def _symbolic_eye(rows: Any, columns: Any, batch_shape: Any, dtype: Any) -> Any:
+    made = _cast(equal(range(rows)[:, None], range(columns)), dtype)
+    return made if batch_shape is None else broadcast_to(made, (*static_shape(batch_shape), rows, columns))
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
@@ -174,7 +197,13 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     """
     if limit is None:
         start, limit = 0, start
-    values = [convert(v)._data for v in (start, limit, delta)]
+    tensors = [convert(v) for v in (start, limit, delta)]
+    if any(t.wraps for t in tensors):
+        kind = as_dtype(dtype) if dtype is not None else _common(tensors)
+        known = start.__class__ is int and start == 0 and delta.__class__ is int and delta == 1 and tensors[1].dtype.is_integer
+        length = size_of(limit) if known and TRACING.get() is not None else None
+        return apply(RANGE, *tensors, dtype=kind, length=length)
+    values = [t._data for t in tensors]
     target = numpy_dtype(dtype) if dtype is not None else as_dtype(_common(values)).dtype
     first, last, step = (v.item() for v in values)
     if step == 0:
@@ -237,9 +266,10 @@ def one_hot(
     target = dtype if dtype is not None else (float32 if given is None else convert(given).dtype)
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
-    if int(depth) < 0:
-        raise InvalidArgumentError(f"one_hot: depth must not be negative, got {int(depth)}")
-    hot = apply(ONE_HOT, convert(indices), depth=int(depth), axis=-1 if axis is None else int(axis))
+    depth = size_of(depth)
+    if depth.__class__ is int and depth < 0:
+        raise InvalidArgumentError(f"one_hot: depth must not be negative, got {depth}")
+    hot = apply(ONE_HOT, convert(indices), depth=depth, axis=-1 if axis is None else int(axis))
     on, off = (convert(v, hint=target) for v in (on, off))
     if dtype is not None or on_value is None or off_value is None:
         on, off = _cast(on, target), _cast(off, target)
@@ -278,16 +308,20 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 def shape(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """The shape as an integer tensor, int32 unless out_type says otherwise."""
-    return box(np.array(tuple(convert(input).shape), numpy_dtype("int32" if out_type is None else out_type)))
+    dims, kind = tuple(convert(input).shape), "int32" if out_type is None else out_type
+    return nullary(DIMS, dims=dims, dtype=as_dtype(kind)) if is_symbolic(dims) else box(np.array(dims, numpy_dtype(kind)))
 
 
 def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
-    return box(numpy_dtype("int32" if out_type is None else out_type).type(convert(input).size))
+    count, kind = convert(input).size, "int32" if out_type is None else out_type
+    return number_of(count, kind) if count.__class__ is Dim else box(numpy_dtype(kind).type(count))
 
 
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
 COMPOSITES = (fill, linspace, one_hot)
 
+from gradtape.ops.compare import equal
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, expand_dims
+from gradtape.ops.staged import DIMS, RANGE, filled_with, nullary, number_of, size_of, sizes_of

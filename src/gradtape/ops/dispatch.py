@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
+from gradtape.ir.polynomial import Dim
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
@@ -23,6 +24,9 @@ from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Record, RecordList, Sc
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
+DIMENSION: list[Callable[..., Tensor]] = []  # set by ops/staged.py: a symbolic dimension as a scalar
+# set by the frontend: the list value behind a Python list whose items live in a program, None for any other list
+OPENED: list[Callable[[Any], Any]] = []
 
 
 # -- values into tensors -------------------------------------------------------------------------------------------
@@ -67,6 +71,8 @@ def twin(x: Any) -> Any:
 def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
     if value is None:
         raise ValueError("None cannot be converted to a tensor; did a function without `return` or a missing gradient give it?")
+    if value.__class__ is Dim:
+        return DIMENSION[0](value, dtype or hint)
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
         packed: Tensor = convert(PACK[0](value), dtype)
         return packed
@@ -146,9 +152,19 @@ def _has_numpy(value: Any) -> bool:
 
 
 def _contains_tensor(value: Any) -> bool:
-    return any(
-        isinstance(item, (Tensor, TensorLike)) or (isinstance(item, (list, tuple)) and _contains_tensor(item)) for item in value
+    return opened(value) is not None or any(
+        isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
+        for item in value
     )
+
+
+def opened(values: Any) -> Any:
+    """The list value behind a Python list whose items live in a program, None for anything else."""
+    for find in OPENED:
+        found = find(values)
+        if found is not None:
+            return found
+    return None
 
 
 def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
@@ -216,7 +232,9 @@ def _promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
         for t in numbers[1:]:
             richest = promote_dtypes(richest, t.dtype)
         if any(isinstance(t, (float, complex)) for t in tensors):
-            richest = promote_dtypes(richest, as_dtype(np.result_type(*[t for t in tensors if isinstance(t, (float, complex))])))
+            richest = promote_dtypes(
+                richest, as_dtype(np.result_type(*[t for t in tensors if isinstance(t, (float, complex))]))
+            )
         made = [t if isinstance(t, Tensor) else numbers[0].weakly(t) for t in tensors]
         return tuple(t if t.dtype is richest else t.recast(richest) for t in made)
     wanted = promote(*strong)[0].dtype

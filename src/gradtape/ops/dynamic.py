@@ -411,7 +411,8 @@ MASK_INDICES = nondiff(
 
 def is_dynamic(x: Any, key: Any) -> bool:
     """Whether an index has places that are known only at run time (or for each example of a batch)."""
-    captured = isinstance(x, Tensor) and x.wraps and TRACING.get() is not None  # concrete tensors are inputs of the program then
+    # in a program concrete tensors are inputs
+    captured = isinstance(x, Tensor) and x.wraps and TRACING.get() is not None
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, slice):
             if any(_is_place(bound, captured) for bound in (part.start, part.stop, part.step)):

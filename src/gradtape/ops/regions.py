@@ -4,7 +4,10 @@
 * `while`  carried consts            → carried count ys   regions test(carried, consts) → flag,
                                                                   body(index, carried, consts) → carried, ys
 * `scan`   length(0 or 1) carried consts xs → carried ys  region  body(index, carried, consts, xs) → carried, ys
-* `call`   inputs                    → outputs            attribute `callee`: a block shared by all calls of it
+* `call`   inputs                    → outputs            attribute `callee`: a block shared by all calls of it; with
+                                                          `recompute=True` its backward pass runs it again and saves nothing
+* `custom` inputs values consts      → outputs            region vjp(cts, consts) → grads: the outputs are the values, whose
+                                                          derivative in the inputs at `places` the user gives
 
 `carried` values go from one iteration to the next, `consts` are the same in all; `xs` are lists of which iteration i gets
 item i, `ys` lists that collect one item per iteration. A scan has a static `length` attribute or a scalar int32 operand in
@@ -40,8 +43,9 @@ COND = _region("cond", "*inputs")
 WHILE = _region("while", "*inputs")
 SCAN = _region("scan", "*inputs")
 CALL = _region("call", "*inputs")
+CUSTOM = _region("custom", "*inputs")
 
-REGION_OPS = (COND, WHILE, SCAN, CALL)
+REGION_OPS = (COND, WHILE, SCAN, CALL, CUSTOM)
 
 
 def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tuple[list[Any], dict[str, int]]:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
-from gradtape.ir.types import TensorSpec
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import batching, dispatch, inference
 from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.opdef import Sample, composite, linear
 from gradtape.ops.sampling import normal
+from gradtape.ops.tensor import Tensor, TensorLike
 
 
 def normal_axis(axis: Any, rank: int, op: str) -> int:
@@ -47,14 +48,15 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     return apply(RESHAPE, tensor, shape=full_shape(static_shape(shape), tuple(tensor.shape)))
 
 
-def full_shape(wanted: tuple[int, ...], have: tuple[int, ...]) -> tuple[int, ...]:
-    """`wanted` with its -1 replaced, checked against the number of elements."""
+def full_shape(wanted: tuple[Any, ...], have: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`wanted` with its -1 replaced, checked against the number of elements (of symbolic shapes when the program runs)."""
     size = math.prod(have)
+    symbolic = is_symbolic((*wanted, size))
     if wanted.count(-1) == 1:
         rest = -math.prod(wanted)
-        if rest and size % rest == 0:
+        if symbolic or (rest and size % rest == 0):
             wanted = tuple(size // rest if d == -1 else d for d in wanted)
-    if -1 in wanted or math.prod(wanted) != size:
+    if -1 in wanted or (not symbolic and math.prod(wanted) != size):
         raise InvalidArgumentError(f"reshape: cannot reshape {have} ({size} elements) to {wanted}")
     return wanted
 
@@ -82,6 +84,8 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """`input` repeated along new or unit axes up to `shape`."""
     x = convert(input)
     target = static_shape(shape)
+    if is_symbolic(target) and not x.wraps:  # only an op with a traced operand is part of the program
+        return logical_or(zeros(target, x.dtype), x) if x.dtype.is_bool else ones(target, x.dtype) * x
     return twin(x) if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
 
 
@@ -267,6 +271,11 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     >>> gt.concat([[1.0], [2.0, 3.0]], 0).numpy()
     array([1., 2., 3.], dtype=float32)
     """
+    if (items := list_value(values)) is not None:
+        rows = list_concat(items)
+        if axis.__class__ is not int or axis != 0:
+            raise InvalidArgumentError("concat: the items of a list filled in a staged loop are joined along axis 0 only")
+        return rows
     tensors = promote(*values) if isinstance(values, (list, tuple)) else (convert(values),)
     if not tensors:
         raise InvalidArgumentError("concat: needs at least one tensor")
@@ -377,6 +386,10 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     >>> gt.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
+    if (items := list_value(values)) is not None or isinstance(values, (Tensor, TensorLike)):
+        rows = convert(values) if items is None else list_stack(items)  # the rows of a tensor are stacked already
+        place = normal_axis(axis, rows.ndim, "stack")
+        return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))
     tensors = promote(*values)
     if not tensors:
         raise InvalidArgumentError("stack: needs at least one tensor")
@@ -384,6 +397,13 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     if len(shapes) > 1:
         raise InvalidArgumentError(f"stack: all shapes must be the same, got {sorted(shapes)}")
     return apply(STACK, *tensors, axis=normal_axis(axis, tensors[0].ndim + 1, "stack"))
+
+
+def list_value(values: Any) -> Any:
+    """The list of the program that `values` is or stands for, None for anything else."""
+    if isinstance(values, Tensor):
+        return values if isinstance(getattr(values, "spec", None), ListSpec) else None
+    return dispatch.opened(values)
 
 
 dispatch.PACK.append(stack)
@@ -562,7 +582,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
 COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
 
-from gradtape.ops.create import ones_like
+from gradtape.ops.compare import logical_or
+from gradtape.ops.create import is_symbolic, ones, ones_like, zeros
 from gradtape.ops.elementwise import conj
 from gradtape.ops.index import gather
+from gradtape.ops.lists import list_concat, list_stack
 from gradtape.ops.reduce import REDUCE_SUM

@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import int32, numpy_dtype, uint64
+from gradtape.dtypes import as_dtype, int32, numpy_dtype, uint64
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, binary, convert
+from gradtape.ops.dispatch import CAST, DIMENSION, apply, binary, convert
 from gradtape.ops.list_values import TensorList, item_spec
 from gradtape.ops.opdef import Op, Rule, Sample, elementwise, linear, nondiff
+from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import box
+from gradtape.ops.tensor import Tensor, TensorLike, box
 
 # what puts an op without operands into the program that is being traced: hook(op, attrs), None when nothing is traced
 NULLARY: list[Callable[[Op, dict[str, Any]], Any]] = []
@@ -191,11 +193,91 @@ EXTENT = nondiff(
 )
 
 
+def _range_impl(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any) -> Any:
+    if delta == 0:
+        raise InvalidArgumentError("range: delta must not be 0")
+    return np.arange(start, limit, delta, dtype=numpy_dtype(dtype))
+
+
+# start, start + delta, … below limit; `length` where the program knows it
+RANGE = nondiff(
+    "range",
+    "start limit delta",
+    _range_impl,
+    infer=lambda start, limit, delta, *, dtype, length: TensorSpec((length,), dtype),
+    reason="steps have no derivative",
+    batch=batching.looped,
+    call=lambda start, limit, delta, dtype: apply(
+        RANGE, convert(start), convert(limit), convert(delta), dtype=dtype, length=None
+    ),
+    samples=lambda: [
+        Sample(np.array(0), np.array(4), np.array(1), "int32"),
+        Sample(np.array(0), np.array(4), np.array(0), "int32", raises=(ValueError, "delta")),
+    ],
+)
+
+
 def _checked_size(size: Any) -> int:
     count = int(size)
     if count < 0:
         raise InvalidArgumentError(f"dimensions must not be negative, got {count}")
     return count
+
+
+def size_of(value: Any) -> Any:
+    """An entry of a shape: an int, or a dimension of the program that is being traced."""
+    if value.__class__ is int or value.__class__ is Dim:
+        return value
+    if isinstance(value, TensorLike):
+        value = value.read()
+    if not isinstance(value, Tensor) or not value.wraps or TRACING.get() is None:
+        return value.__index__()
+    if not value.dtype.is_integer or value.ndim:
+        raise TypeError(f"a dimension is a scalar integer, got shape {tuple(value.shape)}, dtype {value.dtype.name}")
+    known = _known_size(value._data)
+    return apply(EXTENT, value).shape[0] if known is None else known
+
+
+def sizes_of(vector: Any) -> tuple[Any, ...]:
+    """The entries of a shape that is a tensor of the program that is being traced."""
+    if vector.ndim != 1:
+        raise TypeError(f"a shape is a vector of integers, got a tensor of shape {tuple(vector.shape)}")
+    made = getattr(vector._data, "producer", None)
+    if made is not None and made.op is DIMS:
+        return tuple(made.attrs["dims"])
+    return tuple([size_of(vector[i]) for i in range(vector.shape[0])])
+
+
+def _known_size(value: Any) -> Any:
+    """The dimension a traced integer is known to be, from how it was computed; None where it is not."""
+    made = getattr(value, "producer", None)
+    while made is not None and made.op.name in ("cast", "identity"):
+        made = made.operands[0].producer
+    if made is None:
+        return None
+    if made.op is DIM:
+        return made.attrs["dim"]
+    if made.op is CONSTANT:
+        return int(made.attrs["value"])
+    if made.op.name == "getitem":
+        whole, key = made.operands[0].producer, made.attrs["key"]
+        if whole is not None and whole.op is DIMS and len(key) == 1 and key[0].__class__ is int:
+            return whole.attrs["dims"][key[0]]
+    return None
+
+
+def filled_with(shape: tuple[Any, ...], dtype: Any, value: Any) -> Any:
+    """A tensor of one number, of a shape that has dimensions of the program."""
+    return nullary(FILLED, shape=shape, dtype=as_dtype(dtype), value=value)
+
+
+def number_of(dim: Any, dtype: Any = None) -> Any:
+    """A dimension of the program as a scalar, int32 unless a dtype is asked for."""
+    made = nullary(DIM, dim=dim)
+    return made if dtype is None or made.dtype == dtype else apply(CAST[0], made, dtype=as_dtype(dtype))
+
+
+DIMENSION.append(number_of)
 
 
 # -- masked products -----------------------------------------------------------------------------------------------------
@@ -231,7 +313,7 @@ MASKED_MULTIPLY = elementwise(
 )
 masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is not finite.")
 
-OPS = (COPY, DIM_VALUE, EXTENT, MASKED_MULTIPLY)
+OPS = (COPY, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)
 PROGRAM_OPS = (CONSTANT, VOID, DIM, DIMS, FILLED, PRINT, ASSERT, DRAW_KEY, PY_CALL)
 
 from gradtape.ops.masking import cleaned

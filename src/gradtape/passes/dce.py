@@ -191,6 +191,9 @@ class _Live:
                 for param, value in zip(branch.params, operands["inputs"], strict=True):
                     needs[param] = [value]
             return effect
+        if operation.op is not WHILE and operation.op is not SCAN:  # all of it stays, or none
+            self._control[operation] = [*operation.operands, *(v for part in operation.regions.values() for v in part.results)]
+            return effect
         test, body = operation.regions.get("test"), operation.regions["body"]
         self._control[operation] = operands.get("length", []) if test is None else list(test.results)
         results = groups_of(operation.results, operation.result_layout)
@@ -232,9 +235,6 @@ class _Live:
         self._mark(self._sizes.get(operation, ()))
         if (callee := callee_of(operation)) is not None:
             self._running.setdefault(callee, []).append(operation)
-            if len(operation.attrs) > 1:  # a call with a rule of its own: its parts correspond to positions, all stay
-                self._mark(callee.params)
-                self._mark(callee.results)
             self._mark([v for p, v in zip(callee.params, operation.operands, strict=True) if p in self.values])
         else:
             self._mark(self._control.get(operation, operation.operands))

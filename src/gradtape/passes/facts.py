@@ -91,11 +91,10 @@ def is_number(value: Value, number: float) -> bool:
     found = uniform(value)
     if found is None or found != number:
         return False
-    if found.dtype.kind == "f":
-        return bool(np.signbit(found) == np.signbit(number))
-    if found.dtype.kind == "c":
-        return bool(np.signbit(found.real) == np.signbit(number) and np.signbit(found.imag) == np.signbit(number))
-    return True
+    if value.type.dtype.kind not in "fc":
+        return True
+    parts = (found.real, found.imag) if value.type.dtype.kind == "c" else (float(found),)
+    return all(bool(np.signbit(part)) == bool(np.signbit(number)) for part in parts if part == 0)
 
 
 def attr_key(attr: Any) -> Any:

@@ -129,7 +129,8 @@ FRESH = frozenset({
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "atan2", "maximum", "minimum", "floordiv", "mod", "sigmoid", "softplus", "masked_multiply", "abs", "cast",
     "where", "zeros_like", "ones_like", "one_hot", "filled", "copy", "getitem", "put_slice", "take", "take_add", "index_add",
-    "update", "getitem_at", "put_at", "update_at", "add_at", "put_rows", "extreme_rows", "concat", "stack", "list_stack", "matmul", "random_uniform", "random_normal",
+    "update", "getitem_at", "put_at", "update_at", "add_at",
+    "put_rows", "extreme_rows", "concat", "stack", "list_stack", "matmul", "random_uniform", "random_normal",
 })  # fmt: skip
 # results of these are views of the first operand, in which each of its elements stands at most once
 VIEWS = frozenset({"reshape", "transpose", "identity", "stop_gradient", "gradient", "assign"})

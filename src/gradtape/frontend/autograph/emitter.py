@@ -95,7 +95,7 @@ class Emitter:
         name, plain = node.id, ast.Name(node.id, ast.Load())
         owner = self.frame.owner(name) if self.scope.kind(name) == VARIABLE else None
         if owner is None:
-            if name in self.plain_names and self.scope.kind(name) == GLOBAL:
+            if name.startswith(build.RUNTIME) or (name in self.plain_names and self.scope.kind(name) == GLOBAL):
                 return build.located(plain, node)
             return build.located(build.call("outer", build.load(build.SCOPE), build.constant(name), plain), node)
         inside = owner.function is self.frame.function

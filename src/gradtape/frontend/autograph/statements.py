@@ -66,21 +66,21 @@ def _definition(emitter: Emitter, node: Any) -> list[ast.stmt]:
 def _try(emitter: Emitter, node: Any) -> list[ast.stmt]:
     before = emitter.definite
     guard = ast.withitem(build.call("guarded_try", build.constant(node.lineno)), None)
-    lost = unbound(node.body)
+    lost, lost_finally = unbound(node.body), unbound(node.finalbody)
+    lost_anywhere = lost | unbound(node.orelse) | unbound(node.handlers)
     node.body = [build.located(ast.With([guard], emitter.block(node.body), None), node)]
-    body_end = emitter.definite
     node.orelse = emitter.block(node.orelse)
-    end = emitter.definite if node.orelse else body_end
+    end = emitter.definite
     for handler in node.handlers:
         emitter.definite = before
         emitter.unbind(lost)
         end = join(end, _handler(emitter, handler))
     emitter.definite = before
-    emitter.unbind(lost | unbound(node.orelse).union(*(unbound(handler.body) for handler in node.handlers)))
+    emitter.unbind(lost_anywhere)
     unsure = emitter.definite
     node.finalbody = emitter.block(node.finalbody)
-    if node.finalbody and end is not None and unsure is not None and emitter.definite is not None:
-        end = (end - unbound(node.finalbody)) | (emitter.definite - unsure)
+    if end is not None and unsure is not None and emitter.definite is not None:
+        end = (end - lost_finally) | (emitter.definite - unsure)
     emitter.definite = end
     return [node]
 
@@ -116,6 +116,7 @@ def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
 
 def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     item, *others = node.items
+    lost = unbound(node.body)
     item.context_expr = emitter.expr(item.context_expr)
     before = emitter.definite
     take: list[ast.stmt] = []
@@ -132,8 +133,7 @@ def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     body = _with(emitter, inner) if others else emitter.block(node.body)
     node.items, node.body = [item], [*take, *body]
     if before is not None:  # the context may swallow an exception that came before a name was bound
-        before = before - unbound(inner.body)
-        emitter.definite = before if _may_swallow(item.context_expr) else emitter.definite
+        emitter.definite = before - lost if _may_swallow(item.context_expr) else emitter.definite
     return [node]
 
 

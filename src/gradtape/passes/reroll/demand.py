@@ -15,11 +15,10 @@ import numpy as np
 
 from gradtape.ops.lists import LIST_NEW
 from gradtape.ops.shape import CONCAT, STACK
-from gradtape.passes.reroll.line import Table
+from gradtape.passes.reroll.line import OVERHEAD, Table
 from gradtape.passes.reroll.loops import Loop
 
 GATHERING = (STACK, CONCAT, LIST_NEW)
-OVERHEAD = 4  # a loop costs as much as this many operations, besides its body
 
 
 @dataclass(eq=False, slots=True)
@@ -82,10 +81,11 @@ def covers(numbers: Any, loop: Loop) -> Iterator[tuple[int, int]]:
             yield int(part[0]) - loop.base, start
 
 
-def pays(loop: Loop, wanted: Demand) -> bool:
+def pays(table: Table, loop: Loop, wanted: Demand) -> bool:
     """True when the program becomes so much smaller that a loop is worth having."""
     indices = len({tuple(column) for column in loop.holes.T.tolist() if column[0] != column[-1]})
     scanned = len({tuple(column) for column in loop.sources[:, loop.scanned].T.tolist()})
     listed = len({tuple(column) for column in loop.sources[:, loop.listed].T.tolist()})
-    after = loop.period + OVERHEAD + indices + scanned + wanted.reads + listed * (1 + loop.count // 2)
-    return 2 * after <= loop.period * loop.count
+    body = table.weight(loop.start, loop.start + loop.period)
+    after = body + OVERHEAD + indices + scanned + wanted.reads + listed * (1 + loop.count // 2)
+    return 2 * after <= table.weight(loop.start, loop.stop)

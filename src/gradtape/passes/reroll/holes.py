@@ -112,7 +112,7 @@ Opened = tuple[Any, dict[str, Any], dict[str, Block], list[Value], dict[str, int
 
 
 def opened(item: Any, operands: Sequence[Value], holes: Sequence[int], given: Mapping[int, Value]) -> Opened:
-    """The operation with `holes` for its numbers, those in `given` taken from operands: op, attributes, regions, operands, layout.
+    """An operation with these holes, those in `given` filled by operands: op, attributes, regions, operands, layout.
 
     `operands` are the ordinary ones, already those of the new place.
     """

@@ -20,13 +20,14 @@ from gradtape.passes.facts import type_key
 from gradtape.passes.reroll.holes import outline
 
 SMALL = 4096  # bytes; larger constants are the same only if they are the same object
+OVERHEAD = 4  # a structured operation costs as much as this many others, besides what is in it
 NOWHERE = Block()  # owns the values that exist while the pass runs
 
 
 class Item:
     """One operation of the line. `results` are the values other items know it by."""
 
-    __slots__ = ("attrs", "holes", "layout", "loc", "op", "operands", "regions", "result_layout", "results", "token")
+    __slots__ = ("attrs", "holes", "layout", "loc", "op", "operands", "regions", "result_layout", "results", "token", "weight")
 
     def __init__(
         self,
@@ -48,7 +49,15 @@ class Item:
         self.layout = layout
         self.result_layout = result_layout
         self.token = -1
+        self.weight = 1 + (OVERHEAD + sum(weight(region) for region in regions.values()) if regions else 0)
         self.holes: tuple[int, ...] = ()
+
+
+def weight(block: Block) -> int:
+    """How large a block is: its operations, and something for each structured one."""
+    inner = [region for operation in block.operations for region in operation.regions.values()]
+    structured = sum(1 for operation in block.operations if operation.regions)
+    return len(block.operations) + OVERHEAD * structured + sum(weight(region) for region in inner)
 
 
 def is_plain(constant: Any) -> bool:
@@ -75,19 +84,21 @@ class Line:
         self._located: dict[Any, int] = {}
         self._types: dict[Any, int] = {}
         self._type_of: dict[Value, int] = {}
+        for param in block.params:
+            self._note(param)
 
     def renamed(self, values: Iterable[Value]) -> list[Value]:
         same = self.same
         return [same.get(value, value) for value in values]
 
-    def add(self, operation: Operation, regions: dict[str, Block]) -> None:
-        """Take over an operation of the block."""
+    def add(self, operation: Operation, attrs: dict[str, Any], regions: dict[str, Block]) -> None:
+        """Take over an operation of the block, with attributes and regions of its own."""
         if operation.op is CONSTANT:
             self.same[operation.result] = self.constant(operation.attrs["value"], operation.result)
             return
         item = Item(
-            operation.op, self.renamed(operation.operands), operation.results, operation.attrs, regions, operation.loc,
-            operation.layout, operation.result_layout,
+            operation.op, self.renamed(operation.operands), operation.results, attrs, regions, operation.loc, operation.layout,
+            operation.result_layout,
         )  # fmt: skip
         self.items.append(self.described(item))
 
@@ -102,27 +113,26 @@ class Line:
             known = name or new_value(TensorSpec(value.shape, as_dtype(value.dtype)))
             self._known[key] = known
             self.constants[known] = value
+            self._note(known)
         return known
 
     def described(self, item: Item) -> Item:
-        """The item with its token and holes."""
+        """The item with its token and holes; from now on others may use its results."""
         outlined, item.holes = outline(item)
-        key = (
-            item.op,
-            outlined,
-            tuple([self.type_number(v) for v in item.operands]),
-            tuple([self.type_number(v) for v in item.results]),
-        )
-        item.token = self._tokens.setdefault(key, len(self._tokens))
+        type_of = self._type_of
+        for value in item.results:
+            self._note(value)
+        key = (item.op, outlined, *[type_of[v] for v in item.operands], *[type_of[v] for v in item.results])
+        tokens = self._tokens
+        item.token = tokens.setdefault(key, len(tokens))
         return item
 
-    def type_number(self, value: Value) -> int:
-        """A number for the type of a value."""
-        number = self._type_of.get(value)
-        if number is None:
-            number = self._types.setdefault(type_key(value.type), len(self._types))
-            self._type_of[value] = number
-        return number
+    def _note(self, value: Value) -> None:
+        """Give the type of a value a number."""
+        type = value.type
+        key = (id(type.dtype), *type.shape) if type.__class__ is TensorSpec else type_key(type)  # dtypes are unique
+        types = self._types
+        self._type_of[value] = types.setdefault(key, len(types))
 
     def tokens(self, located: bool) -> Any:
         """The tokens of all items; with `located`, items of different source lines differ."""
@@ -157,6 +167,7 @@ class Table:
         self.first = np.array(first, np.int64)
         self.offsets = np.array(offsets, np.int64)
         self.sources = np.array(sources, np.int64)
+        self.weights = np.cumsum([0, *(item.weight for item in line.items)])
         self.users = np.repeat(np.arange(len(offsets) - 1), np.diff(self.offsets))
         self._plain = np.zeros(len(self.values), bool)
         self._plain[: len(plain)] = plain
@@ -166,6 +177,10 @@ class Table:
     def producers(self, numbers: Any) -> Any:
         """The items that make these values; -1 for parameters and constants."""
         return np.searchsorted(self.first[:-1], numbers, "right") - 1
+
+    def weight(self, start: int, stop: int) -> int:
+        """The size of the items from `start` to `stop`."""
+        return int(self.weights[stop] - self.weights[start])
 
     def uses(self, start: int, stop: int) -> tuple[Any, Any]:
         """Who reads the values from number `start` to `stop`: (items, numbers)."""

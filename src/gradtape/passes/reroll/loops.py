@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def _steps(table: Table, sources: Any, holes: Any, base: int, width: int) -> tup
 def _stretches(breaks: Any, count: int) -> list[tuple[int, int]]:
     """The iterations (first, one past last) between changes of step, at least three of them."""
     edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), count - 1]
-    return [(a, b + 1) for a, b in zip(edges[:-1], edges[1:], strict=True) if b + 1 - a >= LEAST]
+    return [(a, b + 1) for a, b in pairwise(edges) if b + 1 - a >= LEAST]
 
 
 def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loose: Any) -> Loop | None:

@@ -14,6 +14,7 @@ import numpy as np
 from gradtape.ir.graph import Value
 from gradtape.ops.lists import LIST_CONCAT, LIST_GET, LIST_NEW, LIST_STACK
 from gradtape.ops.shape import CONCAT, RESHAPE, STACK, TRANSPOSE
+from gradtape.passes.facts import same_type
 from gradtape.passes.reroll.demand import GATHERING, Demand, covers
 from gradtape.passes.reroll.line import Item, Line, Table, new_value
 from gradtape.passes.reroll.loops import Loop
@@ -40,6 +41,7 @@ class _Rewriter:
         self.readers = set(np.unique(table.users[inside]).tolist())
         self.loc: Any = None
         self._read: dict[int, Value] = {}  # what the item at hand has read so far
+        self._renamed = False
         self._uniform = False  # whether it is one of many that should read in the same way
 
     def run(self) -> None:
@@ -75,6 +77,8 @@ class _Rewriter:
                 if item.op in GATHERING and self._gathered(item, numbers):
                     continue
                 item.operands = [self.fetch(n) for n in numbers.tolist()]
+            elif self._renamed:
+                item.operands = self.line.renamed(item.operands)
             self.items.append(item)
 
     def fetch(self, number: int) -> Value:
@@ -114,9 +118,9 @@ class _Rewriter:
             for place, position in covers(numbers, scan.loop):
                 if place in scan.lists:
                     pieces[position] = (scan, place)
-        if not pieces or (item.op is LIST_NEW and next(iter(pieces.values()))[0].loop.count < len(numbers)):
-            return False
         (result,) = item.results
+        if not pieces or (item.op is LIST_NEW and not self._is_list(result, pieces, len(numbers))):
+            return False
         parts: list[Value] = []
         position = 0
         while position < len(numbers):
@@ -134,8 +138,14 @@ class _Rewriter:
             position += 1
         if len(parts) > 1:
             parts = [self.emit(CONCAT, parts, result.type, {"axis": item.attrs["axis"]})]
-        self._rename(result, parts[0])
+        self.line.same[result] = parts[0]
+        self._renamed = True
         return True
+
+    def _is_list(self, result: Value, pieces: dict[int, tuple[Scan, int]], count: int) -> bool:
+        """Whether a new list is just the list of a loop."""
+        scan, place = pieces.get(0, (None, 0))
+        return scan is not None and scan.loop.count == count and same_type(scan.lists[place].type, result.type)
 
     def _whole(self, item: Item, scan: Scan, place: int) -> Value:
         values, count = scan.lists[place], scan.loop.count
@@ -153,10 +163,6 @@ class _Rewriter:
         order = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
         joined = (*shape[:axis], count, *shape[axis:])
         return self.emit(TRANSPOSE, [rows], _shaped(rows.type, joined), {"perm": order})
-
-    def _rename(self, old: Value, new: Value) -> None:
-        """From now on one value stands for another."""
-        self.line.same[old] = new
 
 
 def _shaped(type: Any, shape: tuple[Any, ...]) -> Any:

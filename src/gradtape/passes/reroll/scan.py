@@ -8,12 +8,13 @@ front of the scan, the caller adds it (`emit`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.types import ListSpec
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, SUBTRACT
 from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_FROM_TENSOR, LIST_GET, LIST_NEW, LIST_SET
 from gradtape.ops.regions import COUNT, SCAN
@@ -96,13 +97,11 @@ class Scan:
         for slot in sorted(slots, key=lambda slot: -int(loop.distance[slot])):
             back, place = int(loop.distance[slot]), int(loop.place[slot])
             before = tuple(loop.sources[:back, slot][::-1].tolist())
-            for number, (known, chain) in enumerate(self._chains):
-                if known == place and chain[:back] == before:
-                    break
-            else:
-                number = len(self._chains)
+            shared = [i for i, (known, chain) in enumerate(self._chains) if known == place and chain[:back] == before]
+            if not shared:
+                shared = [len(self._chains)]
                 self._chains.append((place, before))
-            self._carried[slot] = (number, back)
+            self._carried[slot] = (shared[0], back)
 
     def _add_column(self, slot: int) -> None:
         column: Column = tuple(self.loop.sources[:, slot].tolist())
@@ -122,7 +121,7 @@ class Scan:
 
     def _stacked(self, array: Any) -> Value:
         rows = self.line.constant(array)
-        return self.emit(LIST_FROM_TENSOR, [rows], ListSpec(COUNT if array.ndim == 1 and array.dtype == np.int32 else _item(rows)))
+        return self.emit(LIST_FROM_TENSOR, [rows], ListSpec(TensorSpec(array.shape[1:], rows.type.dtype)))
 
     def _index(self, column: Column) -> None:
         """An integer that differs: computed from the loop's index, or read from a list."""
@@ -252,7 +251,7 @@ class _Indices:
 def affine(column: Column) -> tuple[int, int] | None:
     """Step and start of an arithmetic progression; None for any other sequence."""
     step = column[1] - column[0]
-    return (step, column[0]) if all(b - a == step for a, b in zip(column, column[1:], strict=False)) else None
+    return (step, column[0]) if all(b - a == step for a, b in pairwise(column)) else None
 
 
 def _integers(constants: Sequence[Any]) -> Column | None:
@@ -261,7 +260,3 @@ def _integers(constants: Sequence[Any]) -> Column | None:
         return None
     column = tuple([int(c) for c in constants])
     return column if max(map(abs, column)) <= LARGEST else None
-
-
-def _item(rows: Value) -> Any:
-    return type(rows.type)(tuple(rows.type.shape)[1:], rows.type.dtype)

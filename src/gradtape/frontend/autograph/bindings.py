@@ -1,0 +1,20 @@
+"""Where the names of a converted function live: its globals, and the cells it shares with code that is not converted."""
+
+from __future__ import annotations
+
+from types import CellType
+from typing import Any
+
+
+class Bindings:
+    """One per converted function; converted code knows it as `scope__`."""
+
+    __slots__ = ("cells", "globals", "name")
+
+    def __init__(self, name: str, space: dict[str, Any], cells: dict[str, CellType]) -> None:
+        self.name = name
+        self.globals = space
+        self.cells = cells
+
+    def __repr__(self) -> str:
+        return f"<bindings of {self.name}>"

@@ -1,0 +1,195 @@
+"""Builtins inside converted code while a function is traced.
+
+Each first asks whether anything it was given is staged; if not, it is the builtin. What a staged call means is decided by
+`staging.call_builtin`. Functions given to higher-order builtins are converted.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any
+
+from gradtape.frontend import staging as _staging
+from gradtape.frontend.autograph.reading import attr, before_change, del_attr, iterate, set_attr
+from gradtape.frontend.effects import KEYS, LENGTH, active
+from gradtape.frontend.iterables import StagedIterable
+from gradtape.frontend.staged_values import staged_items
+from gradtape.frontend.staging import is_staged
+
+staging: Any = _staging
+
+CHANGES = {
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
+    "__imul__", "update", "setdefault", "popitem", "__ior__", "add", "discard", "difference_update", "intersection_update",
+    "symmetric_difference_update", "__iand__", "__isub__", "__ixor__",
+}  # fmt: skip
+TAKES_KEY = {"pop", "insert", "get", "setdefault", "index", "count", "remove", "extend", "__getitem__", "__setitem__"}
+
+
+def is_part_of_program(value: Any) -> bool:
+    """Whether a builtin given this value must be staged."""
+    return is_staged(value) or isinstance(value, StagedIterable) or staged_items(value) is not None
+
+
+def _holds(value: Any) -> bool:
+    """Whether a value is staged or a list or tuple of staged values."""
+    if is_part_of_program(value):
+        return True
+    return value.__class__ in (list, tuple) and any(is_part_of_program(part) for part in value)
+
+
+def converted_argument(value: Any) -> Any:
+    """A function given to something that will call it, converted."""
+    if value.__class__ in (FunctionType, MethodType, functools.partial):
+        from gradtape.frontend.autograph.calling import conv
+
+        return conv(value)
+    return value
+
+
+def container_method(tracer: Any, method: Any) -> Any:
+    """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
+    container, name = method.__self__, method.__name__
+    if name in CHANGES:
+        before_change(tracer, container)
+    elif name in ("keys", "items", "values"):
+        tracer.item(container, KEYS, tuple(container))
+        for key in container if name != "keys" else ():
+            tracer.item(container, key, container[key])
+    if staged_items(container) is not None:
+        return staging.list_method(container, name)
+    if name not in TAKES_KEY:
+        if name == "sort":
+            return lambda *args, **kwargs: _sort(container, args, kwargs)
+        return method
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if any(is_part_of_program(arg) for arg in args[: 1 if name != "index" else None]):
+            return staging.container_call(container, name, args, kwargs)
+        value = method(*args, **kwargs)
+        return tracer.item(container, args[0], value) if name in ("get", "__getitem__") and args[0] in container else value
+
+    return checked
+
+
+def _sort(container: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if "key" in kwargs:
+        kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
+    container.sort(*args, **kwargs)
+
+
+def _staged_if(any_of: Callable[[Any], bool], builtin: Any) -> Any:
+    """A builtin that is staged if `any_of` holds for one of its arguments."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if any_of(arg):
+                return staging.call_builtin(name, args, kwargs)
+        return builtin(*args, **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _len(*args: Any, **kwargs: Any) -> Any:
+    if len(args) == 1 and is_part_of_program(args[0]):
+        return staging.call_builtin("len", args, kwargs)
+    count = len(*args, **kwargs)
+    return active().item(args[0], LENGTH, count) if isinstance(args[0], (list, tuple, dict, set)) else count
+
+
+def _consume(builtin: Any) -> Any:
+    """A builtin that goes through the whole of its one argument, or is given several values (max, min, sorted, sum)."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("key") is not None:
+            kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
+        if len(args) == 1 and isinstance(args[0], Iterator):
+            args = (builtins.list(args[0]),)
+        if any(_holds(arg) for arg in args):
+            return staging.call_builtin(name, args, kwargs)
+        return builtin(*_noted(args), **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    tracer = active()
+    return builtins.tuple([builtins.list(iterate(tracer, a)) if a.__class__ is list else a for a in args])
+
+
+def _quantifier(builtin: Any) -> Any:
+    """`any` and `all`: items are taken one by one, as Python does, until one is staged."""
+    name, ends_with = builtin.__name__, builtin is builtins.any
+
+    def overload(*args: Any) -> Any:
+        if len(args) != 1:
+            return builtin(*args)
+        if is_part_of_program(args[0]):
+            return staging.call_builtin(name, args, {})
+        items = iter(iterate(active(), args[0]))
+        for item in items:
+            if is_part_of_program(item):
+                return staging.call_builtin(name, ([item, *items],), {})
+            if bool(item) is ends_with:
+                return ends_with
+        return not ends_with
+
+    overload.__name__ = name
+    return overload
+
+
+def _with_function(builtin: Any) -> Any:
+    """`map` and `filter`."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        args = builtins.tuple([converted_argument(arg) for arg in args[:1]]) + args[1:]
+        if any(is_part_of_program(arg) for arg in args[1:]):
+            return staging.call_builtin(name, args, kwargs)
+        return builtin(*args, **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _getattr(*args: Any) -> Any:
+    if len(args) == 2 and isinstance(args[1], str):
+        return attr(args[0], args[1])
+    value = getattr(*args)
+    return active().attr(args[0], args[1], value) if getattr(args[0], args[1], value) is value and value is not args[2] else value
+
+
+def _setattr(*args: Any) -> None:
+    if len(args) == 3 and isinstance(args[1], str):
+        set_attr(*args)
+    else:
+        setattr(*args)
+
+
+def _delattr(*args: Any) -> None:
+    if len(args) == 2 and isinstance(args[1], str):
+        del_attr(*args)
+    else:
+        delattr(*args)
+
+
+def _reduce(*args: Any) -> Any:
+    return functools.reduce(*(converted_argument(arg) for arg in args))
+
+
+OVERLOADS: dict[Any, Any] = {
+    builtins.len: _len, builtins.getattr: _getattr, builtins.setattr: _setattr, builtins.delattr: _delattr,
+    functools.reduce: _reduce,
+    **{f: _staged_if(is_part_of_program, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
+    **{f: _staged_if(_holds, f) for f in (print, list, tuple)},
+    **{f: _consume(f) for f in (max, min, sorted, sum)},
+    **{f: _quantifier(f) for f in (any, all)},
+    **{f: _with_function(f) for f in (map, filter)},
+}  # fmt: skip

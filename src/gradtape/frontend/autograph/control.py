@@ -1,0 +1,195 @@
+"""The run time of control flow: `if`, `while`, `for`, short circuits, comparisons, `assert`.
+
+On plain values each does what Python does, in the same order. On staged values `frontend/staging.py` takes over.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend import staging as _staging
+from gradtape.frontend.autograph.reading import in_, iterate, not_in
+from gradtape.frontend.effects import active
+from gradtape.frontend.iterables import is_staged_iterable
+from gradtape.frontend.staging import State, is_staged
+
+staging: Any = _staging
+Thunk = Callable[[], Any]
+MAX_GUARDED = 10_000
+
+
+def nothing() -> None:
+    """A branch that is not there."""
+
+
+def get_nothing() -> tuple[Any, ...]:
+    """The state of a construct that changes no names."""
+    return ()
+
+
+def set_nothing(values: Any) -> None:
+    """There is no state to set."""
+
+
+def if_stmt(
+    test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
+) -> None:
+    """`if test: body() else: orelse()`."""
+    if test is not True and test is not False and active() is not None and is_staged(test):
+        staging.stage_if(test, body, orelse, State(get_state, set_state, names, line))
+    elif test:
+        body()
+    else:
+        orelse()
+
+
+def while_stmt(
+    test: Thunk, body: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
+) -> None:
+    """`while test(): body()`; from the first staged test on, the rest of the loop is staged."""
+    traced = active() is not None
+    while True:
+        go_on = test()
+        if traced and is_staged(go_on):
+            staging.stage_while(test, body, State(get_state, set_state, names, line), first=go_on)
+            return
+        if not go_on:
+            return
+        body()
+
+
+def for_stmt(
+    iterated: Any, extra_test: Thunk | None, body: Callable[[Any], None],
+    get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
+) -> None:  # fmt: skip
+    """`for item in iterated: body(item)`, while `extra_test()` holds after each item."""
+    tracer = active()
+    if tracer is None:
+        items: Iterable[Any] = iterated
+    elif is_staged_iterable(iterated):
+        staging.stage_for(iterated, extra_test, body, State(get_state, set_state, names, line))
+        return
+    else:
+        items = iterate(tracer, iterated)
+    if extra_test is None:
+        for item in items:
+            body(item)
+        return
+    iterator = iter(items)
+    for item in iterator:
+        body(item)
+        go_on = extra_test()
+        if tracer is not None and is_staged(go_on):
+            _guarded(iterated, iterator, extra_test, body, (get_state, set_state, names, line))
+            return
+        if not go_on:
+            return
+
+
+def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[Any], None], state: tuple[Any, ...]) -> None:
+    """The rest of a Python loop that a tensor may end: each iteration runs only if the loop is still going on."""
+    for count, item in enumerate(iterator):
+        if count >= MAX_GUARDED and operator.length_hint(iterated, -1) < 0:
+            raise InvalidArgumentError(
+                f"line {state[-1]}: this loop over a {type(iterated).__name__} ends when a tensor says so, and after "
+                f"{MAX_GUARDED} iterations the iterator still gives items; a traced loop needs an end: loop over a sequence, "
+                "a range or a tensor, or write it as `while`"
+            )
+
+        def run(item: Any = item) -> None:
+            body(item)
+
+        if_stmt(extra_test(), run, nothing, *state)
+
+
+def and_(first: Any, second: Thunk) -> Any:
+    """`first and second()`."""
+    if first is not True and first is not False and active() is not None and is_staged(first):
+        return staging.stage_and(first, second)
+    return second() if first else first
+
+
+def or_(first: Any, second: Thunk) -> Any:
+    """`first or second()`."""
+    if first is not True and first is not False and active() is not None and is_staged(first):
+        return staging.stage_or(first, second)
+    return first if first else second()
+
+
+def not_(value: Any) -> Any:
+    """`not value`."""
+    if value is not True and value is not False and active() is not None and is_staged(value):
+        from gradtape.ops.compare import logical_not
+
+        return logical_not(staging.truth(value))
+    return not value
+
+
+def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
+    """`body() if test else orelse()`."""
+    if test is not True and test is not False and active() is not None and is_staged(test):
+        return staging.stage_if_exp(test, body, orelse, line)
+    return body() if test else orelse()
+
+
+def is_(left: Any, right: Any) -> Any:
+    """`left is right`; a value that may be None when the program runs is asked then."""
+    if (left.__class__ is staging.Maybe or right.__class__ is staging.Maybe) and (left is None or right is None):
+        maybe = right if left is None else left
+        if maybe.missing is None:
+            return not_(maybe.flag)
+    return left is right
+
+
+def is_not(left: Any, right: Any) -> Any:
+    """`left is not right`."""
+    return not_(is_(left, right))
+
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "is_": is_, "is_not": is_not, "in_": in_, "not_in": not_in,
+}  # fmt: skip
+
+
+def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
+    """A chain like `a < b < c`: each operand is evaluated once, and only as long as the chain holds."""
+    result = COMPARE[names[0]](left, right)
+    if not later:
+        return result
+    return and_(result, lambda: compare(names[1:], right, later[0](), *later[1:]))
+
+
+def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
+    """`assert test, message()`."""
+    if active() is not None and is_staged(test):
+        staging.assert_(test, message, line)
+    elif not test:
+        raise AssertionError(message()) if message is not None else AssertionError
+
+
+def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[Any], Any]) -> Any:
+    """A generator expression: lazy over Python values, a list over staged ones."""
+    tracer = active()
+    if tracer is None:
+        return lazy(iter(iterated))
+    return collected(iterated) if is_staged_iterable(iterated) else lazy(iter(iterate(tracer, iterated)))
+
+
+class _Unguarded:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+_UNGUARDED = _Unguarded()
+
+
+def guarded_try(line: int) -> Any:
+    """Around the body of a `try` statement: staging may have something to say about code that may raise."""
+    return _UNGUARDED

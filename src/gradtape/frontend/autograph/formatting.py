@@ -1,0 +1,29 @@
+"""The run time of f-strings: parts are formatted in order; a staged value waits until the program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.frontend import staging as _staging
+from gradtape.frontend.effects import active
+from gradtape.frontend.staging import is_staged
+
+staging: Any = _staging
+CONVERSIONS = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
+def part(value: Any, conversion: int, spec: Any) -> Any:
+    """`{value!conversion:spec}`: text, or what is needed to make it later."""
+    if active() is not None and (is_staged(value) or not isinstance(spec, str)):
+        return value, conversion, spec
+    if conversion in CONVERSIONS:
+        value = CONVERSIONS[conversion](value)
+    return format(value, spec)
+
+
+def fstring(parts: tuple[Any, ...]) -> Any:
+    """The joined text of an f-string."""
+    for piece in parts:
+        if not isinstance(piece, str):
+            return staging.fstring(parts)
+    return "".join(parts)

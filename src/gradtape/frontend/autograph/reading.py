@@ -1,0 +1,285 @@
+"""The run time of reads and writes: names, attributes, items, containers.
+
+While a function is traced, the tracer (`frontend/effects.py`) is told after each read and before each write; otherwise
+each of these is the plain Python operation. Nothing here decides what a read or write means for the program.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from gradtape.frontend import staging as _staging
+from gradtape.frontend.autograph.bindings import Bindings
+from gradtape.frontend.effects import KEYS, LENGTH, active
+from gradtape.frontend.staged_values import Maybe, Undefined, staged_items
+from gradtape.frontend.staging import is_staged
+
+staging: Any = _staging
+
+INPLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.iadd, "sub": operator.isub, "mul": operator.imul, "matmul": operator.imatmul,
+    "truediv": operator.itruediv, "floordiv": operator.ifloordiv, "mod": operator.imod, "pow": operator.ipow,
+    "lshift": operator.ilshift, "rshift": operator.irshift, "and": operator.iand, "or": operator.ior, "xor": operator.ixor,
+}  # fmt: skip
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def ld(value: Any, name: str) -> Any:
+    """A variable that may have no value."""
+    if value.__class__ is Undefined:
+        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+    if value.__class__ is Maybe and isinstance(value.missing, Undefined):
+        return value.get(name)
+    return value
+
+
+def ld_free(value: Any, name: str) -> Any:
+    """A variable of a function around this one that may have no value."""
+    if value.__class__ is Undefined:
+        raise NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")
+    return ld(value, name)
+
+
+def outer(scope: Bindings, name: str, value: Any) -> Any:
+    """A global or a captured variable of the converted function."""
+    tracer = active()
+    if tracer is not None:
+        value = tracer.outer(scope, name, value)
+    return ld_free(value, name) if value.__class__ is Undefined or value.__class__ is Maybe else value
+
+
+def before_global(scope: Bindings, name: str) -> None:
+    """A global is about to be written."""
+    if (tracer := active()) is not None:
+        tracer.before_global(scope, name)
+
+
+def before_free(scope: Bindings, name: str) -> None:
+    """A captured variable is about to be written."""
+    if (tracer := active()) is not None:
+        tracer.before_free(scope, name)
+
+
+def set_global(scope: Bindings, name: str, value: Any) -> Any:
+    """`global name; name = value`."""
+    before_global(scope, name)
+    scope.globals[name] = value
+    return value
+
+
+def set_free(scope: Bindings, name: str, value: Any) -> Any:
+    """`nonlocal name; name = value`."""
+    before_free(scope, name)
+    scope.cells[name].cell_contents = value
+    return value
+
+
+def del_global(scope: Bindings, name: str) -> None:
+    """`global name; del name`."""
+    before_global(scope, name)
+    if name not in scope.globals:
+        raise NameError(f"name '{name}' is not defined")
+    del scope.globals[name]
+
+
+def del_free(scope: Bindings, name: str) -> None:
+    """`nonlocal name; del name`."""
+    before_free(scope, name)
+    try:
+        _ = scope.cells[name].cell_contents
+    except ValueError:
+        message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        raise NameError(message) from None
+    del scope.cells[name].cell_contents
+
+
+def forget_global(scope: Bindings, name: str) -> None:
+    """The end of `except E as name` where the name is a global."""
+    before_global(scope, name)
+    scope.globals.pop(name, None)
+
+
+def forget_free(scope: Bindings, name: str) -> None:
+    """The end of `except E as name` where the name is captured."""
+    before_free(scope, name)
+    scope.cells[name].cell_contents = None
+    del scope.cells[name].cell_contents
+
+
+# -- attributes and items --------------------------------------------------------------------------------------------
+
+
+def attr(target: Any, name: str) -> Any:
+    """`target.name`; the getter of a user's property is converted like any function."""
+    tracer = active()
+    if tracer is None:
+        return getattr(target, name)
+    found = getattr(type(target), name, None)
+    if found.__class__ is property and found.fget.__class__ is FunctionType:
+        from gradtape.frontend.autograph.calling import conv
+
+        return conv(found.fget)(target)
+    return tracer.attr(target, name, getattr(target, name))
+
+
+def set_attr(target: Any, name: str, value: Any) -> None:
+    """`target.name = value`."""
+    if (tracer := active()) is not None:
+        tracer.before_attr(target, name)
+    setattr(target, name, value)
+
+
+def del_attr(target: Any, name: str) -> None:
+    """`del target.name`."""
+    if (tracer := active()) is not None:
+        tracer.before_attr(target, name)
+    delattr(target, name)
+
+
+def staged_key(key: Any) -> bool:
+    """Whether an index is, or contains, a staged value."""
+    if key.__class__ is tuple:
+        return any(staged_key(part) for part in key)
+    if key.__class__ is slice:
+        return is_staged(key.start) or is_staged(key.stop) or is_staged(key.step)
+    return is_staged(key)
+
+
+def item(target: Any, key: Any) -> Any:
+    """`target[key]`."""
+    tracer = active()
+    if tracer is None:
+        return target[key]
+    if _staged_item(target, key):
+        return staging.item(target, key)
+    return tracer.item(target, key, target[key])
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """`target[key] = value`."""
+    if (tracer := active()) is not None:
+        tracer.before_item(target)
+        if _staged_item(target, key):
+            staging.set_item(target, key, value)
+            return
+    target[key] = value
+
+
+def _staged_item(target: Any, key: Any) -> bool:
+    if isinstance(target, (list, tuple, dict)):
+        return staged_key(key) or staged_items(target) is not None
+    return target.__class__ is Maybe
+
+
+def del_item(target: Any, key: Any) -> None:
+    """`del target[key]`."""
+    if (tracer := active()) is not None:
+        tracer.before_item(target)
+        if _staged_item(target, key):
+            staging.del_item(target, key)
+            return
+    del target[key]
+
+
+def inplace(operation: str, target: Any, value: Any) -> Any:
+    """`target += value` and its kin: the new value."""
+    if (tracer := active()) is not None and isinstance(target, (list, dict, set)):
+        before_change(tracer, target)
+        if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
+            return staging.inplace(operation, target, value)
+    return INPLACE[operation](target, value)
+
+
+def before_change(tracer: Any, target: Any) -> None:
+    """A container is about to be changed by one of its methods."""
+    if isinstance(target, list):
+        tracer.before_list(target)
+    elif isinstance(target, dict):
+        tracer.before_dict(target)
+    else:
+        tracer.before_set(target)
+
+
+# -- whole containers ------------------------------------------------------------------------------------------------
+
+
+def iterate(tracer: Any, iterated: Any) -> Any:
+    """What a Python loop goes over, the reads of lists, tuples and dicts noted as they happen."""
+    if iterated.__class__ is list or iterated.__class__ is tuple:
+        return _items(tracer, iterated)
+    if isinstance(iterated, (dict, set)):
+        tracer.item(iterated, KEYS, tuple(iterated))
+    return iterated
+
+
+def _items(tracer: Any, sequence: Any) -> Iterator[Any]:
+    place = 0
+    while place < len(sequence):  # a list may change while a loop goes over it
+        yield tracer.item(sequence, place, sequence[place])
+        place += 1
+    tracer.item(sequence, LENGTH, place)
+
+
+def in_(value: Any, container: Any) -> Any:
+    """`value in container`."""
+    if (tracer := active()) is not None:
+        if is_staged(value) or is_staged(container) or staged_items(container) is not None or _holds_staged(container):
+            return staging.contains(container, value)
+        if isinstance(container, (list, tuple)):
+            return value in list(_items(tracer, container))
+        if isinstance(container, (dict, set)):
+            tracer.item(container, KEYS, tuple(container))
+    return value in container
+
+
+def _holds_staged(container: Any) -> bool:
+    return container.__class__ in (list, tuple) and any(is_staged(part) for part in container)
+
+
+def not_in(value: Any, container: Any) -> Any:
+    """`value not in container`."""
+    from gradtape.frontend.autograph.control import not_
+
+    return not_(in_(value, container))
+
+
+def unpack(value: Any, count: int, star: int | None) -> Any:
+    """What `a, *b = value` should unpack: the value itself, unless it is staged."""
+    tracer = active()
+    if tracer is None:
+        return value
+    if is_staged(value) or staged_items(value) is not None:
+        return staging.unpack(value, count, star)
+    return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else value
+
+
+def append(target: list[Any], value: Any) -> None:
+    """One more item of a list comprehension."""
+    if (tracer := active()) is not None:
+        tracer.before_list(target)
+        if staged_items(target) is not None:
+            staging.method(target, "append")(value)
+            return
+    target.append(value)
+
+
+def add(target: set[Any], value: Any) -> None:
+    """One more member of a set comprehension."""
+    if (tracer := active()) is not None:
+        tracer.before_set(target)
+    target.add(value)
+
+
+def put(target: dict[Any, Any], key: Any, value: Any) -> None:
+    """One more entry of a dict comprehension."""
+    set_item(target, key, value)
+
+
+def new_set() -> set[Any]:
+    """An empty set."""
+    return set()

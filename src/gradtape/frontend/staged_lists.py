@@ -1,0 +1,85 @@
+"""Python lists whose items live in the program: what list methods, indexing and `len` mean on them.
+
+The list object stays the same; its single `StagedItems` is replaced. Every function is called after the write was logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.plans import to_spec
+from gradtape.frontend.staged_values import StagedItems, staged_items
+from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_PUSH, LIST_SET, LIST_STACK, list_new, list_pop
+
+
+def _items(target: list[Any]) -> StagedItems:
+    found = staged_items(target)
+    if found is None:
+        raise TypeError("not a list of the program")
+    return found
+
+
+def append(target: list[Any], value: Any) -> None:
+    items = _items(target).items
+    target[0] = StagedItems(apply(LIST_PUSH, items, to_spec(value, items.spec.item)))
+
+
+def extend(target: list[Any], values: Any) -> None:
+    if staged_items(values) is not None:
+        raise InvalidArgumentError("extending a staged list by a staged list is not supported; append in a loop")
+    for value in values:
+        append(target, value)
+
+
+def pop(target: list[Any], index: Any = -1) -> Any:
+    if index.__class__ is not int or index != -1:
+        raise InvalidArgumentError("a list that grows in a staged loop can only be popped at its end: use pop()")
+    rest, last = list_pop(_items(target).items)
+    target[0] = StagedItems(rest)
+    return last
+
+
+def clear(target: list[Any]) -> None:
+    target[0] = StagedItems(list_new([], _items(target).items.spec.item))
+
+
+def get(target: list[Any], index: Any) -> Any:
+    """`target[index]`; a slice gives a tensor's rows as another list only through gt.stack."""
+    if isinstance(index, slice):
+        return stacked(target)[index]
+    return apply(LIST_GET, _items(target).items, convert(index))
+
+
+def put(target: list[Any], index: Any, value: Any) -> None:
+    items = _items(target).items
+    target[0] = StagedItems(apply(LIST_SET, items, convert(index), to_spec(value, items.spec.item)))
+
+
+def length(target: list[Any]) -> Any:
+    return apply(LIST_LEN, _items(target).items)
+
+
+def stacked(target: list[Any]) -> Any:
+    """All items as one tensor: what library functions are given for such a list."""
+    items = _items(target)
+    shape = tuple(items.items.spec.item.shape)
+    static = all(isinstance(d, int) for d in shape)
+    return apply(LIST_STACK, items.items, length=items.length, item_shape=shape if static else None)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "append": append, "extend": extend, "pop": pop, "clear": clear, "__len__": length, "__getitem__": get, "__setitem__": put,
+}  # fmt: skip
+
+
+def method(target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """A list method on a list of the program."""
+    if name not in METHODS:
+        raise InvalidArgumentError(
+            f"list.{name} is not supported on a list that is filled in a staged loop; supported: append, extend, pop, clear, "
+            "indexing, len, loops, gt.stack"
+        )
+    return METHODS[name](target, *args, **(kwargs or {}))

@@ -1,0 +1,171 @@
+"""Finding loops again: repeated segments of a straight line become scans, nested ones too.
+
+A Python loop runs at trace time, so its program is one long line. Segments equal in op, attributes, types and wiring are
+folded; what differs between them (constants, indices) is computed from the loop's index or scanned. The rounds: give equal
+operations equal numbers (`line`), find where the sequence repeats (`repeats`), check which repetitions are loops (`loops`)
+and which pay (`demand`), replace them (`scan`, `rewrite`), and again, since scans may repeat themselves: inner loops first.
+
+Segments are contiguous and keep their place, so effects keep their order. Invariant: the program computes the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.walk import callee_of, walk
+from gradtape.ops.staged import CONSTANT
+from gradtape.passes.reroll.demand import Demand, demand, pays
+from gradtape.passes.reroll.line import OVERHEAD, Line, Table
+from gradtape.passes.reroll.loops import Loop, loops_in
+from gradtape.passes.reroll.repeats import LEAST, Run, find_runs
+from gradtape.passes.reroll.rewrite import rewrite
+
+ROUNDS = 16  # at most: levels of nesting, and loops that read what other loops made
+
+
+def reroll(block: Block) -> Block:
+    """The program with its loops; the block itself if it has none.
+
+    >>> from gradtape.ir.types import TensorSpec
+    >>> from gradtape.ops.elementwise import MULTIPLY
+    >>> block = Block([TensorSpec((), "float32")] * 2, layout={"inputs": 2})
+    >>> value, factor = block.params
+    >>> for _ in range(1000):
+    ...     value = block.append(Operation(MULTIPLY, [value, factor], [value.type])).result
+    >>> folded = reroll(block.give(outputs=[value]))
+    >>> [operation.op.name for operation in folded]
+    ['scan']
+    """
+    pass_ = _Reroll()
+    new = pass_.block(block)
+    return new if pass_.folded else block
+
+
+class _Reroll:
+    """One run of the pass: regions and callees are done once each."""
+
+    def __init__(self) -> None:
+        self.folded = False
+        self._callees: dict[Block, Block] = {}
+
+    def block(self, block: Block) -> Block:
+        """A copy of a block with its loops folded."""
+        inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]] = {}
+        for operation in block.operations:
+            callee = callee_of(operation)
+            if callee is not None and callee not in self._callees:
+                self._callees[callee] = self.block(callee)
+            if callee is not None or operation.regions:
+                attrs = operation.attrs if callee is None else {**operation.attrs, "callee": self._callees[callee]}
+                inner[operation] = (attrs, {name: self.block(region) for name, region in operation.regions.items()})
+        for hopeful in (True, False):
+            line = _line(block, inner)
+            before = sum(1 for _ in walk(block))
+            if not _fold(line, hopeful):
+                break
+            new = _finished(line)
+            # reads from lists were expected to be folded with the loops they are in
+            if sum(1 for operation in walk(new) if operation.op is not CONSTANT) < before:
+                self.folded = True
+                return new
+        return _finished(_line(block, inner))
+
+
+def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]]) -> Line:
+    line = Line(block)
+    for operation in block.operations:
+        attrs, regions = inner.get(operation) or (operation.attrs, {})
+        line.add(operation, attrs, regions)
+    line.outputs = line.renamed(block.results)
+    return line
+
+
+def _fold(line: Line, hopeful: bool) -> bool:
+    """Fold what can be folded: first segments from the same source lines, then any."""
+    folded = False
+    for located in (True, False):
+        if located and all(item.loc is None for item in line.items):
+            continue
+        for _ in range(ROUNDS):
+            runs = find_runs(line.tokens(located))
+            if not runs:
+                break
+            table = Table(line)
+            runs = [run for run in runs if _is_worthwhile(table, run)]
+            repeated = np.zeros(len(line.items) + 1, bool)
+            for run in runs:
+                repeated[run.start : run.stop] = True
+            chosen = _choose(table, runs, repeated, hopeful)
+            if not chosen:
+                break
+            rewrite(line, table, chosen, repeated)
+            folded = True
+    return folded
+
+
+def _is_worthwhile(table: Table, run: Run) -> bool:
+    return 2 * (table.weight(run.start, run.start + run.period) + OVERHEAD) <= table.weight(run.start, run.stop)
+
+
+def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list[tuple[Loop, Demand]]:
+    """Loops that pay and do not overlap, short ones first; those that need lists of other values only if no other is left."""
+    found = []
+    taken = np.zeros(len(table.items), bool)
+    later = []
+    for run in runs:
+        free = _free(taken, run)
+        for loop in loops_in(table, free) if free is not None else ():
+            if not loop.clean:
+                later.append(loop)
+            elif not taken[loop.start : loop.stop].any():
+                wanted = demand(table, loop, repeated, hopeful)
+                if pays(table, loop, wanted):
+                    taken[loop.start : loop.stop] = True
+                    found.append((loop, wanted))
+    if not found:
+        for loop in later:
+            if not taken[loop.start : loop.stop].any():
+                wanted = demand(table, loop, repeated, hopeful)
+                if pays(table, loop, wanted):
+                    taken[loop.start : loop.stop] = True
+                    found.append((loop, wanted))
+    return sorted(found, key=lambda pair: pair[0].start)
+
+
+def _free(taken: Any, run: Run) -> Run | None:
+    """The longest part of a run that no loop has taken yet, if it is long enough."""
+    part = taken[run.start : run.stop]
+    if not part.any():
+        return run
+    edges = np.concatenate(([-1], np.flatnonzero(part), [len(part)]))
+    gap = int(np.argmax(np.diff(edges)))
+    start, stop = run.start + int(edges[gap]) + 1, run.start + int(edges[gap + 1])
+    return Run(start, stop, run.period) if stop - start >= LEAST * run.period else None
+
+
+def _finished(line: Line) -> Block:
+    """The line as a block; a constant is made right before its first use."""
+    old = line.block
+    new = Block([v.type for v in old.params], [v.name for v in old.params], old.name, old.layout)
+    known: dict[Value, Value] = dict(zip(old.params, new.params, strict=True))
+
+    def use(value: Value, loc: Any) -> Value:
+        if value not in known:
+            made = new.append(Operation(CONSTANT, [], [value.type], {"value": line.constants[value]}, loc=loc)).result
+            made.name = value.name
+            known[value] = made
+        return known[value]
+
+    for item in line.items:
+        operands = [use(value, item.loc) for value in item.operands]
+        types = [value.type for value in item.results]
+        made = Operation(item.op, operands, types, item.attrs, item.regions, item.loc, item.layout, item.result_layout)
+        for value, result in zip(item.results, new.append(made).results, strict=True):
+            result.name = value.name
+            known[value] = result
+    new.results = [use(value, None) for value in line.outputs]
+    new.result_layout = dict(old.result_layout)
+    return new
