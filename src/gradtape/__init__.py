@@ -63,6 +63,7 @@ from gradtape.frontend.custom import (
     py_function as py_function,
     recompute_grad as recompute_grad,
 )
+from gradtape.frontend.function import function as function
 from gradtape.frontend.functional import (
     grad as grad,
     hessian as hessian,

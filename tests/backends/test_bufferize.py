@@ -387,6 +387,25 @@ def test_a_state_pushed_to_a_list_is_not_written() -> None:
     assert checked(block) == {"list_push_into": 1}
 
 
+def test_a_state_that_was_saved_is_not_written_after_the_loop() -> None:
+    def make(b: Build, x: Any) -> Any:
+        a, saved = b.scan(2, [b(SIN, x)], lambda b, i, a: ([a], [a]))
+        return b(UPDATE, a, b.constant(7.0), key=(0,)), saved
+
+    assert checked(program([tensor(3)], make), X) == {}
+
+
+def test_a_state_that_takes_over_a_foreign_one_is_not_written() -> None:
+    def body(b: Build, i: Any, a: Any, c: Any, y: Any) -> Any:
+        written = b(UPDATE_AT, a, b.constant(2.0), i, key=AT)
+        return [c, y], [b(REDUCE_SUM, written, axis=(0,), keepdims=False)]
+
+    def make(b: Build, x: Any) -> Any:
+        return *b.scan(STEPS, [zeros(b, STEPS), zeros(b, STEPS)], body, [x]), x
+
+    assert checked(program([tensor(STEPS)], make), np.ones(STEPS)) == {}
+
+
 def test_states_that_swap() -> None:
     def body(b: Build, i: Any, a: Any, c: Any) -> Any:
         return [c, b(UPDATE_AT, a, b.constant(2.0), i, key=AT)], []

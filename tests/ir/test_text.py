@@ -144,5 +144,6 @@ scalars = st.one_of(
 
 
 @hypothesis.given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple)))
+@hypothesis.settings(deadline=None)
 def test_any_nested_attribute_comes_back(value: Any) -> None:
     round_trip(with_attribute(value))

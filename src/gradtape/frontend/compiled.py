@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
 from gradtape.backends.numpy import compile_block

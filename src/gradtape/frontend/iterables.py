@@ -162,7 +162,7 @@ class Fixed(StagedIterable):
 
 def is_staged_iterable(value: Any) -> bool:
     """Whether a `for` over this value must be staged."""
-    return isinstance(value, (StagedIterable, TracedTensor)) or staged_items(value) is not None or value.__class__ is Tensor
+    return isinstance(value, (StagedIterable, TracedTensor)) or staged_items(value) is not None or isinstance(value, (Tensor, TensorLike))
 
 
 def staged_iterable(value: Any) -> StagedIterable:

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, params_of, traced, weak
+from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, params_of
 from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
 from gradtape.frontend.places import Log, Place
-from gradtape.frontend.plans import FLAG, CarryMaybe, JoinError, Plan, Same, join, representatives, tensors_in
+from gradtape.frontend.plans import FLAG, CarryMaybe, JoinError, Plan, Same, join, tensors_in
 from gradtape.frontend.staged_values import Maybe, Undefined
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Value
@@ -29,7 +29,7 @@ from gradtape.ops.compare import less, logical_and, not_equal
 from gradtape.ops.dispatch import convert
 from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import reshape
-from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.tensor import TensorLike
 
 MAX_UNROLLED = 10_000
 
@@ -377,5 +377,19 @@ def _int32(length: Any) -> Any:
     return tensor if tensor.dtype == COUNT.dtype else cast(tensor, COUNT.dtype)
 
 
-__all__ = ["NO_STATE", "State", "is_staged", "representatives", "stage_and", "stage_for", "stage_if", "stage_if_exp",
-           "stage_or", "stage_while", "traced", "truth", "weak", "Tensor"]  # fmt: skip
+# what converted code finds here besides loops and branches; these build on them
+from gradtape.frontend.staged_builtins import (
+    assert_ as assert_,
+    call_builtin as call_builtin,
+    container_call as container_call,
+    contains as contains,
+    del_item as del_item,
+    fstring as fstring,
+    inplace as inplace,
+    item as item,
+    list_method as list_method,
+    method as method,
+    print_ as print_,
+    set_item as set_item,
+    unpack as unpack,
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from types import MethodType
+from types import MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,9 @@ def shown(value: Any) -> str:
     """A value in a message: short, and for objects their kind and name instead of an address."""
     if value.__class__ in SCALARS:
         text = repr(value)
-        return text if len(text) <= 40 else f"{text[:37]}..."
+        return text if len(text) <= 40 else f"{text[:20]}...{text[-15:]}"
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
     name = getattr(value, "__qualname__", None)
     if isinstance(name, str):
         return name

@@ -1,1 +1,1 @@
-"""What a program is: shapes and types (operations and regions come with compiled functions)."""
+"""What a program is: types and dimensions, operations with regions, walking and rebuilding, text form, verifier."""

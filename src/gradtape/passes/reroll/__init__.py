@@ -62,7 +62,7 @@ class _Reroll:
                 attrs = operation.attrs if callee is None else {**operation.attrs, "callee": self._callees[callee]}
                 inner[operation] = (attrs, {name: self.block(region) for name, region in operation.regions.items()})
         for hopeful in (True, False):
-            line = _line(block, inner)
+            line = _line(block, inner, True)
             before = sum(1 for _ in walk(block))
             if not _fold(line, hopeful):
                 break
@@ -71,15 +71,15 @@ class _Reroll:
             if sum(1 for operation in walk(new) if operation.op is not CONSTANT) < before:
                 self.folded = True
                 return new
-        return _finished(_line(block, inner))
+        return _finished(_line(block, inner, False))
 
 
-def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]]) -> Line:
-    line = Line(block)
+def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]], by_rows: bool) -> Line:
+    line = Line(block, by_rows)
     for operation in block.operations:
         attrs, regions = inner.get(operation) or (operation.attrs, {})
         line.add(operation, attrs, regions)
-    line.outputs = line.renamed(block.results)
+    line.outputs = line.read(block.results)
     return line
 
 

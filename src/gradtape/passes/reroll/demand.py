@@ -15,17 +15,20 @@ import numpy as np
 
 from gradtape.ops.lists import LIST_NEW
 from gradtape.ops.shape import CONCAT, STACK
-from gradtape.passes.reroll.line import OVERHEAD, Table
+from gradtape.passes.reroll.line import OVERHEAD, Item, Table
 from gradtape.passes.reroll.loops import Loop
 
 GATHERING = (STACK, CONCAT, LIST_NEW)
+
+
+Listed = tuple[int, int | None]  # a result of an iteration, and where a unit axis is inserted to join the items there
 
 
 @dataclass(eq=False, slots=True)
 class Demand:
     """Results of an iteration that are wanted as a list (`listed`) or of the last iteration only (`last`)."""
 
-    listed: dict[int, None] = field(default_factory=dict)
+    listed: dict[Listed, None] = field(default_factory=dict)
     last: dict[int, None] = field(default_factory=dict)
     reads: int = 0  # operations that read single items
 
@@ -42,7 +45,8 @@ def demand(table: Table, loop: Loop, repeated: Any, hopeful: bool) -> Demand:
     for user in np.unique(users).tolist():
         if user < len(table.items) and table.items[user].op in GATHERING:
             places = {place for place, _ in covers(table.operands(user, user + 1, 1)[0], loop)}
-            wanted.listed |= dict.fromkeys(sorted(places))
+            axis = new_axis(table.items[user])
+            wanted.listed |= dict.fromkeys((place, axis) for place in sorted(places))
             wanted.reads += len(places)
             whole |= (users == user) & np.isin((numbers - loop.base) % loop.width, list(places))
     users, numbers = users[~whole], numbers[~whole]
@@ -51,11 +55,11 @@ def demand(table: Table, loop: Loop, repeated: Any, hopeful: bool) -> Demand:
         here = places == place
         carried = depth(loop, place)
         handed = iterations[here] >= loop.count - max(carried, 1)
-        if handed.all() and place not in wanted.listed:
+        if handed.all() and (place, None) not in wanted.listed:
             if not carried:
                 wanted.last[place] = None
             continue
-        wanted.listed[place] = None
+        wanted.listed[place, None] = None
         reads = here & (iterations < loop.count - carried)
         pairs = set(zip(users[reads].tolist(), numbers[reads].tolist(), strict=True))
         if hopeful:
@@ -64,6 +68,11 @@ def demand(table: Table, loop: Loop, repeated: Any, hopeful: bool) -> Demand:
         else:
             wanted.reads += len(pairs)
     return wanted
+
+
+def new_axis(item: Item) -> int | None:
+    """Where a stack needs a new axis in its operands, if that is not the first one (which a list has by itself)."""
+    return (item.attrs["axis"] or None) if item.op is STACK else None
 
 
 def depth(loop: Loop, place: int) -> int:

@@ -18,7 +18,7 @@ from gradtape.ir.walk import Rebuild, clone, flat, groups_of, insert_param, layo
 from gradtape.ops.dynamic import ADD_AT, GETITEM_AT, PUT_AT, UPDATE_AT, open_axes, result_axes
 from gradtape.ops.index import GETITEM, PUT_SLICE, UPDATE
 from gradtape.ops.regions import COND, COUNT, SCAN
-from gradtape.ops.shape import PAD, SLICE_AXIS
+from gradtape.ops.shape import PAD
 from gradtape.ops.staged import ASSERT, PRINT
 from gradtape.passes.facts import attr_key, attrs_key, type_key
 
@@ -54,20 +54,17 @@ def outline(item: Any) -> tuple[Any, tuple[int, ...]]:
         key = tuple([_part_key(part, holes, op in TEXTS) for part in template])
         rest = {name: attr for name, attr in attrs.items() if name != place[0]} if len(attrs) > 1 else {}
         return (key, attrs_key(rest)), tuple(holes)
-    ends = _ends(item) if op is SLICE_AXIS or op is PAD else None
-    if ends is not None:
-        return (attrs["axis"], attrs["size"]) if op is SLICE_AXIS else (), ends
+    if op is PAD:
+        ends = _ends(item)
+        return ((), ends) if ends is not None else (attrs_key(attrs), ())
     return attrs_key(attrs), ()
 
 
 def _ends(item: Any) -> tuple[int, ...] | None:
-    """Where the slice along an axis, or what stands inside a padding, starts and stops; for the latter on every axis."""
-    attrs = item.attrs
-    if item.op is SLICE_AXIS:
-        numbers = (attrs["start"], attrs["start"] + attrs["size"])
-    else:
-        shape = item.operands[0].type.shape
-        numbers = tuple([end for (before, _), d in zip(attrs["paddings"], shape, strict=True) for end in (before, before + d)])
+    """Where what stands inside a padding starts and stops on every axis: the types of operand and result say the rest."""
+    shape = item.operands[0].type.shape
+    pairs = zip(item.attrs["paddings"], shape, strict=True)
+    numbers = tuple([end for (before, _), d in pairs for end in (before, before + d)])
     return numbers if all(number.__class__ is int for number in numbers) else None
 
 
@@ -121,8 +118,8 @@ def opened(item: Any, operands: Sequence[Value], holes: Sequence[int], given: Ma
         return _opened_structure(item, extra, holes, given)
     if not given:
         return op, attrs, {}, extra, {}
-    if op is SLICE_AXIS or op is PAD:
-        return _opened_axis(item, extra, holes, given)
+    if op is PAD:
+        return _opened_padding(item, extra, holes, given)
     name, before = TEMPLATES[op]
     filler = _Filler(holes, given, len(extra) - before, op in TEXTS)
     attrs[name] = tuple([filler.part(part) for part in attrs[name]])
@@ -176,15 +173,12 @@ def _lengths(key: Any, item: Any) -> Any:
     return tuple([lengths[axis] for axis in open_axes(key, rank)]) or None
 
 
-def _opened_axis(item: Any, operands: list[Value], holes: Sequence[int], given: Mapping[int, Value]) -> Opened:
-    """A slice along an axis, or a padding, as an index with slots."""
+def _opened_padding(item: Any, operands: list[Value], holes: Sequence[int], given: Mapping[int, Value]) -> Opened:
+    """A padding is a value put into zeros."""
     filler = _Filler(holes, given, 0, False)
-    ends = [slice(filler.number(), filler.number()) for _ in range(len(holes) // 2)]
-    if item.op is SLICE_AXIS:
-        key = (*[slice(None)] * item.attrs["axis"], *ends)
-        return GETITEM_AT, {"key": key, "size": _lengths(key, item)}, {}, operands + filler.operands, {}
+    key = tuple([slice(filler.number(), filler.number()) for _ in range(len(holes) // 2)])
     shape = tuple(item.results[0].type.shape)
-    return PUT_AT, {"key": tuple(ends), "shape": shape}, {}, operands + filler.operands, {}
+    return PUT_AT, {"key": key, "shape": shape}, {}, operands + filler.operands, {}
 
 
 def _opened_structure(item: Any, operands: list[Value], holes: Sequence[int], given: Mapping[int, Value]) -> Opened:

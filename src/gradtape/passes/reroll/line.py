@@ -14,10 +14,13 @@ import numpy as np
 
 from gradtape.dtypes import as_dtype
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
-from gradtape.ir.types import TensorSpec
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.lists import LIST_FROM_TENSOR, LIST_GET
+from gradtape.ops.shape import TRANSPOSE
 from gradtape.ops.staged import CONSTANT
 from gradtape.passes.facts import type_key
 from gradtape.passes.reroll.holes import outline
+from gradtape.passes.reroll.rows import Row, find_rows
 
 SMALL = 4096  # bytes; larger constants are the same only if they are the same object
 OVERHEAD = 4  # a structured operation costs as much as this many others, besides what is in it
@@ -61,8 +64,8 @@ def weight(block: Block) -> int:
 
 
 def is_plain(constant: Any) -> bool:
-    """True for numbers and arrays of them."""
-    return isinstance(constant, (np.ndarray, np.generic)) and constant.dtype.kind != "O"
+    """True for numbers and arrays of them that keep their layout in a stack (sums depend on it, in the last bit)."""
+    return isinstance(constant, (np.ndarray, np.generic)) and constant.dtype.kind != "O" and constant.flags.c_contiguous
 
 
 def new_value(type: Any) -> Value:
@@ -73,7 +76,8 @@ def new_value(type: Any) -> Value:
 class Line:
     """The items between the parameters and the results of a block, and the constants they use."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, by_rows: bool) -> None:
+        """`by_rows`: slices of one tensor are read from a list of them."""
         self.block = block
         self.items: list[Item] = []
         self.constants: dict[Value, Any] = {}  # constant → array or NumPy scalar
@@ -84,6 +88,8 @@ class Line:
         self._located: dict[Any, int] = {}
         self._types: dict[Any, int] = {}
         self._type_of: dict[Value, int] = {}
+        self._rows, self._dropped = find_rows(block) if by_rows else ({}, set())
+        self._lists: dict[tuple[Value, int], Value] = {}
         for param in block.params:
             self._note(param)
 
@@ -96,11 +102,43 @@ class Line:
         if operation.op is CONSTANT:
             self.same[operation.result] = self.constant(operation.attrs["value"], operation.result)
             return
+        rows = self._rows
+        if rows and (operation in self._dropped or (operation.results and operation.results[0] in rows)):
+            return
+        operands = self.read(operation.operands, operation.loc)
         item = Item(
-            operation.op, self.renamed(operation.operands), operation.results, attrs, regions, operation.loc, operation.layout,
-            operation.result_layout,
+            operation.op, operands, operation.results, attrs, regions, operation.loc, operation.layout, operation.result_layout
         )  # fmt: skip
         self.items.append(self.described(item))
+
+    def read(self, values: Iterable[Value], loc: Location | None = None) -> list[Value]:
+        """Values of the block as operands of the next item; rows are read from their lists first."""
+        values = self.renamed(values)
+        if not self._rows:
+            return values
+        known: dict[Value, Value] = {}
+        for value in values:
+            if value in self._rows and value not in known:
+                known[value] = self._row(self._rows[value], value, loc)
+        return [known.get(value, value) for value in values]
+
+    def _row(self, row: Row, value: Value, loc: Location | None) -> Value:
+        rows = self._lists.get((row.x, row.axis))
+        if rows is None:
+            (x,) = self.read([row.x], loc)
+            if row.axis:
+                order = (row.axis, *(i for i in range(len(x.type.shape)) if i != row.axis))
+                turned = TensorSpec([x.type.shape[i] for i in order], x.type.dtype)
+                x = self.emit(TRANSPOSE, [x], turned, {"perm": order}, loc)
+            rows = self.emit(LIST_FROM_TENSOR, [x], ListSpec(value.type), {}, loc)
+            self._lists[row.x, row.axis] = rows
+        return self.emit(LIST_GET, [rows, self.constant(np.int32(row.number))], value.type, {}, loc)
+
+    def emit(self, op: Any, operands: list[Value], type: Any, attrs: dict[str, Any], loc: Location | None) -> Value:
+        """One more item with one result."""
+        value = new_value(type)
+        self.items.append(self.described(Item(op, operands, [value], attrs, {}, loc, {}, {})))
+        return value
 
     def constant(self, value: Any, name: Value | None = None) -> Value:
         """The value that stands for a constant; equal small ones are one."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from gradtape.ir.graph import Value
 from gradtape.ops.lists import LIST_CONCAT, LIST_GET, LIST_NEW, LIST_STACK
-from gradtape.ops.shape import CONCAT, RESHAPE, STACK, TRANSPOSE
+from gradtape.ops.shape import CONCAT, RESHAPE, STACK
 from gradtape.passes.facts import same_type
-from gradtape.passes.reroll.demand import GATHERING, Demand, covers
-from gradtape.passes.reroll.line import Item, Line, Table, new_value
+from gradtape.passes.reroll.demand import GATHERING, Demand, covers, new_axis
+from gradtape.passes.reroll.line import Item, Line, Table
 from gradtape.passes.reroll.loops import Loop
 from gradtape.passes.reroll.scan import Scan
 
@@ -33,7 +33,7 @@ class _Rewriter:
         self.loops = loops
         self.repeated = repeated
         self.scans: list[Scan] = []
-        self.items: list[Item] = []
+        self.items = line.items = []  # the table keeps the old ones
         self.bases = np.array([loop.base for loop, _ in loops])
         self.ends = np.array([loop.end for loop, _ in loops])
         owners = np.searchsorted(self.bases, table.sources, "right") - 1
@@ -60,7 +60,6 @@ class _Rewriter:
         numbers = self.table.operands(count, count + 1, 1)[0].tolist()
         outputs = [self.fetch(n) for n in numbers]
         self.line.outputs = self.line.renamed(outputs)
-        self.line.items = self.items
 
     def _start(self, place: int) -> None:
         self._read = {}
@@ -92,7 +91,7 @@ class _Rewriter:
         scan = self.scans[owner]
         iteration, place = divmod(number - scan.loop.base, scan.loop.width)
         latest = scan.latest.get((place, scan.loop.count - 1 - iteration))
-        listed = scan.lists.get(place)
+        listed = scan.lists.get((place, None))
         if listed is None or (latest is not None and not self._uniform):
             assert latest is not None
             value = latest
@@ -104,10 +103,7 @@ class _Rewriter:
 
     def emit(self, op: Any, operands: Sequence[Value], type: Any, attrs: dict[str, Any] | None = None) -> Value:
         """One more item, before the one at hand."""
-        value = new_value(type)
-        item = Item(op, list(operands), [value], attrs or {}, {}, self.loc, {}, {})
-        self.items.append(self.line.described(item))
-        return value
+        return self.line.emit(op, list(operands), type, attrs or {}, self.loc)
 
     # -- operations on all iterations ------------------------------------------------------------------------------
 
@@ -116,7 +112,7 @@ class _Rewriter:
         pieces: dict[int, tuple[Scan, int]] = {}  # position of the first operand → the list
         for scan in self.scans:
             for place, position in covers(numbers, scan.loop):
-                if place in scan.lists:
+                if (place, new_axis(item)) in scan.lists:
                     pieces[position] = (scan, place)
         (result,) = item.results
         if not pieces or (item.op is LIST_NEW and not self._is_list(result, pieces, len(numbers))):
@@ -145,24 +141,20 @@ class _Rewriter:
     def _is_list(self, result: Value, pieces: dict[int, tuple[Scan, int]], count: int) -> bool:
         """Whether a new list is just the list of a loop."""
         scan, place = pieces.get(0, (None, 0))
-        return scan is not None and scan.loop.count == count and same_type(scan.lists[place].type, result.type)
+        return scan is not None and scan.loop.count == count and same_type(scan.lists[place, None].type, result.type)
 
     def _whole(self, item: Item, scan: Scan, place: int) -> Value:
-        values, count = scan.lists[place], scan.loop.count
-        shape = tuple(scan.types[place].shape)
+        axis = new_axis(item)
+        values, count = scan.lists[place, axis], scan.loop.count
         if item.op is LIST_NEW:
             return values
-        attrs: dict[str, Any] = {"length": count, "item_shape": shape}
+        type = values.type.item
+        attrs: dict[str, Any] = {"length": count, "item_shape": tuple(type.shape)}
+        if item.op is STACK and axis is None:
+            return self.emit(LIST_STACK, [values], _shaped(type, (count, *type.shape)), attrs)
         axis = item.attrs["axis"]
-        if item.op is CONCAT:
-            joined = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
-            return self.emit(LIST_CONCAT, [values], _shaped(scan.types[place], joined), {"axis": axis, **attrs})
-        rows = self.emit(LIST_STACK, [values], _shaped(scan.types[place], (count, *shape)), attrs)
-        if not axis:
-            return rows
-        order = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
-        joined = (*shape[:axis], count, *shape[axis:])
-        return self.emit(TRANSPOSE, [rows], _shaped(rows.type, joined), {"perm": order})
+        shape = (*type.shape[:axis], count * type.shape[axis], *type.shape[axis + 1 :])
+        return self.emit(LIST_CONCAT, [values], _shaped(type, shape), {"axis": axis, **attrs})
 
 
 def _shaped(type: Any, shape: tuple[Any, ...]) -> Any:

@@ -18,8 +18,9 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, SUBTRACT
 from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_FROM_TENSOR, LIST_GET, LIST_NEW, LIST_SET
 from gradtape.ops.regions import COUNT, SCAN
+from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import VOID
-from gradtape.passes.reroll.demand import Demand
+from gradtape.passes.reroll.demand import Demand, Listed
 from gradtape.passes.reroll.holes import opened
 from gradtape.passes.reroll.line import Item, Line, Table, new_value
 from gradtape.passes.reroll.loops import LARGEST, Loop
@@ -44,7 +45,7 @@ class Scan:
         self.types = [value.type for item in self.items for value in item.results]
         self.names = [value.name for item in self.items for value in item.results]
         self.latest: dict[tuple[int, int], Value] = {}  # (result, iterations before the last) → value
-        self.lists: dict[int, Value] = {}  # result → list of all iterations
+        self.lists: dict[Listed, Value] = {}  # result → list of all iterations
         self._chains: list[tuple[int, Column]] = []  # (result, what it is before the first iteration, latest first)
         self._carried: dict[int, tuple[int, int]] = {}  # slot → (chain, how far back)
         self._consts: dict[Value, None] = {}
@@ -71,7 +72,7 @@ class Scan:
             "xs": list(self._xs.values()),
         }
         carried = [new_value(v.type) for v in groups["carried"]]
-        lists = [new_value(ListSpec(self.types[r])) for r in self.wanted.listed]
+        lists = [new_value(ListSpec(v.type)) for v in body.result_group("ys")]
         places = [(r, back) for r, chain in self._chains for back in range(len(chain))]
         places += [(r, 0) for r in self.wanted.last]
         for place, value in zip(places, carried, strict=True):
@@ -180,7 +181,14 @@ class Scan:
         for (place, _), values in zip(self._chains, chains, strict=True):
             carried += [made[place], *values[:-1]]
         carried += [made[place] for place in self.wanted.last]
-        return body.give(carried=carried, ys=[made[place] for place in self.wanted.listed])
+        return body.give(carried=carried, ys=[self._listed(body, made[place], axis) for place, axis in self.wanted.listed])
+
+    def _listed(self, body: Block, value: Value, axis: int | None) -> Value:
+        if axis is None:
+            return value
+        shape = (*value.type.shape[:axis], 1, *value.type.shape[axis:])
+        loc = self.items[-1].loc
+        return body.append(Operation(RESHAPE, [value], [TensorSpec(shape, value.type.dtype)], {"shape": shape}, loc=loc)).result
 
     def _differing(self, item: Item, position: int, slot: int, lists: dict[Any, Value], numbers: _Indices) -> Value:
         column: Column = tuple(self.loop.sources[:, slot].tolist())

@@ -1,0 +1,377 @@
+"""Guards: every kind of read, what counts as changed, the words for it, and that nothing is kept alive."""
+
+import gc
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape.frontend.guards import Guards
+
+
+class Thing:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+    def method(self):
+        return 1
+
+    @property
+    def fresh(self):
+        return Thing()
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+
+def cell_of(value):
+    return (lambda: value).__closure__[0]
+
+
+def sealed(note):
+    guards = Guards()
+    note(guards)
+    guards.seal()
+    assert guards.check is None or guards.check()
+    assert guards.changed() is None
+    return guards
+
+
+def agrees(guards, holds):
+    """The compiled check and the explanation say the same."""
+    assert guards.check() is holds
+    assert (guards.changed() is None) is holds
+
+
+SCALARS = [
+    (2, 3), (2, 2.0), (1, True), (True, False), ("a", "b"), (b"a", b"b"), (None, 0), (0.0, -0.0), (-0.0, 0.0), (1.5, 1.25),
+    (float("nan"), 1.0), (float("inf"), float("-inf")), (1j, 2j), (complex(0.0, -0.0), 0j), (gt.float32, gt.float64),
+    ((1, 2), (1, 3)), ((1, 2), (1, 2.0)), ((1, 2), [1, 2]), (np.float32(1), np.float64(1)), (range(3), range(4)),
+    ([1, 2], [1, 2, 3]), ([1, 2], [1, 5]), ({"a": 1}, {"a": 2}), ({"a": 1}, {"b": 1}), ({1, 2}, {1}), (len, max), (int, float),
+    (np, gt), (10**40, 10**40 + 1), ("", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), SCALARS)
+def test_a_global_that_changed(old, new):
+    space = {"K": old}
+    guards = sealed(lambda g: g.name(space, "K", old))
+    agrees(guards, True)
+    space["K"] = new
+    agrees(guards, False)
+    assert guards.changed().startswith("global `K` was ")
+    space["K"] = old
+    agrees(guards, True)
+
+
+@pytest.mark.parametrize(("old", "new"), SCALARS)
+def test_an_attribute_that_changed(old, new):
+    thing = Thing(k=old)
+    guards = sealed(lambda g: g.attribute(thing, "k", old))
+    thing.k = new
+    agrees(guards, False)
+    thing.k = old
+    agrees(guards, True)
+
+
+def test_equal_values_hold():
+    space = {"K": "text", "T": (1, (2.5, "a")), "L": [1, [2]], "N": float("nan")}
+
+    def note(guards):
+        for name, value in space.items():
+            guards.name(space, name, value)
+
+    guards = sealed(note)
+    space.update(K="te" + "xt", T=(1, (2.5, "a")), L=[1, [2]], N=float("nan"))
+    agrees(guards, True)
+
+
+def test_closure_variables():
+    cell = cell_of(2)
+    guards = sealed(lambda g: g.name(cell, "k", 2))
+    cell.cell_contents = 3
+    agrees(guards, False)
+    assert guards.changed().startswith("closure variable `k` was 2, now 3 (read at ")
+    del cell.cell_contents
+    agrees(guards, False)
+    assert "now it is gone" in guards.changed()
+
+
+def test_deleted_names_and_attributes():
+    thing = Thing(k=1)
+    space = {"K": 1}
+
+    def note(guards):
+        guards.name(space, "K", 1)
+        guards.attribute(thing, "k", 1)
+
+    guards = sealed(note)
+    del space["K"]
+    assert guards.changed().startswith("global `K` was 1, now it is gone")
+    space["K"] = 1
+    del thing.k
+    agrees(guards, False)
+
+
+def test_builtins_are_guarded_against_being_hidden():
+    space = {}
+    guards = sealed(lambda g: g.name(space, "len", len))
+    space["len"] = lambda x: 0
+    agrees(guards, False)
+    assert guards.changed().startswith("the builtin `len` is now hidden by a global of that name")
+
+
+def test_the_line_of_the_read_is_named():
+    space = {"K": 1}
+    guards = sealed(lambda g: g.name(space, "K", 1))
+    space["K"] = 2
+    assert "test_guards.py:" in guards.changed()
+
+
+def test_objects_count_by_identity():
+    first = Thing()
+    space = {"o": first}
+    guards = sealed(lambda g: g.name(space, "o", first))
+    space["o"] = Thing()
+    agrees(guards, False)
+    assert guards.changed().startswith("global `o` is now another object (a Thing object)")
+    space["o"] = first
+    agrees(guards, True)
+
+
+def test_a_path_is_followed_from_its_root():
+    inner = Thing(k=1)
+    outer = Thing(layers=[inner])
+
+    def note(guards):
+        guards.label(outer, "self")
+        guards.attribute(outer, "layers", outer.layers)
+        guards.item(outer.layers, 0, inner)
+        guards.attribute(inner, "k", 1)
+
+    guards = sealed(note)
+    inner.k = 2
+    assert guards.changed().startswith("`self.layers[0].k` was 1, now 2")
+    inner.k = 1
+    outer.layers.append(Thing())
+    agrees(guards, False)  # a short list counts as a whole
+
+
+def test_long_containers_count_by_length_and_items_read():
+    items = [Thing(i=i) for i in range(100)]
+    space = {"L": items}
+
+    def note(guards):
+        guards.name(space, "L", items)
+        guards.item(items, 3, items[3])
+
+    guards = sealed(note)
+    items[5] = Thing()
+    agrees(guards, True)
+    items[3] = Thing()
+    agrees(guards, False)
+    assert list(guards.unguarded) == ["the items of `L` that were not read one by one (a large list of 100)"]
+
+
+def test_lengths():
+    items = list(range(1000))
+    space = {"L": items}
+
+    def note(guards):
+        guards.name(space, "L", items)
+        guards.length(items)
+
+    guards = sealed(note)
+    items.append(1)
+    agrees(guards, False)
+
+
+def test_items_of_dicts_with_odd_keys():
+    key = (1, "a")
+    table = {key: 1, "k": 2, **{i: i for i in range(100)}}
+
+    def note(guards):
+        guards.item(table, key, 1)
+        guards.item(table, "k", 2)
+
+    guards = sealed(note)
+    table[key] = 5
+    agrees(guards, False)
+    table[key] = 1
+    del table["k"]
+    agrees(guards, False)
+
+
+def test_arrays_count_by_content():
+    array = np.arange(3.0)
+    guards = sealed(lambda g: g.array(array, array))
+    array[1] = 9.0
+    agrees(guards, False)
+    assert "was [0., 1., 2.], now [0., 9., 2.]" in guards.changed()
+    array[1] = 1.0
+    agrees(guards, True)
+
+
+def test_arrays_by_a_way_to_read_them():
+    thing = Thing(a=np.array([np.nan, 1.0]))
+    guards = sealed(lambda g: g.array(lambda: thing.a, thing.a, "self.a"))
+    thing.a = np.array([np.nan, 1.0])
+    agrees(guards, True)
+    thing.a = np.array([np.nan, 1.0], np.float32)
+    agrees(guards, False)
+
+
+def test_bound_methods_are_their_object_and_function():
+    thing = Thing()
+    space = {"m": thing.method}
+    guards = sealed(lambda g: g.name(space, "m", space["m"]))
+    space["m"] = thing.method
+    agrees(guards, True)
+    space["m"] = Thing().method
+    agrees(guards, False)
+
+
+def test_properties_that_make_new_objects_are_not_guarded_but_listed():
+    thing = Thing()
+
+    def note(guards):
+        guards.label(thing, "self")
+        guards.attribute(thing, "fresh", thing.fresh)
+
+    guards = sealed(note)
+    assert list(guards.unguarded) == ["`self.fresh` (computed anew at each read)"]
+    assert guards.check is None
+
+
+def test_a_property_that_raises_is_a_change():
+    class Moody:
+        ok = True
+
+        @property
+        def k(self):
+            if not self.ok:
+                raise RuntimeError("no")
+            return 1
+
+    moody = Moody()
+    guards = sealed(lambda g: g.attribute(moody, "k", 1))
+    moody.ok = False
+    agrees(guards, False)
+
+
+def test_module_attributes():
+    module = types.ModuleType("mod")
+    module.k = 1
+    space = {"mod": module}
+
+    def note(guards):
+        guards.name(space, "mod", module)
+        guards.attribute(module, "k", 1)
+
+    guards = sealed(note)
+    module.k = 2
+    assert guards.changed().startswith("`mod.k` was 1, now 2")
+
+
+def test_objects_made_by_the_trace_are_not_guarded():
+    own = [1, 2]
+
+    def note(guards):
+        guards.created(own)
+        guards.item(own, 0, 1)
+        guards.length(own)
+
+    assert sealed(note).check is None
+
+
+def test_released_reads_are_not_guarded():
+    thing = Thing(n=1, k=2, items=[1])
+    space = {"thing": thing, "G": 1}
+
+    def note(guards):
+        guards.name(space, "thing", thing)
+        guards.name(space, "G", 1)
+        guards.attribute(thing, "n", 1)
+        guards.attribute(thing, "k", 2)
+        guards.attribute(thing, "items", thing.items)
+        guards.length(thing.items)
+        guards.release(thing, "n")
+        guards.release(space, "G")
+        guards.release(thing.items)
+
+    guards = sealed(note)
+    thing.n = 5
+    space["G"] = 7
+    thing.items.append(3)
+    agrees(guards, True)
+    thing.k = 3
+    agrees(guards, False)
+
+
+def test_included_guards_count():
+    space = {"K": 1}
+    inner = sealed(lambda g: g.name(space, "K", 1))
+    outer = sealed(lambda g: g.include(inner))
+    space["K"] = 2
+    agrees(outer, False)
+    assert "global `K` was 1, now 2" in outer.changed()
+    assert len(outer) == 1
+
+
+def test_nothing_is_kept_alive():
+    thing = Thing(k=1, layers=[Thing(k=2)], table={"a": Thing()})
+    thing.layers[0].parent = thing  # a cycle through a list, which cannot be referred to weakly
+
+    def note(guards):
+        guards.attribute(thing, "k", 1)
+        guards.attribute(thing, "layers", thing.layers)
+        guards.item(thing.layers, 0, thing.layers[0])
+        guards.attribute(thing.layers[0], "k", 2)
+        guards.attribute(thing, "table", thing.table)
+
+    guards = sealed(note)
+    ref = weakref.ref(thing)
+    note = thing = None
+    gc.collect()
+    assert ref() is None
+    agrees(guards, False)
+    assert guards.expired()
+    assert "is gone" in guards.changed()
+
+
+def test_objects_without_weak_references():
+    slotted = Slotted()
+    slotted.k = 1
+    space = {"s": slotted}
+
+    def note(guards):
+        guards.name(space, "s", slotted)
+        guards.attribute(slotted, "k", 1)
+
+    guards = sealed(note)
+    slotted.k = 2
+    agrees(guards, False)
+
+
+def test_lines_for_explain():
+    space = {"K": 2}
+    thing = Thing(k="a")
+
+    def note(guards):
+        guards.label(thing, "self")
+        guards.name(space, "K", 2)
+        guards.attribute(thing, "k", "a")
+        guards.name(space, "len", len)
+
+    guards = sealed(note)
+    assert guards.lines() == ["global `K` = 2", "`self.k` = 'a'"]
+
+
+def test_no_guards_no_check():
+    guards = Guards().seal()
+    assert guards.check is None
+    assert guards.changed() is None
+    assert not guards.expired()
