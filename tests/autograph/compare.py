@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from gradtape.frontend.autograph import convert
@@ -16,7 +17,7 @@ HARNESS = __file__
 
 def note(value: Any) -> Any:
     """Leave a trace of having been evaluated."""
-    LOG.append(value)
+    LOG.append(value if not isinstance(value, FunctionType) else value.__qualname__)
     return value
 
 

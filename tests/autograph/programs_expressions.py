@@ -73,7 +73,8 @@ def chained(x):
 
 
 def chained_mixed(x):
-    return 1 < x in (2, 3) is not None
+    t = (2, 3)
+    return 1 < x in t is not None
 
 
 def comparisons(x):

@@ -17,15 +17,16 @@ from gradtape.ir.dims import symbol
 from gradtape.ir.graph import Block, Operation
 from gradtape.ops.compare import GREATER, LESS
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, NEGATIVE, SIN, SUBTRACT
-from gradtape.ops.index import GETITEM
+from gradtape.ops.index import GETITEM, UPDATE
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.lists import LIST_GET, LIST_NEW, LIST_PUSH, LIST_STACK
 from gradtape.ops.opdef import Op
 from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.regions import SCAN
+from gradtape.ops.regions import CUSTOM, SCAN
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE
 from gradtape.ops.sorting import UNIQUE
 from gradtape.ops.staged import ASSERT, FILLED, PY_CALL, VOID
+from gradtape.passes.bufferize import bufferize
 from tests.backends.build import INT, Build, items, program, tensor
 
 X = np.array([1.0, 2.0, 3.0])
@@ -513,6 +514,19 @@ def test_errors_of_a_nested_program_are_located_once() -> None:
     with pytest.raises(OutOfRangeError) as found:
         run(program([tensor(3)], lambda b, x: b(nested, x)), X)
     assert str(found.value).count(", at ") == 1
+
+
+def test_a_value_with_a_derivative_of_its_own_is_the_value() -> None:
+    def make(b: Build, x: Any) -> Any:
+        y = b(SIN, x)
+        vjp = Block([tensor(3)], layout={"cts": 1, "consts": 0}).give(grads=[])
+        groups = {"inputs": 1, "values": 1, "consts": 0}
+        made = Operation(CUSTOM, [x, y], [tensor(3)], {"places": (0,)}, {"vjp": vjp}, None, groups, {"outputs": 1})
+        return b(UPDATE, b.block.append(made).result, b.constant(7.0), key=(0,))
+
+    block = program([tensor(3)], make)
+    for made in (block, bufferize(block)):
+        assert run(made, X).tolist() == [7.0, np.sin(2.0), np.sin(3.0)]
 
 
 def test_a_missing_structured_meaning() -> None:

@@ -33,7 +33,7 @@ DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, dispatch.twin, box}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
 # find the program that is being traced, for values without operands and lists: nothing of it happens on arrays
-PROGRAM_DOORS = {"filled_with", "size_of", "list_value", "_symbolic_eye"}
+PROGRAM_DOORS = {"filled_with", "size_of", "number_of", "list_value", "_symbolic_eye", "grid"}
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend import variable as variables
+from gradtape.frontend import staged_lists, variable as variables
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.guards import Guards
 from gradtape.frontend.places import (
@@ -33,6 +33,7 @@ from gradtape.frontend.places import (
     VariableValue,
 )
 from gradtape.frontend.program import Capture, Program, finished
+from gradtape.frontend.staged_values import staged_items
 from gradtape.frontend.variable import Variable
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
@@ -40,6 +41,7 @@ from gradtape.ops.record import user_location
 from gradtape.ops.tensor import Tensor, TensorLike
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_CONTAINERS = (list, tuple, dict)
 MAX_RESTARTS = 20
 
 
@@ -194,6 +196,21 @@ class Tracer:
             self.external[id(value)] = value
         return value
 
+    def given(self, value: Any) -> Any:
+        """A container handed to the library: a list of the program as one tensor, tensors from outside as inputs."""
+        kind = value.__class__
+        if kind is list and staged_items(value) is not None:
+            return staged_lists.stacked(value)
+        if kind is list or kind is tuple:
+            if id(value) in self.external:
+                self.item(value, LENGTH, len(value))
+                return kind([self.given(self.item(value, i, v)) for i, v in enumerate(value)])
+            return kind([self.given(v) for v in value]) if any(v.__class__ in _CONTAINERS for v in value) else value
+        if kind is dict and id(value) in self.external:
+            self.item(value, KEYS, tuple(value))
+            return {k: self.given(self.item(value, k, v)) for k, v in value.items()}
+        return value
+
     def _written(self, container: Any) -> bool:
         return any((kind, id(container)) in log.entries for log in self.logs for kind in ("list", "dict"))
 
@@ -272,6 +289,12 @@ class Tracer:
     def before_variable(self, variable: Variable) -> None:
         self.note(VariableValue(self.variable(variable)))
 
+    def close(self) -> None:
+        """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
+        for met in (self.external, self.stand_ins, self.starts, self.variables, self.arrays, self.numbers, self.logs):
+            met.clear()
+        self.trace.outside = self.trace.before_write = self.trace.array = None
+
     # -- throwing parts of a trace away ----------------------------------------------------------------------------
 
     def checkpoint(self) -> Any:
@@ -339,6 +362,7 @@ def trace_program(
         finally:
             variables.TRACING_VARIABLES.count -= 1
             TRACER.reset(token)
+            tracer.close()
         if tracer.created:
             if made_variables:
                 raise ValueError(

@@ -255,7 +255,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     if not tensors:
         raise InvalidArgumentError("add_n: needs at least one tensor")
     shapes = {tuple(t.shape) for t in tensors}
-    if len(shapes) > 1:
+    if not all(fits(shape, tensors[0].shape) for shape in shapes):
         raise InvalidArgumentError(f"add_n: all tensors must have the same shape, got {sorted(shapes)}")
     return apply(ADD_N, *tensors)
 
@@ -525,7 +525,7 @@ COMPOSITES = (
 )
 
 from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal
-from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.create import fits, ones_like, zeros_like
 from gradtape.ops.elementwise import abs, cast, conj, is_complex, log, log1p, real, square, subtract
 from gradtape.ops.reduce import reduce_all, reduce_mean, reduce_sum
 from gradtape.ops.select import where

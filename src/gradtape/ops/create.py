@@ -74,6 +74,20 @@ def is_symbolic(shape: tuple[Any, ...]) -> bool:
     return any(d.__class__ is Dim for d in shape)
 
 
+def fits(a: Any, b: Any) -> bool:
+    """Whether two shapes are the same, or may be when the program runs."""
+    if a == b:
+        return True
+    pairs = zip(a, b, strict=False)
+    return len(a) == len(b) and all(m == n or m.__class__ is Dim or n.__class__ is Dim for m, n in pairs)
+
+
+def grid(size: Any, axis: int, rank: int) -> Any:
+    """0, 1, … along one of several axes."""
+    shape = [-1 if i == axis else 1 for i in builtins.range(rank)]
+    return np.arange(size).reshape(shape) if size.__class__ is int else reshape(range(size), shape)
+
+
 def _filled(array: Any) -> Tensor:
     return box(array if array.ndim else array[()])
 
@@ -323,5 +337,5 @@ COMPOSITES = (fill, linspace, one_hot)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.select import where
-from gradtape.ops.shape import broadcast_to, expand_dims
+from gradtape.ops.shape import broadcast_to, expand_dims, reshape
 from gradtape.ops.staged import DIMS, RANGE, filled_with, nullary, number_of, size_of, sizes_of

@@ -16,17 +16,16 @@ from numpy import ndarray
 
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.polynomial import Dim
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
 from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Record, RecordList, Scope, scope_of
-from gradtape.ops.tensor import Tensor, TensorLike, box
+from gradtape.ops.tensor import Tensor, TensorLike, box, opened
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
 DIMENSION: list[Callable[..., Tensor]] = []  # set by ops/staged.py: a symbolic dimension as a scalar
-# set by the frontend: the list value behind a Python list whose items live in a program, None for any other list
-OPENED: list[Callable[[Any], Any]] = []
 
 
 # -- values into tensors -------------------------------------------------------------------------------------------
@@ -156,15 +155,6 @@ def _contains_tensor(value: Any) -> bool:
         isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
         for item in value
     )
-
-
-def opened(values: Any) -> Any:
-    """The list value behind a Python list whose items live in a program, None for anything else."""
-    for find in OPENED:
-        found = find(values)
-        if found is not None:
-            return found
-    return None
 
 
 def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
@@ -409,6 +399,8 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     try:
         result = op.impl(*datas, **attrs)
     except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError) as error:
+        if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
+            return trace.emit(op, inputs, attrs)
         raise explained(op, datas, attrs, error) from error
     if result.__class__ is tuple:
         out: Any = tuple(box(r) for r in result)

@@ -17,7 +17,8 @@ from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert, explained
-from gradtape.ops.opdef import Sample, composite, general, linear, multilinear
+from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
+from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -486,7 +487,7 @@ def gather(
     place = normal_axis(batch if axis is None else axis, x.ndim, "gather")
     if not places.dtype.is_integer:
         raise InvalidArgumentError(f"gather: indices must be integers, got dtype {places.dtype.name}")
-    check_range(places, x.shape[place], "gather")
+    places = check_range(places, x.shape[place], "gather")
     if batch == 0:
         return apply(TAKE, x, places, axis=place)
     if place < batch:
@@ -496,7 +497,7 @@ def gather(
         order = (*range(batch), place, *(i for i in range(batch, x.ndim) if i != place))
         x = transpose(x, order)
     count = places.ndim - batch
-    grids = [np.arange(n).reshape([-1 if i == j else 1 for j in range(places.ndim)]) for i, n in enumerate(lead)]
+    grids = [grid(n, i, places.ndim) for i, n in enumerate(lead)]
     out = apply(INDEX, x, *grids, places)
     if place > batch:
         between = place - batch
@@ -508,25 +509,48 @@ def gather(
     return out
 
 
-def check_range(indices: Any, size: int, op: str) -> None:
-    """Refuse indices outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers."""
-    data = indices._data if indices.__class__ is Tensor else None
-    if data is None or not data.size:
-        return
-    low, high = data.min(), data.max()
-    if low < 0 or high >= size:
-        bad = low if low < 0 else high
-        raise OutOfRangeOrInvalid(f"{op}: index {bad} is not in [0, {size})")
+def check_range(indices: Any, size: Any, op: str) -> Any:
+    """The indices, refused outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers.
+
+    In a program they are refused when it runs."""
+    if indices.__class__ is Tensor and size.__class__ is int:
+        _check_places(indices._data, size=size, caller=op)
+        return indices
+    return indices if TRACING.get() is None else apply(CHECKED_INDICES, indices, size=size, caller=op)
+
+
+def _check_places(indices: Any, *, size: int, caller: str) -> Any:
+    if indices.size:
+        low, high = indices.min(), indices.max()
+        if low < 0 or high >= size:
+            raise OutOfRangeOrInvalid(f"{caller}: index {low if low < 0 else high} is not in [0, {size})")
+    return indices
+
+
+CHECKED_INDICES = nondiff(
+    "checked_indices",
+    "indices",
+    _check_places,
+    infer=lambda indices, *, size, caller: indices,
+    reason="indices have no derivative",
+    batch=batching.elementwise,
+    call=lambda indices, size: apply(CHECKED_INDICES, convert(indices), size=size, caller="gather"),
+    samples=lambda: [
+        Sample(np.array([2, 0, 2]), 3),
+        Sample(np.array(1), 2),
+        Sample(np.array([-1]), 2, raises=(ValueError, "not in")),
+    ],
+)
 
 
 class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):  # noqa: N818  (named after the two it is)
     """TensorFlow raises InvalidArgumentError here; Python programmers expect an IndexError: it is both."""
 
 
-OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED)
+OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED, CHECKED_INDICES)
 COMPOSITES = (gather,)
 
-from gradtape.ops.create import zeros, zeros_like
+from gradtape.ops.create import grid, zeros, zeros_like
 from gradtape.ops.dynamic import getitem_at, is_dynamic
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast

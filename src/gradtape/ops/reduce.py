@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import maximum
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import apply, convert
@@ -98,9 +99,14 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     return apply(REDUCE_MEAN, x, axis=normal_axes(axis, x.ndim, "reduce_mean"), keepdims=bool(keepdims))
 
 
-def count_along(shape: Any, axis: tuple[int, ...]) -> int:
+def count_along(shape: Any, axis: tuple[int, ...]) -> Any:
     """How many elements one reduced value stands for."""
     return math.prod(shape[a] for a in axis)
+
+
+def share(count: Any, like: Any) -> Any:
+    """1 / count, the derivative of a mean (of nothing: 1, there is nothing to multiply)."""
+    return 1.0 / max(count, 1) if count.__class__ is int else cast(1.0 / number_of(maximum(count, 1), "float64"), like.dtype)
 
 
 def _mean_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
@@ -123,9 +129,7 @@ REDUCE_MEAN = linear(
     "reduce_mean",
     "x",
     _mean_impl,
-    lambda ct, x_spec, axis, keepdims: spread_back(
-        ct * (1.0 / max(count_along(x_spec.shape, axis), 1)), x_spec, axis, keepdims
-    ),
+    lambda ct, x_spec, axis, keepdims: spread_back(ct * share(count_along(x_spec.shape, axis), ct), x_spec, axis, keepdims),
     infer=_mean_spec,
     batch=batching.shifted("axis"),
     call=reduce_mean,
@@ -364,4 +368,5 @@ from gradtape.ops.cumulative import cumprod
 from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square
 from gradtape.ops.select import where
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, concat, expand_dims
+from gradtape.ops.staged import number_of
 from gradtape.ops.stop import stop_gradient

@@ -17,13 +17,14 @@ from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
-from gradtape.ops.create import static_shape
+from gradtape.ops.create import fits, is_symbolic, static_shape
 from gradtape.ops.dispatch import apply, convert, promote
 from gradtape.ops.index import TAKE, TAKE_ADD, OutOfRangeOrInvalid, gather, getitem
 from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import normal, spread
 from gradtape.ops.segment import unsorted_segment_prod
 from gradtape.ops.shape import normal_axis, reshape
+from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- index tuples as row numbers -------------------------------------------------------------------------------------
 
@@ -161,14 +162,27 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
            [5, 6]], dtype=int32)
     """
     x = convert(input_)
-    starts, sizes, dims = static_shape(begin), static_shape(size), tuple(x.shape)
+    sizes, dims = static_shape(size), tuple(x.shape)
+    starts = entries(begin)
     if not len(starts) == len(sizes) == len(dims):
         raise InvalidArgumentError(f"slice: begin {starts} and size {sizes} must have one entry per axis of shape {dims}")
-    sizes = tuple(d - s if n == -1 else n for s, n, d in zip(starts, sizes, dims, strict=True))
     for start, length, dim in zip(starts, sizes, dims, strict=True):
-        if start < 0 or length < 0 or start + length > dim:
+        if start.__class__ is not int or is_symbolic((length, dim)):
+            continue
+        if start < 0 or length < -1 or start + max(length, 0) > dim:
             raise InvalidArgumentError(f"slice: begin {starts} with size {sizes} leaves the shape {dims}")
-    return getitem(x, tuple(builtins.slice(s, s + n) for s, n in zip(starts, sizes, strict=True)))
+    key = [builtins.slice(s, None if n.__class__ is int and n == -1 else s + n) for s, n in zip(starts, sizes, strict=True)]
+    return getitem(x, tuple(key))
+
+
+def entries(vector: Any) -> tuple[Any, ...]:
+    """The integers of a vector: Python ints, and scalars of the program that is being traced."""
+    vector = vector.read() if isinstance(vector, TensorLike) else vector
+    if isinstance(vector, Tensor) and vector.wraps:
+        return tuple(vector[i] for i in range(vector.shape[0]))
+    if isinstance(vector, (list, tuple)) and any(isinstance(v, Tensor) and v.wraps for v in vector):
+        return tuple(vector)
+    return static_shape(vector)
 
 
 @composite(
@@ -199,7 +213,7 @@ def strided_slice(
     >>> gt.strided_slice([10, 20, 30, 40], [1], [4], [2]).numpy()
     array([20, 40], dtype=int32)
     """
-    first, last = static_shape(begin), static_shape(end)
+    first, last = entries(begin), entries(end)
     steps = (1,) * len(first) if strides is None else static_shape(strides)
     if not len(first) == len(last) == len(steps):
         raise InvalidArgumentError(f"strided_slice: begin {first}, end {last} and strides {steps} must have the same length")
@@ -410,7 +424,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
     updates, dims = convert(updates), static_shape(shape)
     indices, updates = _obey(bad_indices_policy, indices, updates, dims)
     places, depth = _places(indices, dims, "scatter_nd")
-    if tuple(updates.shape) != (*tuple(places.shape), *dims[depth:]):
+    if not fits(tuple(updates.shape), (*tuple(places.shape), *dims[depth:])):
         raise InvalidArgumentError(
             f"scatter_nd: updates must have shape {(*tuple(places.shape), *dims[depth:])}, got {tuple(updates.shape)}"
         )

@@ -18,7 +18,7 @@ from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import apply, convert, promote, twin
 from gradtape.ops.opdef import Sample, composite, linear
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.tensor import Tensor, TensorLike, opened
 
 
 def normal_axis(axis: Any, rank: int, op: str) -> int:
@@ -84,8 +84,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """`input` repeated along new or unit axes up to `shape`."""
     x = convert(input)
     target = static_shape(shape)
-    if is_symbolic(target) and not x.wraps:  # only an op with a traced operand is part of the program
-        return logical_or(zeros(target, x.dtype), x) if x.dtype.is_bool else ones(target, x.dtype) * x
     return twin(x) if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
 
 
@@ -393,8 +391,8 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     tensors = promote(*values)
     if not tensors:
         raise InvalidArgumentError("stack: needs at least one tensor")
-    shapes = {tuple(t.shape) for t in tensors}
-    if len(shapes) > 1:
+    if not all([fits(t.shape, tensors[0].shape) for t in tensors]):  # noqa: C419  (quicker than a generator)
+        shapes = {tuple(t.shape) for t in tensors}
         raise InvalidArgumentError(f"stack: all shapes must be the same, got {sorted(shapes)}")
     return apply(STACK, *tensors, axis=normal_axis(axis, tensors[0].ndim + 1, "stack"))
 
@@ -403,7 +401,7 @@ def list_value(values: Any) -> Any:
     """The list of the program that `values` is or stands for, None for anything else."""
     if isinstance(values, Tensor):
         return values if isinstance(getattr(values, "spec", None), ListSpec) else None
-    return dispatch.opened(values)
+    return opened(values)
 
 
 dispatch.PACK.append(stack)
@@ -582,8 +580,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
 COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
 
-from gradtape.ops.compare import logical_or
-from gradtape.ops.create import is_symbolic, ones, ones_like, zeros
+from gradtape.ops.create import fits, is_symbolic, ones_like
 from gradtape.ops.elementwise import conj
 from gradtape.ops.index import gather
 from gradtape.ops.lists import list_concat, list_stack

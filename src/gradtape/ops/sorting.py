@@ -101,7 +101,7 @@ def along(x: Any, order: Any, axis: int) -> Any:
     swap = tuple(last if i == axis else axis if i == last else i for i in range(x.ndim))
     if axis != last:
         x, order = apply(TRANSPOSE, x, perm=swap), apply(TRANSPOSE, order, perm=swap)
-    lines = [np.arange(x.shape[i]).reshape([-1 if j == i else 1 for j in range(last + 1)]) for i in range(last)]
+    lines = [grid(x.shape[i], i, last + 1) for i in range(last)]
     out = apply(INDEX, x, *lines, order)
     return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
@@ -363,7 +363,7 @@ OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
 COMPOSITES = (argmin, top_k, unique, unique_with_counts, in_top_k)
 
 from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and
-from gradtape.ops.create import zeros_like
+from gradtape.ops.create import grid, zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -303,6 +303,19 @@ class Reference:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reference) and other._object is self._object
+
+
+# set by the frontend: each finds the list value behind a Python list whose items live in a program, None for other lists
+OPENED: list[Callable[[Any], Any]] = []
+
+
+def opened(values: Any) -> Any:
+    """The list value behind a Python list whose items live in a program, None for anything else."""
+    for find in OPENED:
+        found = find(values)
+        if found is not None:
+            return found
+    return None
 
 
 def box(data: Any, node: Record | None = None) -> Tensor:

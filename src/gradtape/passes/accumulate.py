@@ -2,9 +2,11 @@
 
 The derivative of reading a part is that part put into zeros (`put_slice`, `put_at`, `index_add`, `take_add`, an item added to a
 list of zeros), and cotangents of several readings are added up; in a loop that costs the whole array at each step.
-`add_at(acc, v, key)` costs the part, once `bufferize` has made it in place. Invariant: the same sums, added as eager code adds
-cotangents. So two things may differ in the last bits: an element that is not touched stays -0.0 (-0.0 + 0.0 is 0.0), and where
-an index array names a place twice, both values are added to the total one after the other.
+`add_at(acc, v, key)` costs the part, once `bufferize` has made it in place. Where the sparse value comes out of a branch, the
+total goes into the branch and is added to there; where it comes out of a loop that sums up from zero, the loop starts from
+the total instead. Invariant: the same sums, added one after the other, as eager code adds cotangents. So the last bits may
+differ: a sum of sums is a sum of its terms now, and an element that is not touched stays -0.0 (-0.0 + 0.0 is 0.0). Sums that
+have nothing to do with such values keep their bits.
 """
 
 from __future__ import annotations
@@ -13,56 +15,231 @@ from typing import Any
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
-from gradtape.ir.walk import Rebuild, rebuild
+from gradtape.ir.types import ListSpec
+from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, uses
 from gradtape.ops.dynamic import ADD_AT, PUT_AT
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
-from gradtape.passes.facts import same_type
+from gradtape.ops.regions import COND, SCAN, WHILE
+from gradtape.passes.facts import same_type, uniform
+
+_SUMS = (ADD, LIST_ADD)
+_INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
+_AT = (ADD_AT, LIST_ADD_AT)
+_Uses = dict[Value, list[tuple[Operation | None, int]]]
 
 
 def accumulate(block: Block) -> Block:
     """The program with sparse sums."""
-    return rebuild(block, _visit)
+    callees: dict[Block, Block] = {}
+    brought: set[Operation] = set()  # sums that were brought into a branch: adding zeros there is adding nothing
+    plans: dict[Block, _Plan] = {}
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if scope.old not in plans:
+            plans[scope.old] = _Plan(scope.old)
+        plan = plans[scope.old]
+        if operation in plan.done:
+            scope.replace(operation, [scope[plan.done[operation]]])
+        elif operation.op in _SUMS:
+            _sum(scope, operation, operation in brought)
+        elif operation in plan.totals and operation.op is COND:
+            _into_branches(scope, operation, plan.totals[operation], brought)
+        elif operation in plan.totals:
+            groups = scope.groups(operation)
+            for place, total in plan.totals[operation].items():
+                groups["carried"][place] = scope[total]
+            scope.copy(operation, operands=groups)
+        else:
+            scope.copy(operation)
+
+    scope = Rebuild(block, visit, callees=callees)
+    scope.run(block.operations)
+    return scope.finish()
 
 
-def _visit(scope: Rebuild, operation: Operation) -> None:
-    if operation.op is ADD or operation.op is LIST_ADD:
-        x, y = scope.operands(operation)
-        # the right operand first: a reverse walk adds what is new to what it has
-        for total, part in ((x, y), (y, x)):
-            found = _added(scope, total, part, operation)
-            if found is not None:
-                scope.replace(operation, [found])
+# -- one sum
+
+
+def _sum(scope: Rebuild, operation: Operation, brought: bool) -> None:
+    x, y = scope.operands(operation)
+    wanted = operation.results[0].type
+    # the right operand first: a reverse walk adds what is new to what it has
+    for total, part in ((x, y), (y, x)):
+        if same_type(total.type, wanted) and same_type(part.type, wanted):
+            if brought and part is y and _is_zero(part):
+                scope.replace(operation, [total])
+                return
+            if _is_sparse(part) and _reaches(part, total):
+                scope.replace(operation, [_added(scope, total, part)])
                 return
     scope.copy(operation)
 
 
-def _added(scope: Rebuild, total: Value, part: Value, operation: Operation) -> Value | None:
-    """`total` with what is not zero in `part` added at its place; None where `part` is no such value."""
+def _reaches(part: Value, total: Value) -> bool:
+    """Whether all of a sparse value can be added here (not what comes out of branches and loops; that is for `_Plan`)."""
     producer = part.producer
-    wanted = operation.results[0].type
-    if producer is None or not same_type(total.type, wanted) or not same_type(part.type, wanted):
-        return None
-    key, operands = _place(total, producer)
-    if key is not None:
-        value, *places = operands
-        return scope.emit(ADD_AT, [total, value, *places], [wanted], {"key": key}).result
-    if producer.op is LIST_ADD_AT:
-        zeros, place, value = producer.operands
-        if zeros.producer is not None and zeros.producer.op is LIST_ZEROS_LIKE:
-            return scope.emit(LIST_ADD_AT, [total, place, value], [wanted]).result
+    if producer is None or producer.op in (COND, SCAN, WHILE):
+        return False
+    if producer.op is TAKE_ADD:  # users sum segments too, and expect a sum of sums, except where the total goes on and on
+        return total.producer is None or total.producer.op in _AT
+    if producer.op in _SUMS:
+        return all(_reaches(v, total) for v in producer.operands)
+    return producer.op not in _AT or _is_zero(producer.operands[0]) or _reaches(producer.operands[0], total)
+
+
+def _added(scope: Rebuild, total: Value, part: Value) -> Value:
+    """`total` with what is not zero in a sparse value added at its place."""
+    producer = part.producer
+    assert producer is not None
+    op, operands = producer.op, producer.operands
+    if op in _SUMS:
+        return _added(scope, _added(scope, total, operands[0]), operands[1])
+    if op in _AT:
+        base = total if _is_zero(operands[0]) else _added(scope, total, operands[0])
+        return scope.emit(op, [base, *operands[1:]], [total.type], producer.attrs).result
+    return scope.emit(ADD_AT, [total, *operands], [total.type], {"key": _key(producer)}).result
+
+
+def _key(producer: Operation) -> tuple[Any, ...]:
+    """Where an operation puts its first operand into zeros."""
+    if producer.op is INDEX_ADD:
+        return tuple(Slot(i) for i in range(len(producer.operands) - 1))
+    if producer.op is TAKE_ADD:
+        return (*((slice(None),) * producer.attrs["axis"]), Slot(0))
+    key: tuple[Any, ...] = producer.attrs["key"]
+    return key
+
+
+# -- which values are sparse
+
+
+def _is_zero(value: Value) -> bool:
+    if isinstance(value.type, ListSpec):
+        return value.producer is not None and value.producer.op is LIST_ZEROS_LIKE
+    found = uniform(value)
+    return found is not None and bool(found == 0)
+
+
+def _is_sparse(value: Value) -> bool:
+    """Whether a value is zeros with something put, or added, at places (plain zeros are not)."""
+    producer = value.producer
+    if producer is None:
+        return False
+    op = producer.op
+    if op in _INTO_ZEROS:
+        return True
+    if op in _AT:
+        return _is_zero(producer.operands[0]) or _is_sparse(producer.operands[0])
+    if op in _SUMS:
+        return all(map(_is_sparse, producer.operands))
+    if op is COND:
+        return any(_is_sparse(branch.results[value.index]) for branch in producer.regions.values())
+    if (op is SCAN or op is WHILE) and value.index < producer.layout["carried"]:
+        return _is_zero(producer.group("carried")[value.index]) and _only_adds(producer, value.index, {})
+    return False
+
+
+def _only_adds(loop: Operation, place: int, known: dict[Block, _Uses]) -> bool:
+    """Whether a loop does nothing with a carried value but add sparse values to it."""
+    body, test = loop.regions["body"], loop.regions.get("test")
+    if test is not None and _uses(test, known)[test.group("carried")[place]]:
+        return False
+    return _leads(body, body.group("carried")[place], body.result_group("carried")[place], known)
+
+
+def _leads(block: Block, value: Value, result: Value, known: dict[Block, _Uses]) -> bool:
+    """Whether `result` is `value` with sparse values added, and nobody else looks at the sums on the way."""
+    readers = _uses(block, known)
+    while value is not result:
+        if len(readers[value]) != 1:
+            return False
+        operation, place = readers[value][0]
+        if operation is None:
+            return False
+        op = operation.op
+        if op in _SUMS:
+            if not _is_sparse(operation.operands[1 - place]):
+                return False
+            value = operation.results[0]
+        elif op in _AT and place == 0:
+            value = operation.results[0]
+        elif op is COND:
+            found = _through(operation, place - 1, known)
+            if found is None:
+                return False
+            value = operation.results[found]
+        elif (op is SCAN or op is WHILE) and 0 <= (slot := place - operation.layout.get("length", 0)) < operation.layout[
+            "carried"
+        ]:
+            if not _only_adds(operation, slot, known):
+                return False
+            value = operation.results[slot]
+        else:
+            return False
+    return [reader for reader, _ in readers[value]] == [None]
+
+
+def _through(cond: Operation, place: int, known: dict[Block, _Uses]) -> int | None:
+    """The output of a cond that is this input with sparse values added, in both branches."""
+    then, orelse = cond.regions["then"], cond.regions["orelse"]
+    for i, (a, b) in enumerate(zip(then.results, orelse.results, strict=True)):
+        if _leads(then, then.params[place], a, known) and _leads(orelse, orelse.params[place], b, known):
+            return i
     return None
 
 
-def _place(total: Value, producer: Operation) -> tuple[tuple[Any, ...] | None, list[Value]]:
-    """The key at which an operation puts its first operand into zeros, and all its operands; None for other operations."""
-    op, attrs, operands = producer.op, producer.attrs, producer.operands
-    if op is PUT_SLICE or op is PUT_AT:
-        return attrs["key"], operands
-    if op is INDEX_ADD:
-        return tuple(Slot(i) for i in range(len(operands) - 1)), operands
-    # not only from derivatives: users sum segments too, and expect the sum of sums, except where the total goes on and on
-    if op is TAKE_ADD and total.producer is None:
-        return (*((slice(None),) * attrs["axis"]), Slot(0)), operands
-    return None, operands
+def _uses(block: Block, known: dict[Block, _Uses]) -> _Uses:
+    if block not in known:
+        known[block] = uses(block)
+    return known[block]
+
+
+# -- sums that move into branches and loops
+
+
+class _Plan:
+    """Which sums of a block can be made where their sparse operand comes from: in the branches of a cond, in a loop."""
+
+    def __init__(self, block: Block) -> None:
+        self.done: dict[Operation, Value] = {}  # sum → the result that stands for it
+        self.totals: dict[Operation, dict[int, Value]] = {}  # cond or loop → place of a result → what it adds to
+        sums = [o for o in block.operations if o.op in _SUMS and any(map(_structured, o.operands))]
+        if not sums:
+            return
+        order = {operation: i for i, operation in enumerate(block.operations)}
+        readers = uses(block)
+        for operation in sums:
+            for part, total in (operation.operands[::-1], operation.operands):
+                producer = part.producer
+                if producer is None or not _structured(part) or len(readers[part]) != 1 or part is total:
+                    continue
+                before = total.producer is None or order[total.producer] < order[producer]
+                same = same_type(total.type, part.type) and same_type(part.type, operation.results[0].type)
+                if before and same and _is_sparse(part):
+                    self.done[operation] = part
+                    self.totals.setdefault(producer, {})[part.index] = total
+                    break
+
+
+def _structured(value: Value) -> bool:
+    return value.producer is not None and value.producer.op in (COND, SCAN, WHILE)
+
+
+def _into_branches(scope: Rebuild, operation: Operation, totals: dict[int, Value], brought: set[Operation]) -> None:
+    """A cond that takes the totals and gives the sums."""
+    groups = scope.groups(operation)
+    groups["inputs"] += [scope[total] for total in totals.values()]
+    regions = {}
+    for name, old in operation.regions.items():
+        region = clone(old)
+        given = groups_of(region.results, region.result_layout)["outputs"]
+        for place, total in totals.items():
+            param = insert_param(region, "inputs", total.type, total.name)
+            op = LIST_ADD if isinstance(total.type, ListSpec) else ADD
+            added = region.append(Operation(op, [param, given[place]], [total.type], loc=operation.loc))
+            brought.add(added)
+            given[place] = added.result
+        regions[name] = scope.block(region.give(outputs=given))
+    scope.copy(operation, operands=groups, regions=regions)

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild, rebuild
-from gradtape.ops.regions import CALL, COND, WHILE
-from gradtape.ops.staged import COPY
+from gradtape.ops.regions import CALL, COND, CUSTOM, WHILE
 from gradtape.passes.facts import same_type, static_bytes
 from gradtape.passes.inplace import (
     ARITHMETIC,
+    COPY_OF,
     FRESH,
     KEEPS_LIST,
-    LIST_COPY,
     NEW_LISTS,
     READS_LIST,
     TWINS,
@@ -50,8 +49,7 @@ def bufferize(block: Block) -> Block:
             groups = scope.groups(operation)
             for k in places:
                 value = groups["carried"][k]
-                op = LIST_COPY if isinstance(value.type, ListSpec) else COPY
-                groups["carried"][k] = scope.emit(op, [value], [value.type]).result
+                groups["carried"][k] = scope.emit(COPY_OF[type(value.type)], [value], [value.type]).result
             scope.copy(operation, operands=groups)
         else:
             scope.copy(operation)
@@ -147,12 +145,15 @@ class Plan:
 
     def _operation(self, operation: Operation, dying: Sequence[Value]) -> Sequence[Tokens]:
         """Decide on one operation and let go of the operands that die there; the tokens of its results."""
+        results: Sequence[Tokens]
         if operation.op is CALL:
             results = self._call(operation)
         elif operation.op is COND:
             for value in dying:
                 self._release(value)
             return self._cond(operation)
+        elif operation.op is CUSTOM:
+            results = [self._tokens[value] for value in operation.group("values")]
         elif operation.regions:
             results = self._loop(operation, dying)
         else:

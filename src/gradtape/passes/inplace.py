@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import dynamic
 from gradtape.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from gradtape.ops.index import UPDATE
@@ -19,6 +20,7 @@ from gradtape.ops.list_values import TensorList, place_in, resized, zero_like
 from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_DROP, LIST_FIT, LIST_PUSH, LIST_RESIZE, LIST_SET
 from gradtape.ops.opdef import Op
 from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
+from gradtape.ops.staged import COPY
 
 # --- arrays
 
@@ -118,8 +120,11 @@ def _copy_list_impl(values: Any) -> Any:
     return None if values is None else TensorList(values, values.item)
 
 
-# the list alone, not its items: what a loop that fills a list in place starts from
-LIST_COPY = Op("list_copy", "nondiff", ("l",), _copy_list_impl, lambda values: values, reason="only made by bufferize")
+# what a loop that works in place starts from; of a list the list alone, not its items
+COPY_OF: dict[type, Op] = {
+    TensorSpec: COPY,
+    ListSpec: Op("list_copy", "nondiff", ("l",), _copy_list_impl, lambda values: values, reason="only made by bufferize"),
+}
 
 # --- aliases
 
@@ -129,7 +134,7 @@ FRESH = frozenset({
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "atan2", "maximum", "minimum", "floordiv", "mod", "sigmoid", "softplus", "masked_multiply", "abs", "cast",
     "where", "zeros_like", "ones_like", "one_hot", "filled", "copy", "getitem", "put_slice", "take", "take_add", "index_add",
-    "update", "getitem_at", "put_at", "update_at", "add_at",
+    "update", "getitem_at", "put_at", "update_at", "add_at", "reduce_sum", "reduce_mean",
     "put_rows", "extreme_rows", "concat", "stack", "list_stack", "matmul", "random_uniform", "random_normal",
 })  # fmt: skip
 # results of these are views of the first operand, in which each of its elements stands at most once

@@ -28,7 +28,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.regions import CALL, COND, SCAN, WHILE
+from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, WHILE
 from gradtape.ops.staged import CONSTANT, VOID
 
 INFIX = {
@@ -244,6 +244,10 @@ class Function:
         op = operation.op
         if op is CALL:
             self._call(operation, dying)
+        elif op is CUSTOM:  # its region is for derivatives only
+            for value, result in zip(operation.group("values"), operation.results, strict=True):
+                self.line(f"{names[result]} = {names[value]}")
+            self.delete(dying)
         elif not operation.regions:
             self._plain(operation)
             self._see(operation)

@@ -20,6 +20,7 @@ from gradtape.frontend.effects import active
 from gradtape.frontend.staged_values import Undefined
 
 CONTAINERS = (list, dict, set)
+GIVEN = (list, tuple, dict)
 STATIC = (list, dict, set, str, tuple)
 
 
@@ -27,7 +28,10 @@ def conv(callee: Any) -> Any:
     """What to call instead of `callee`."""
     kind = callee.__class__
     if kind is FunctionType:
-        return converted_function(callee)
+        made = converted_function(callee)
+        if made is callee and (tracer := active()) is not None and callee.__module__.startswith("gradtape."):
+            return library(tracer, callee)
+        return made
     if kind is MethodType:
         function = callee.__func__
         made = conv(function)
@@ -52,6 +56,23 @@ def conv(callee: Any) -> Any:
         made = converted_function(function)
         return callee if made is function else MethodType(made, callee)
     return callee
+
+
+def library(tracer: Any, callee: Any) -> Any:
+    """A function of gradtape: containers it is given are given as the program knows them."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if arg.__class__ in GIVEN:
+                args = tuple([tracer.given(a) if a.__class__ in GIVEN else a for a in args])
+                break
+        for arg in kwargs.values():
+            if arg.__class__ in GIVEN:
+                kwargs = {k: tracer.given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
+                break
+        return callee(*args, **kwargs)
+
+    return called
 
 
 def call(callee: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:

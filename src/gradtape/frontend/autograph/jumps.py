@@ -14,7 +14,7 @@ from typing import Any
 
 from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.desugar import left_alone
-from gradtape.frontend.autograph.names import UNENTERED, info, own
+from gradtape.frontend.autograph.names import UNENTERED, info, own, written
 
 RETURN, DONE, BREAK, CONTINUE = "ag__return", "ag__done", "ag__break", "ag__continue"
 LOOPS = (ast.For, ast.While)
@@ -26,12 +26,20 @@ def lower(function: ast.FunctionDef) -> None:
     for node in own(function.body):
         if isinstance(node, ast.FunctionDef) and (info(node).kind != "def" or not left_alone(node)):
             lower(node)
+    _note_names(function)
     if info(function).plain:
         return
     if _jumps_in_finally(function):
         info(function).plain = True
         return
     _Lowering(_returns_inside(function.body)).function(function)
+
+
+def _note_names(function: ast.FunctionDef) -> None:
+    notes = info(function)
+    notes.bound = frozenset(written(function.body))
+    notes.declared_global = frozenset(n for d in own(function.body) if isinstance(d, ast.Global) for n in d.names)
+    notes.declared_nonlocal = frozenset(n for d in own(function.body) if isinstance(d, ast.Nonlocal) for n in d.names)
 
 
 def _jumps_in_finally(function: ast.FunctionDef) -> bool:

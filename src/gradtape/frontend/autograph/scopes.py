@@ -25,17 +25,14 @@ class Scope:
         self.free = free  # of the outermost function
         self.globals: set[str] = set()
         self.nonlocals: set[str] = set(info(node).walrus)
-        for inner in own(node.body):
-            if isinstance(inner, ast.Global):
-                self.globals.update(inner.names)
-            elif isinstance(inner, ast.Nonlocal):
-                self.nonlocals.update(inner.names)
+        self.globals |= info(node).declared_global
+        self.nonlocals |= info(node).declared_nonlocal
         if parent is not None:  # a comprehension binds its walrus names where the function around it does
             inherited = info(node).walrus & parent.globals
             self.globals |= inherited
             self.nonlocals -= inherited
         self.parameters = parameters(node.args)
-        self.variables = (written(node.body) | set(self.parameters)) - self.globals - self.nonlocals
+        self.variables = (written(node.body) | info(node).bound | set(self.parameters)) - self.globals - self.nonlocals
         self.deleted = {n.id for n in own(node.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
         self.children: dict[int, Scope] = {}
         self.captured: set[str] = set()  # variables that functions may read whenever they like

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -41,7 +42,9 @@ def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
 def _functions(text: str) -> dict[int, list[Source]]:
     """The functions of a file by the first line their code has: that of the first decorator, if any."""
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():  # the user has seen them when the file was compiled
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return {}
     found: dict[int, list[Source]] = {}

@@ -11,6 +11,7 @@ import __future__
 import ast
 import builtins
 import copy
+import warnings
 from types import CodeType
 from typing import Any
 
@@ -83,7 +84,9 @@ def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     factory = build.located(build.define(FACTORY, [build.RUNTIME, build.SCOPE, *code.co_freevars], [function]), function)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     flags = code.co_flags & FUTURES
-    made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    with warnings.catch_warnings():  # the user has seen them when the original was compiled
+        warnings.simplefilter("ignore")
+        made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     inner = _code_named(_code_named(made, FACTORY), function.name)
     return _renamed(inner, code.co_name, code.co_qualname, generated=False)
 
