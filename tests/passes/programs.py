@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from gradtape.ir.graph import Block, Location, Operation, Value
+from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.compare import GREATER, LESS, LOGICAL_AND, LOGICAL_NOT, NOT_EQUAL
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
+from gradtape.ops.dynamic import GETITEM_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ABS, ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE, POWER, SQUARE, SUBTRACT
 from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_NEW, LIST_PUSH
 from gradtape.ops.reduce import REDUCE_SUM
 from gradtape.ops.regions import CALL, COND, SCAN, WHILE, result_types
-from gradtape.ops.select import FLOORDIV, MAXIMUM, WHERE
+from gradtape.ops.select import FLOORDIV, MAXIMUM, MOD, WHERE
 from gradtape.ops.shape import BROADCAST_TO, CONCAT, RESHAPE, TRANSPOSE
 from gradtape.ops.staged import CONSTANT, FILLED, PY_CALL
 from gradtape.ops.stop import IDENTITY
@@ -75,12 +77,13 @@ class _Maker:
         self.effects = effects
         self.line = 0
         self.callees: list[Block] = []
+        self.used: set[Value] = set()
 
     def program(self, size: int, depth: int) -> Block:
         types = [SCALAR, VECTOR, MATRIX, INTEGER, FLAG, *self.rng.choices(TYPES[:5], k=2)]
         block = Block(types, ["x", "v", "m", "n", "p"], "f")
         self.fill(block, size, depth)
-        results = [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(1, 4))]
+        results = [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(2, 6))]
         return block.give(outputs=results)
 
     # -- values
@@ -97,10 +100,15 @@ class _Maker:
         return [v for v in block.params if v.type == type] + made
 
     def value(self, block: Block, type: Any) -> Value:
-        """A value of the block of this type: one that is there, more likely a late one, or a new constant."""
+        """A value of the block of this type: one that is there, more likely a late and unused one, or a new constant."""
         known = self.pool(block, type)
-        if known and self.rng.random() < 0.85:
-            return known[max(self.rng.randrange(len(known)), self.rng.randrange(len(known)))]
+        fresh = [v for v in known if v not in self.used]
+        if fresh and self.rng.random() < 0.6:
+            known = fresh
+        if known and self.rng.random() < 0.9:
+            value = known[max(self.rng.randrange(len(known)), self.rng.randrange(len(known)))]
+            self.used.add(value)
+            return value
         return self.constant(block, type)
 
     def constant(self, block: Block, type: Any) -> Value:
@@ -120,7 +128,7 @@ class _Maker:
     # -- operations
 
     def fill(self, block: Block, size: int, depth: int) -> None:
-        for _ in range(self.rng.randint(1, max(size, 1))):
+        for _ in range(self.rng.randint(1 + size // 2, 1 + size)):
             choice = self.rng.random()
             if depth and choice < 0.25:
                 self.rng.choice([self.cond, self.scan, self.loop, self.call])(block, size, depth - 1)
@@ -133,6 +141,7 @@ class _Maker:
     def ordinary(self, block: Block) -> Value:
         rng, emit = self.rng, lambda *args: self.emit(block, *args)
         s, v, m, n, p = (lambda t=t: self.value(block, t) for t in (SCALAR, VECTOR, MATRIX, INTEGER, FLAG))
+        place = lambda: emit(MOD, [n(), emit(CONSTANT, [], {"value": np.int32(3)})])  # noqa: E731
         f = lambda: self.value(block, rng.choice((SCALAR, SCALAR, VECTOR, VECTOR, MATRIX)))  # noqa: E731
         makers: list[Callable[[], Value]] = [
             lambda: emit(rng.choice((ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM)), [f(), f()]),
@@ -162,6 +171,10 @@ class _Maker:
             lambda: emit(ADD, [v(), emit(PUT_SLICE, [s()], {"key": (rng.choice((0, 2)),), "shape": (3,)})]),
             lambda: emit(GETITEM, [emit(PUT_SLICE, [v()], {"key": (1,), "shape": (2, 3)})], {"key": (1,)}),
             lambda: emit(CONCAT, [v()], {"axis": 0}),
+            lambda: emit(GETITEM_AT, [v(), place()], {"key": (Slot(0),), "size": None}),
+            lambda: emit(PUT_AT, [s(), place()], {"key": (Slot(0),), "shape": (3,)}),
+            lambda: emit(ADD, [v(), emit(PUT_AT, [s(), place()], {"key": (Slot(0),), "shape": (3,)})]),
+            lambda: emit(UPDATE_AT, [v(), s(), place()], {"key": (Slot(0),)}),
             lambda: emit(LIST_PUSH, [self.value(block, LIST), v()]),
             lambda: emit(LIST_LEN, [self.value(block, LIST)]),
             lambda: emit(LIST_GET, [self.value(block, LIST), emit(CONSTANT, [], {"value": np.int32(rng.choice((0, -1)))})]),
@@ -179,7 +192,7 @@ class _Maker:
 
     def some(self, block: Block, most: int) -> list[Value]:
         """Values to bring into a region; the same one may come twice."""
-        return [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(0, most))]
+        return [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(0, most) or self.rng.randint(0, most))]
 
     def region(self, groups: dict[str, list[Any]]) -> Block:
         block = Block()
@@ -190,7 +203,7 @@ class _Maker:
         return block
 
     def cond(self, block: Block, size: int, depth: int) -> None:
-        pred, given = self.value(block, FLAG), self.some(block, 4)
+        pred, given = self.value(block, FLAG), self.some(block, 5)
         outputs = self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(0, 3))
         regions = {}
         for name in ("then", "orelse"):

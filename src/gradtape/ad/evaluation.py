@@ -142,6 +142,6 @@ _LISTS: dict[str, Callable[..., Any]] = {
     "list_ones_like": lambda operation, values: _like(values, ones_like),
     "list_add": lambda operation, a, b: _added(a, b),
     "list_add_at": lambda operation, values, i, v: _replaced(values, i, _added(values[int(i)], v)),
-    "void": lambda operation: None,
+    "void": lambda operation: box(operation.op.impl(**operation.attrs)),
     "constant": lambda operation: box(operation.attrs["value"]),
 }  # fmt: skip

@@ -14,9 +14,13 @@ from typing import Any
 
 from gradtape.ad.recording import Recording
 from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, replay, traced, tracing
+from gradtape.dtypes import bool_
+from gradtape.ir.dims import Dim, symbol, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.walk import has_effect
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.walk import has_effect, walk
 from gradtape.ops.record import Scope, scope_of
+from gradtape.ops.staged import FILLED
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,36 @@ def _cut(
     again, saved = _recomputed(early_ops, wanted, free_values, recompute)
     keep = [v for v in saved if v not in free_values]
     used_params = [i for i, p in enumerate(own) if p in saved and p in free_values]
+    witnesses = _witnesses([*keep, *(own[i] for i in used_params), *root.params[count:]], [*again, *late_ops])
+    early_ops += [w.producer for w in witnesses if w.producer is not None]
+    keep += witnesses
     first = extract(own, early_ops, root.name, outputs=results, saved=keep)
     inner = [*keep, *(own[i] for i in used_params), *root.params[count:]]
     second = extract(inner, [*again, *late_ops], root.name, outputs=grads)
     return Split(first, second, [v.type for v in keep], used_params, answers)
+
+
+def _witnesses(params: list[Value], late: list[Operation]) -> list[Value]:
+    """Arrays without elements whose shapes tell the second half the sizes it needs and no parameter of it has."""
+    bound = {name for v in params for name in _sizes_of(v)}
+    bound |= {name for op in late for v in op.results for name in _sizes_of(v)}
+    needed: dict[str, None] = {}
+    for op in late:
+        for inner in (op, *(o for block in op.regions.values() for o in walk(block))):
+            for name in sorted(symbols_in(inner.attrs)):
+                if name not in bound:
+                    needed[name] = None
+    return [
+        Operation(FILLED, (), [TensorSpec((symbol(name), 0), bool_)], {"shape": (symbol(name), 0), "dtype": bool_, "value": 0}).result
+        for name in needed
+    ]  # fmt: skip
+
+
+def _sizes_of(value: Value) -> list[str]:
+    """The symbols that stand alone on an axis of a tensor: running code can read them off its shape."""
+    if isinstance(value.type, ListSpec):
+        return []
+    return [d.name for d in value.type.shape if d.__class__ is Dim and d.name is not None]
 
 
 def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operation]:

@@ -231,6 +231,7 @@ class Trace:
         self.listener: Callable[[Operation], None] | None = None
         self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
         self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
+        self.is_input: Callable[[Tensor], bool] = lambda tensor: False  # whether a concrete tensor is one, not a constant
         self._last_captures: dict[Value, TracedTensor] = {}
 
     @property

@@ -97,7 +97,7 @@ class Engine:
         call, pattern = self.bound(args, kwargs)
         scope = SCOPE.get()
         if scope is not None and scope.batches and (has_batches(call.tensors) or any(b is not None for b in scope.batches)):
-            return target(*call.args, **call.kwargs)  # vectorized_map runs Python on batched tensors
+            return Caller(target, call, self.binder).inline(self.options.autograph)  # Python runs on batched tensors
         traced, new = self.traced(target, state, call, pattern)
         caller = Caller(target, call, self.binder)
         if TRACE.get() is not None:
@@ -230,5 +230,5 @@ class Caller:
 
     def inline(self, autograph: bool) -> Any:
         """The call as part of the code around it."""
-        target = convert(self._target) if autograph else self._target
+        target = convert(self._target) if autograph and TRACE.get() is not None else self._target
         return target(*self._call.args, **self._call.kwargs)

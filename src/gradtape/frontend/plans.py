@@ -136,7 +136,7 @@ class CarryList(Plan):
         return [list_of(value, self.spec)]
 
     def value(self, feed: Iterator[Any]) -> Any:
-        return [StagedItems(next(feed))]
+        return [StagedItems(next(feed), grown=0)]
 
 
 @dataclass

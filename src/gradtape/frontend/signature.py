@@ -224,7 +224,7 @@ class Call:
             return
         seen[id(value)] = len(seen)
         self.tensors.append(tensor)
-        if tensor.wraps:
+        if isinstance(tensor, TracedTensor):
             type = tensor._data.type
             if isinstance(type, ListSpec):
                 parts.append(type)
@@ -233,6 +233,8 @@ class Call:
                 return
             shape = tuple([self._numbered(d) if d.__class__ is Dim else d for d in type.shape])
             dtype = type.dtype.dtype
+        elif tensor.wraps:  # of a batching evaluator: what one example is
+            shape, dtype = tuple(tensor.shape), tensor.dtype
         else:
             shape, dtype = tensor._data.shape, tensor._data.dtype
         self.shapes.append(shape)
@@ -258,7 +260,7 @@ class Call:
         shared: dict[Any, Any] = {}
         found: list[Any] = []
         for tensor, dims, name in zip(self.tensors, pattern, names, strict=True):
-            if tensor.wraps and isinstance(tensor._data.type, ListSpec):
+            if isinstance(tensor, TracedTensor) and isinstance(tensor._data.type, ListSpec):
                 found.append(tensor._data.type)
                 continue
             shape = []

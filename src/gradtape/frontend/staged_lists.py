@@ -23,8 +23,8 @@ def _items(target: list[Any]) -> StagedItems:
 
 
 def append(target: list[Any], value: Any) -> None:
-    items = _items(target).items
-    target[0] = StagedItems(apply(LIST_PUSH, items, to_spec(value, items.spec.item)))
+    before = _items(target)
+    target[0] = before.with_items(apply(LIST_PUSH, before.items, to_spec(value, before.items.spec.item)), 1)
 
 
 def extend(target: list[Any], values: Any) -> None:
@@ -37,8 +37,9 @@ def extend(target: list[Any], values: Any) -> None:
 def pop(target: list[Any], index: Any = -1) -> Any:
     if index.__class__ is not int or index != -1:
         raise InvalidArgumentError("a list that grows in a staged loop can only be popped at its end: use pop()")
-    rest, last = list_pop(_items(target).items)
-    target[0] = StagedItems(rest)
+    before = _items(target)
+    rest, last = list_pop(before.items)
+    target[0] = before.with_items(rest, -1)
     return last
 
 
@@ -54,8 +55,8 @@ def get(target: list[Any], index: Any) -> Any:
 
 
 def put(target: list[Any], index: Any, value: Any) -> None:
-    items = _items(target).items
-    target[0] = StagedItems(apply(LIST_SET, items, convert(index), to_spec(value, items.spec.item)))
+    before = _items(target)
+    target[0] = before.with_items(apply(LIST_SET, before.items, convert(index), to_spec(value, before.items.spec.item)), 0)
 
 
 def length(target: list[Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.ad.tracing import TracedList, current_trace
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ops import staged
-from gradtape.ops.tensor import TensorLike
+from gradtape.ops.tensor import OPENED, TensorLike
 
 
 class Undefined:
@@ -73,11 +73,18 @@ class Maybe(TensorLike):
 class StagedItems:
     """The only item of a Python list whose real items are values of the program."""
 
-    __slots__ = ("items", "length")
+    __slots__ = ("grown", "items", "length")
 
-    def __init__(self, items: TracedList, length: int | None = None) -> None:
+    def __init__(self, items: TracedList, length: int | None = None, grown: int | None = None) -> None:
         self.items = items
         self.length = length  # where it is known while tracing
+        self.grown = grown  # by how many items, since the loop body around it began, where that is known
+
+    def with_items(self, items: TracedList, more: int) -> StagedItems:
+        """Other items, `more` of them than before."""
+        return StagedItems(
+            items, None if self.length is None else self.length + more, None if self.grown is None else self.grown + more
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -96,3 +103,11 @@ def staged_items(value: Any) -> StagedItems | None:
     if value.__class__ is list and len(value) == 1 and value[0].__class__ is StagedItems:
         return value[0]
     return None
+
+
+def _opened(values: Any) -> tuple[Any, int | None] | None:
+    found = staged_items(values)
+    return None if found is None else (found.items, found.length)
+
+
+OPENED.append(_opened)  # so that gt.stack, gt.concat, gt.add_n and conversions know such lists

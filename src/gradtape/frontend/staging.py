@@ -21,8 +21,8 @@ from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
 from gradtape.frontend.places import Log, Place
-from gradtape.frontend.plans import FLAG, CarryMaybe, JoinError, Plan, Same, join, tensors_in
-from gradtape.frontend.staged_values import Maybe, Undefined
+from gradtape.frontend.plans import FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, tensors_in
+from gradtape.frontend.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and, not_equal
@@ -344,7 +344,8 @@ def _finish(loop: _Loop, flag: Any, length: Any) -> None:
     feed = iter(outs)
     results = [plan.value(feed) for plan in plans]
     if isinstance(length, int) and length > 0:
-        results = [_settled(p, r, e) for p, r, e in zip(plans, results, loop.ends, strict=True)]
+        columns = zip(plans, results, loop.starts, loop.ends, strict=True)
+        results = [_settled(p, r, s, e, length) for p, r, s, e in columns]
     count = len(loop.state.names)
     loop.state.set(tuple(results[:count]))
     for place, result in zip(loop.places.values(), results[count:], strict=True):
@@ -361,8 +362,14 @@ def trace_operand(ran: _Ran, tensor: Any) -> Value:
     return value
 
 
-def _settled(plan: Plan, result: Any, end: Any) -> Any:
-    """A loop that runs at least once leaves no doubt about what each iteration sets."""
+def _settled(plan: Plan, result: Any, start: Any, end: Any, count: int) -> Any:
+    """A loop that runs a known number of times leaves no doubt about what each iteration sets, nor how lists have grown."""
+    if isinstance(plan, CarryList) and isinstance(result[0], StagedItems):
+        before = start[0].length if staged_items(start) is not None else len(start)
+        grown = end[0].grown if staged_items(end) is not None else None
+        if before is not None and grown is not None:
+            return [StagedItems(result[0].items, before + count * grown)]
+        return result
     if isinstance(plan, CarryMaybe) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
         return result.value
     return result

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend import staged_lists, variable as variables
+from gradtape.frontend import variable as variables
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.guards import Guards
 from gradtape.frontend.places import (
@@ -71,6 +71,7 @@ class Tracer:
         self.trace = Trace(self.block, self._outside)
         self.trace.before_write = self.before_tensor
         self.trace.array = self.array_input
+        self.trace.is_input = self._is_input
         self.guards = Guards()
         self.lifted = lifted  # places whose Python numbers are inputs
         self.concrete_inputs = concrete_inputs
@@ -113,9 +114,12 @@ class Tracer:
 
     def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
         """A concrete tensor (or one of an enclosing trace) reaches an operation."""
-        if isinstance(tensor, TracedTensor) or tensor._node is not None or self.concrete_inputs or id(tensor) in self.stand_ins:
+        if isinstance(tensor, TracedTensor) or self._is_input(tensor):
             return self.stand_in(tensor, lambda: tensor, "a captured tensor")
         return trace.constant(tensor._data)
+
+    def _is_input(self, tensor: Tensor) -> bool:
+        return tensor._node is not None or self.concrete_inputs or id(tensor) in self.stand_ins
 
     def array_input(self, array: np.ndarray[Any, Any]) -> TracedTensor | None:
         """A NumPy array that was read from outside reaches an operation: it is an input, converted at each call."""
@@ -197,10 +201,10 @@ class Tracer:
         return value
 
     def given(self, value: Any) -> Any:
-        """A container handed to the library: a list of the program as one tensor, tensors from outside as inputs."""
+        """A container handed to the library: a list of the program as it is, tensors from outside as inputs."""
         kind = value.__class__
         if kind is list and staged_items(value) is not None:
-            return staged_lists.stacked(value)
+            return value  # ops find its items: see ops/tensor.py
         if kind is list or kind is tuple:
             if id(value) in self.external:
                 self.item(value, LENGTH, len(value))
@@ -293,7 +297,7 @@ class Tracer:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
         for met in (self.external, self.stand_ins, self.starts, self.variables, self.arrays, self.numbers, self.logs):
             met.clear()
-        self.trace.outside = self.trace.before_write = self.trace.array = None
+        self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
 
     # -- throwing parts of a trace away ----------------------------------------------------------------------------
 

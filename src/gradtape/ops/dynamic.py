@@ -9,6 +9,7 @@ as in Python. Eager code with concrete indices does not come here (`ops/index.py
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -411,8 +412,8 @@ MASK_INDICES = nondiff(
 
 def is_dynamic(x: Any, key: Any) -> bool:
     """Whether an index has places that are known only at run time (or for each example of a batch)."""
-    # in a program concrete tensors are inputs
-    captured = isinstance(x, Tensor) and x.wraps and TRACING.get() is not None
+    trace = TRACING.get()
+    captured = trace.is_input if trace is not None and isinstance(x, Tensor) and x.wraps else _never
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, slice):
             if any(_is_place(bound, captured) for bound in (part.start, part.stop, part.step)):
@@ -422,11 +423,15 @@ def is_dynamic(x: Any, key: Any) -> bool:
     return False
 
 
-def _is_place(part: Any, captured: bool) -> bool:
+def _never(tensor: Tensor) -> bool:
+    return False
+
+
+def _is_place(part: Any, captured: Callable[[Tensor], bool]) -> bool:
     if part is None or part.__class__ is int:
         return False
     if isinstance(part, Tensor):
-        return captured or part.wraps
+        return part.wraps or captured(part)
     if isinstance(part, list):
         return any(_is_place(p, captured) for p in part)
     return isinstance(part, TensorLike) and TRACING.get() is not None

@@ -361,6 +361,22 @@ def list_len(values: Any) -> Any:
     return apply(LIST_LEN, values)
 
 
+def stack_items(values: Any, length: Any) -> Any:
+    """The items of a list of a program as rows."""
+    return list_stack(values, length, _known_shape(values))
+
+
+def concat_items(values: Any, length: Any, axis: Any) -> Any:
+    """The items of a list of a program joined along any axis."""
+    place = normal_axis(axis, len(values.spec.item.shape), "concat")
+    return apply(LIST_CONCAT, values, axis=place, length=length, item_shape=_known_shape(values))
+
+
+def _known_shape(values: Any) -> Any:
+    shape = tuple(values.spec.item.shape)
+    return shape if all(d.__class__ is int for d in shape) else None
+
+
 OPS = (
     LIST_NEW, LIST_FROM_TENSOR, LIST_STACK, LIST_CONCAT, LIST_LENGTHS, LIST_SPLIT, LIST_PUSH, LIST_DROP, LIST_GET, LIST_SET,
     LIST_CLEAR_AT, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN, LIST_ZEROS_LIKE,
@@ -368,4 +384,5 @@ OPS = (
 )  # fmt: skip
 
 from gradtape.ops import list_batching as batches
+from gradtape.ops.shape import normal_axis
 from gradtape.ops.staged import nullary

@@ -397,7 +397,7 @@ def scatter_nd_into(tensor: Any, indices: Any, updates: Any, mode: str) -> Any:
     dims = tuple(tensor.shape)
     places, depth = _places(indices, dims, f"tensor_scatter_nd_{mode}")
     expected = (*tuple(places.shape), *dims[depth:])
-    if tuple(updates.shape) not in (expected, ()):
+    if tuple(updates.shape) != () and not fits(tuple(updates.shape), expected):
         raise InvalidArgumentError(
             f"tensor_scatter_nd_{mode}: updates must have shape {expected} for a tensor of shape {dims} and these "
             f"indices, got {tuple(updates.shape)}"

@@ -269,11 +269,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     >>> gt.concat([[1.0], [2.0, 3.0]], 0).numpy()
     array([1., 2., 3.], dtype=float32)
     """
-    if (items := list_value(values)) is not None:
-        rows = list_concat(items)
-        if axis.__class__ is not int or axis != 0:
-            raise InvalidArgumentError("concat: the items of a list filled in a staged loop are joined along axis 0 only")
-        return rows
+    if (found := list_value(values)) is not None:
+        return concat_items(*found, axis)
     tensors = promote(*values) if isinstance(values, (list, tuple)) else (convert(values),)
     if not tensors:
         raise InvalidArgumentError("concat: needs at least one tensor")
@@ -384,8 +381,8 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     >>> gt.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
-    if (items := list_value(values)) is not None or isinstance(values, (Tensor, TensorLike)):
-        rows = convert(values) if items is None else list_stack(items)  # the rows of a tensor are stacked already
+    if (found := list_value(values)) is not None or isinstance(values, (Tensor, TensorLike)):
+        rows = convert(values) if found is None else stack_items(*found)  # the rows of a tensor are stacked already
         place = normal_axis(axis, rows.ndim, "stack")
         return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))
     tensors = promote(*values)
@@ -397,10 +394,10 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     return apply(STACK, *tensors, axis=normal_axis(axis, tensors[0].ndim + 1, "stack"))
 
 
-def list_value(values: Any) -> Any:
-    """The list of the program that `values` is or stands for, None for anything else."""
+def list_value(values: Any) -> tuple[Any, int | None] | None:
+    """The list of the program that `values` is or stands for, and its length where known; None for anything else."""
     if isinstance(values, Tensor):
-        return values if isinstance(getattr(values, "spec", None), ListSpec) else None
+        return (values, None) if isinstance(getattr(values, "spec", None), ListSpec) else None
     return opened(values)
 
 
@@ -583,5 +580,5 @@ COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
 from gradtape.ops.create import fits, is_symbolic, ones_like
 from gradtape.ops.elementwise import conj
 from gradtape.ops.index import gather
-from gradtape.ops.lists import list_concat, list_stack
+from gradtape.ops.lists import concat_items, stack_items
 from gradtape.ops.reduce import REDUCE_SUM

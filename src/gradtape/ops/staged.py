@@ -54,8 +54,14 @@ def _filled_impl(*, shape: tuple[int, ...], dtype: Any, value: Any) -> Any:
 CONSTANT = _of_programs(
     "constant", "", lambda *, value: value, lambda *, value: item_spec(value), "constants have no derivative"
 )
-# stands where a value of some type is required and never read
-VOID = _of_programs("void", "", lambda *, type: None, lambda *, type: type, "it has no value")
+
+
+def _void_impl(*, type: Any) -> Any:
+    return TensorList((), type.item) if isinstance(type, ListSpec) else np.empty((0,) * type.ndim, type.dtype.dtype)
+
+
+# stands where a value of some type is required and never read: as small as a value of that rank can be
+VOID = _of_programs("void", "", _void_impl, lambda *, type: type, "it has no value")
 DIM = _of_programs(
     "dim", "", lambda *, dim: np.int32(dim), lambda *, dim: TensorSpec((), int32), "the result depends on the shapes only"
 )

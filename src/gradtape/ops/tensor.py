@@ -305,17 +305,13 @@ class Reference:
         return isinstance(other, Reference) and other._object is self._object
 
 
-# set by the frontend: each finds the list value behind a Python list whose items live in a program, None for other lists
-OPENED: list[Callable[[Any], Any]] = []
+# set by the frontend: finds (list value, its length where known) behind a Python list whose items live in a program
+OPENED: list[Callable[[Any], tuple[Any, int | None] | None]] = []
 
 
-def opened(values: Any) -> Any:
-    """The list value behind a Python list whose items live in a program, None for anything else."""
-    for find in OPENED:
-        found = find(values)
-        if found is not None:
-            return found
-    return None
+def opened(values: Any) -> tuple[Any, int | None] | None:
+    """The list value behind a Python list whose items live in a program, and its length where that is known."""
+    return OPENED[0](values) if OPENED else None
 
 
 def box(data: Any, node: Record | None = None) -> Tensor:

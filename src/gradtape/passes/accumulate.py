@@ -27,6 +27,7 @@ from gradtape.passes.facts import same_type, uniform
 _SUMS = (ADD, LIST_ADD)
 _INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
 _AT = (ADD_AT, LIST_ADD_AT)
+_STRUCTURED = (COND, SCAN, WHILE)
 _Uses = dict[Value, list[tuple[Operation | None, int]]]
 
 
@@ -65,41 +66,43 @@ def accumulate(block: Block) -> Block:
 def _sum(scope: Rebuild, operation: Operation, brought: bool) -> None:
     x, y = scope.operands(operation)
     wanted = operation.results[0].type
-    # the right operand first: a reverse walk adds what is new to what it has
-    for total, part in ((x, y), (y, x)):
-        if same_type(total.type, wanted) and same_type(part.type, wanted):
-            if brought and part is y and _is_zero(part):
-                scope.replace(operation, [total])
-                return
-            if _is_sparse(part) and _reaches(part, total):
-                scope.replace(operation, [_added(scope, total, part)])
+    if same_type(x.type, wanted) and same_type(y.type, wanted):
+        if brought and _is_zero(y):
+            scope.replace(operation, [x])
+            return
+        # the right operand first: a reverse walk adds what is new to what it has
+        for total, part in ((x, y), (y, x)):
+            terms = _terms_for(total, part, brought)
+            if terms is not None:
+                scope.replace(operation, [_added(scope, total, terms)])
                 return
     scope.copy(operation)
 
 
-def _reaches(part: Value, total: Value) -> bool:
-    """Whether all of a sparse value can be added here (not what comes out of branches and loops; that is for `_Plan`)."""
+def _terms_for(total: Value, part: Value, brought: bool) -> list[Operation] | None:
+    """What is to be added to a total instead of a part: one term, or several where the total is one that goes on and on."""
     producer = part.producer
-    if producer is None or producer.op in (COND, SCAN, WHILE):
-        return False
-    if producer.op is TAKE_ADD:  # users sum segments too, and expect a sum of sums, except where the total goes on and on
-        return total.producer is None or total.producer.op in _AT
-    if producer.op in _SUMS:
-        return all(_reaches(v, total) for v in producer.operands)
-    return producer.op not in _AT or _is_zero(producer.operands[0]) or _reaches(producer.operands[0], total)
+    if producer is None:
+        return None
+    lasting = brought or total.producer is None
+    if producer.op is TAKE_ADD:  # users sum segments too, and expect a sum of sums
+        return [producer] if lasting or total.producer.op in _AT else None  # type: ignore[union-attr]
+    if producer.op in _INTO_ZEROS:
+        return [producer]
+    if producer.op is LIST_ADD_AT and _is_zero(producer.operands[0]):
+        return [producer]
+    terms = terms_of(part) if lasting else None
+    return None if terms is None or any(term.op in _STRUCTURED for term in terms) else terms
 
 
-def _added(scope: Rebuild, total: Value, part: Value) -> Value:
-    """`total` with what is not zero in a sparse value added at its place."""
-    producer = part.producer
-    assert producer is not None
-    op, operands = producer.op, producer.operands
-    if op in _SUMS:
-        return _added(scope, _added(scope, total, operands[0]), operands[1])
-    if op in _AT:
-        base = total if _is_zero(operands[0]) else _added(scope, total, operands[0])
-        return scope.emit(op, [base, *operands[1:]], [total.type], producer.attrs).result
-    return scope.emit(ADD_AT, [total, *operands], [total.type], {"key": _key(producer)}).result
+def _added(scope: Rebuild, total: Value, terms: list[Operation]) -> Value:
+    """A total with the terms of a sparse value added, each at its place."""
+    for term in terms:
+        if term.op in _AT:
+            total = scope.emit(term.op, [total, *term.operands[1:]], [total.type], term.attrs).result
+        else:
+            total = scope.emit(ADD_AT, [total, *term.operands], [total.type], {"key": _key(term)}).result
+    return total
 
 
 def _key(producer: Operation) -> tuple[Any, ...]:
@@ -122,23 +125,37 @@ def _is_zero(value: Value) -> bool:
     return found is not None and bool(found == 0)
 
 
-def _is_sparse(value: Value) -> bool:
-    """Whether a value is zeros with something put, or added, at places (plain zeros are not)."""
-    producer = value.producer
-    if producer is None:
-        return False
-    op = producer.op
-    if op in _INTO_ZEROS:
-        return True
-    if op in _AT:
-        return _is_zero(producer.operands[0]) or _is_sparse(producer.operands[0])
-    if op in _SUMS:
-        return all(map(_is_sparse, producer.operands))
-    if op is COND:
-        return any(_is_sparse(branch.results[value.index]) for branch in producer.regions.values())
-    if (op is SCAN or op is WHILE) and value.index < producer.layout["carried"]:
-        return _is_zero(producer.group("carried")[value.index]) and _only_adds(producer, value.index, {})
-    return False
+def terms_of(value: Value) -> list[Operation] | None:
+    """The operations whose results (or what they add) make up a value that is zero elsewhere, in order; None if it is not so.
+
+    A branch is such a value if one of its sides is, a loop if it starts from zero and adds such values.
+    """
+    found = []
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        producer = value.producer
+        if producer is None:
+            return None
+        op = producer.op
+        if op in _SUMS:
+            waiting += producer.operands
+            continue
+        found.append(producer)
+        if op in _AT:
+            waiting += [] if _is_zero(producer.operands[0]) else [producer.operands[0]]
+        elif op is COND:
+            if not any(terms_of(branch.results[value.index]) for branch in producer.regions.values()):
+                return None
+        elif op is SCAN or op is WHILE:
+            place = value.index
+            if place >= producer.layout["carried"] or not _is_zero(producer.group("carried")[place]):
+                return None
+            if not _only_adds(producer, place, {}):
+                return None
+        elif op not in _INTO_ZEROS:
+            return None
+    return found[::-1]
 
 
 def _only_adds(loop: Operation, place: int, known: dict[Block, _Uses]) -> bool:
@@ -160,12 +177,12 @@ def _leads(block: Block, value: Value, result: Value, known: dict[Block, _Uses])
             return False
         op = operation.op
         if op in _SUMS:
-            if not _is_sparse(operation.operands[1 - place]):
+            if not terms_of(operation.operands[1 - place]):
                 return False
             value = operation.results[0]
         elif op in _AT and place == 0:
             value = operation.results[0]
-        elif op is COND:
+        elif op is COND and place > 0:
             found = _through(operation, place - 1, known)
             if found is None:
                 return False
@@ -217,14 +234,14 @@ class _Plan:
                     continue
                 before = total.producer is None or order[total.producer] < order[producer]
                 same = same_type(total.type, part.type) and same_type(part.type, operation.results[0].type)
-                if before and same and _is_sparse(part):
+                if before and same and terms_of(part):
                     self.done[operation] = part
                     self.totals.setdefault(producer, {})[part.index] = total
                     break
 
 
 def _structured(value: Value) -> bool:
-    return value.producer is not None and value.producer.op in (COND, SCAN, WHILE)
+    return value.producer is not None and value.producer.op in _STRUCTURED
 
 
 def _into_branches(scope: Rebuild, operation: Operation, totals: dict[int, Value], brought: set[Operation]) -> None:

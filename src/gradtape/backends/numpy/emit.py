@@ -228,10 +228,8 @@ class Function:
         return set(ends.get(len(block.operations), ()))
 
     def _result_name(self, operation: Operation, value: Value, prefer: dict[Value, str] | None) -> str:
-        if operation.op is CONSTANT:
-            return self.emitter.constant(CONSTANT.impl(**operation.attrs))
-        if operation.op is VOID:
-            return "None"
+        if operation.op is CONSTANT or operation.op is VOID:
+            return self.emitter.constant(operation.op.impl(**operation.attrs))
         if prefer is not None and value in prefer:
             return prefer[value]
         return self.emitter.value_name(value)

@@ -5,7 +5,6 @@ free variables of the original and two more: `ag__`, the operators, and `scope__
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
