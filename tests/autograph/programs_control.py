@@ -1,5 +1,5 @@
 """Loops, branches and jumps, on plain Python values."""
-# ruff: noqa: E501, E701, E702, SIM102, SIM103, SIM105, SIM108, SIM110, RET503, RET504, PIE790, B007, B012
+# ruff: noqa  (these are programs as users write them, good style or not)
 
 from tests.autograph.compare import note
 

@@ -83,7 +83,7 @@ def statements(draw: DrawFn, depth: int, loop: bool, final: bool = False) -> lis
     expression = expressions()
     name = draw(st.sampled_from(NAMES))
     kind = draw(st.integers(0, 18 if depth else 8))
-    if kind in (6, 7) and (not loop or final) or (kind == 5 and final):
+    if (kind in (6, 7) and (not loop or final)) or (kind == 5 and final):
         kind = 0
     inner = blocks(depth - 1, loop, final)
     match kind:
@@ -94,7 +94,8 @@ def statements(draw: DrawFn, depth: int, loop: bool, final: bool = False) -> lis
         case 3:
             return [f"note({draw(expression)})"]
         case 4:
-            return [draw(st.sampled_from([f"del {name}", f"box[{name!r}] = {draw(expression)}", f"{name}, b = b, {name}", "raise KeyError(a)"]))]
+            write = f"box[{name!r}] = {draw(expression)}"
+            return [draw(st.sampled_from([f"del {name}", write, f"{name}, b = b, {name}", "raise KeyError(a)"]))]
         case 5:
             return [f"return {draw(expression)}"]
         case 6:
@@ -120,25 +121,29 @@ def statements(draw: DrawFn, depth: int, loop: bool, final: bool = False) -> lis
             lines = [f"while {test}:", *indented(draw(body))]
             return [*lines, "else:", *indented(draw(inner))] if draw(st.booleans()) else lines
         case 16:
-            lines = ["try:", *indented(draw(inner)), f"except {draw(st.sampled_from(['KeyError', 'TypeError', 'NameError']))} as {name}:"]
+            caught = draw(st.sampled_from(["KeyError", "TypeError", "NameError"]))
+            lines = ["try:", *indented(draw(inner)), f"except {caught} as {name}:"]
             lines += indented([f"note(repr({name}))", *draw(inner)])
             if draw(st.booleans()):
                 lines += ["else:", *indented(draw(inner))]
             if draw(st.booleans()):
-                lines += ["finally:", *indented(draw(blocks(depth - 1, loop, draw(st.booleans()) or True)))]
+                lines += ["finally:", *indented(draw(blocks(depth - 1, loop, draw(st.integers(0, 4)) > 0)))]
             return lines
         case 17:
             return [f"with Context() as {name}:", *indented(draw(inner))]
         case _:
-            return [f"match {draw(expression)}:", *indented(["case 0 | 1:", *indented(draw(inner)), f"case {name}:", *indented(draw(inner))])]
+            cases = ["case 0 | 1:", *indented(draw(inner)), f"case {name}:", *indented(draw(inner))]
+            return [f"match {draw(expression)}:", *indented(cases)]
 
 
 @st.composite
 def programs(draw: DrawFn, depth: int = 3) -> str:
     body = draw(blocks(depth, False))
     shared = draw(st.sampled_from(NAMES))
-    helper = ["def bump(v):", "    nonlocal " + shared, f"    {shared} = {draw(expressions(1)).replace('bump', 'note')}", "    return v"]
-    return "\n".join(["def program(a, b):", "    box = {}", "    c = 1", "    if a == 3:", "        d = 0", *indented(helper), *indented(body), "    return a, b, box", ""])
+    value = draw(expressions(1)).replace("bump", "note")
+    helper = ["def bump(v):", f"    nonlocal {shared}", f"    {shared} = {value}", "    return v"]
+    start = ["box = {}", "c = 1", "if a == 3:", "    d = 0"]
+    return "\n".join(["def program(a, b):", *indented([*start, *helper, *body, "return a, b, box"]), ""])
 
 
 def compiled(text: str, number: int) -> Callable[..., Any]:

@@ -192,7 +192,8 @@ class _Maker:
 
     def some(self, block: Block, most: int) -> list[Value]:
         """Values to bring into a region; the same one may come twice."""
-        return [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=self.rng.randint(0, most) or self.rng.randint(0, most))]
+        count = max(self.rng.randint(0, most), self.rng.randint(0, most))
+        return [self.value(block, type) for type in self.rng.choices(TYPES, WEIGHTS, k=count)]
 
     def region(self, groups: dict[str, list[Any]]) -> Block:
         block = Block()

@@ -17,7 +17,7 @@ from tests.harness.cases import all_cases, samples_of
 from tests.structure.modules import modules
 
 # made outside the families: they carry Python functions or stand for one output of several, so no sample can describe them
-PRIVATE = {"part", "custom", "numpy_function"}
+PRIVATE = {"part", "custom", "numpy_function", "function"}
 
 # ops whose batch rule runs a Python loop, none of them differentiable
 LOOPED = {

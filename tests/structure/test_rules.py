@@ -27,13 +27,13 @@ STATIC_BUILTINS = {
     "Ellipsis", "NotImplemented", "ValueError", "TypeError", "AttributeError", "IndexError", "AssertionError",
 }  # fmt: skip
 STATIC_MODULES = (math, builtins, dtypes)
-BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots")
+BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots", "gradtape.ir.polynomial")
 # the doors between values and ops; both bindings know them
 DOORS = {dispatch.apply, dispatch.convert, dispatch.promote, dispatch.twin, box}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
 # find the program that is being traced, for values without operands and lists: nothing of it happens on arrays
-PROGRAM_DOORS = {"filled_with", "size_of", "number_of", "list_value", "_symbolic_eye", "grid"}
+PROGRAM_DOORS = {"filled_with", "size_of", "number_of", "list_value", "stack_items", "concat_items", "_symbolic_eye", "grid"}
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}
 
 

@@ -257,10 +257,10 @@ def walrus_in_the_test(x):
     return y - x * x
 
 
-@zoo([(0.7, 0.1), (-0.7, 0.1)])
-def conditional_lambda(x, y):
-    f = gt.sin if x > 0 else gt.exp
-    g = (lambda t: t * t) if y > 0 else (lambda t: -t)
+@zoo([(0.7, 0.1, True), (-0.7, 0.1, False)])
+def conditional_lambda(x, y, wide):
+    f = gt.sin if wide else gt.exp
+    g = (lambda t: t * t if t > 0.5 else t) if wide else (lambda t: -t)
     return g(f(x)) * y
 
 

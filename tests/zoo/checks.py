@@ -31,17 +31,14 @@ def sources_of(args: Any, instance: Instance) -> list[Any]:
 def weighted(result: Any) -> Any:
     """A scalar that depends on every floating number of the result, each with a weight of its own."""
     total = gt.constant(0.0, gt.float64)
-    place = 0
-    for leaf in gt.nest.flatten(result):
+    for place, leaf in enumerate(gt.nest.flatten(result)):
         if isinstance(leaf, float):
-            leaf = gt.constant(leaf, gt.float64)
+            leaf = gt.constant(leaf)  # as a number that a staged loop or branch made a tensor of
         if isinstance(leaf, gt.TensorArray):
             leaf = leaf.stack()
         if floating(leaf):
-            count = int(np.prod(leaf.shape))
-            weights = np.cos(np.arange(place + 1.0, place + count + 1.0)).reshape(tuple(leaf.shape))
-            total = total + gt.reduce_sum(gt.cast(leaf, gt.float64) * weights)
-            place += count
+            flat = gt.reshape(gt.cast(leaf, gt.float64), [-1])
+            total = total + gt.reduce_sum(flat * gt.cos(gt.cast(gt.range(gt.size(flat)), gt.float64) + 0.7 * place + 1.0))
     return total
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ops.opdef import Op
-from gradtape.ops.regions import CALL, COND, CUSTOM, body_result, loop_result
+from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, body_result, loop_result
 
 
 def differentiable(value: Value) -> bool:
@@ -67,6 +67,9 @@ def varied_results(operation: Operation, operands: set[int]) -> set[int]:
     if operation.op is CUSTOM:
         moving = not operands.isdisjoint(operation.attrs["places"])
         return {i for i, v in enumerate(operation.results) if moving and differentiable(v)}
+    if operation.op is CHECKPOINTED:
+        shift = 2 - operation.layout["length"]  # its region takes the first index and the count instead of the length
+        return _results_of(operation.regions["reverse"], {i + shift for i in operands})
     return loop_varied(operation, operands)[1]
 
 
@@ -79,6 +82,9 @@ def useful_operands(operation: Operation, results: set[int]) -> set[int]:
         return _params_of(operation.attrs["callee"], results)
     if operation.op is CUSTOM:
         return set(operation.attrs["places"]) if results else set()
+    if operation.op is CHECKPOINTED:
+        shift = 2 - operation.layout["length"]
+        return {i - shift for i in _params_of(operation.regions["reverse"], results) if i >= 2}
     return loop_useful(operation, results)[1]
 
 

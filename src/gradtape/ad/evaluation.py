@@ -19,7 +19,7 @@ from gradtape.ops import shape as arrays
 from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.regions import CALL, COND, SCAN
+from gradtape.ops.regions import CALL, CHECKPOINTED, COND, SCAN
 from gradtape.ops.tensor import Tensor, box
 
 
@@ -76,6 +76,11 @@ def _structured(operation: Operation, operands: list[Any], sizes: dict[str, Any]
         return _run(operation.regions["then" if bool(operands[0]) else "orelse"], operands[1:], sizes)
     if operation.op.name == "custom":
         return operands[operation.layout["inputs"] :][: len(operation.results)]
+    if operation.op is CHECKPOINTED:  # every iteration at once: who looks at each operation keeps its values anyway
+        known = operation.layout["length"]
+        length = int(operands[0]) if known else int(substitute(operation.attrs["length"], sizes))
+        bounds = [convert(np.int32(length - 1 if operation.attrs["reverse"] else 0)), convert(np.int32(length))]
+        return _run(operation.regions["reverse"], [*bounds, *operands[known:]], sizes)
     body = operation.regions["body"]
     skipped = operation.layout.get("length", 0)
     carried = operands[skipped : skipped + operation.layout["carried"]]

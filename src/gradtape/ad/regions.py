@@ -1,4 +1,4 @@
-"""Derivatives of structured operations: cond, while, scan, call.
+"""Derivatives of structured operations: cond, while, scan, call (those of loops in reverse mode are in `ad/loops.py`).
 
 Reverse mode: each region is split (`ad/reverse.py`) into a forward and a backward block. The operation that already stands
 in the program is *augmented*, in place, to give the residuals as further results; the backward pass is another structured
@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradtape.ad.activity import differentiable, loop_useful, loop_varied, varied
+from gradtape.ad.activity import differentiable, loop_varied, varied
 from gradtape.ad.backward import REGION_RULE
+from gradtape.ad.checkpointing import all_at_once, expanded_vjp
+from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
-from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, current_trace, params_of, replay, traced, tracing
+from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
+from gradtape.ad.tracing import Trace, TracedTensor, current_trace, params_of, replay, traced, tracing
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
 from gradtape.ops import staged
-from gradtape.ops.dispatch import apply, reparted
-from gradtape.ops.lists import LIST_ZEROS_LIKE
 from gradtape.ops.record import Record
-from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, WHILE, body_result, loop_result
+from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, body_result, loop_result
 from gradtape.ops.tensor import Tensor
 
 Tensors = Sequence[Any]
@@ -43,7 +44,7 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
     wanted = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
     seeds = {i: ct for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
     rule = _REVERSE[operation.op.name]
-    answers = rule(_Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
+    answers = rule(Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
     return [answers.get(i) for i in range(len(inputs))]
 
 
@@ -56,50 +57,10 @@ def reidentified(tensor: Any, node: Record | None) -> Any:
     return twin
 
 
-class _Site:
-    """A structured operation in the program, and the record through which outer tapes know its results."""
-
-    def __init__(self, record: Record, operation: Operation) -> None:
-        self.record = record
-        self.operation = operation
-
-    def extend(self, types: Sequence[Any]) -> list[TracedTensor]:
-        """Further results in the last group, known to the tapes that know the others."""
-        operation = self.operation
-        start = len(operation.results)
-        values = operation.add_results(list(operation.result_layout)[-1], types)
-        self.record.shape = (*self.record.shape, *((v.type.shape, v.type.dtype) for v in values))
-        outs = [traced(v) for v in values]
-        for i, out in enumerate(outs):
-            out._node = reparted(self.record, start + i, out)
-        return outs
-
-
-def zeros_for(tensor: Any) -> Any:
-    """Zeros of the type of a traced tensor or list, as an operation of the program."""
-    return zeros_of_type(tensor._data.type) if not isinstance(tensor._data.type, ListSpec) else apply(LIST_ZEROS_LIKE, tensor)
-
-
-def zeros_of_type(spec: Any) -> Any:
-    return current_trace().emit(staged.FILLED, (), {"shape": tuple(spec.shape), "dtype": spec.dtype, "value": 0})
-
-
-def region(types: Sequence[Any], build: Callable[..., dict[str, Sequence[Any]]], layout: dict[str, int]) -> Block:
-    """A block whose operations `build(*parameters)` traces; it must use nothing from outside."""
-    trace = current_trace()
-    block = Block(types, layout=layout)
-    with trace.region(block):
-        results = build(*params_of(block))
-        block.give(**{name: [trace.operand(t) for t in group] for name, group in results.items()})
-    if trace.last_captures():
-        raise RuntimeError(f"a derivative region uses values from outside: {list(trace.last_captures())}")
-    return block
-
-
 # -- cond ------------------------------------------------------------------------------------------------------------
 
 
-def _cond_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
     operation = site.operation
     places = sorted(seeds)
     names = list(operation.regions)
@@ -153,91 +114,10 @@ def _zeros_in_branch(value: Value) -> Any:
     return zeros_of_type(value.type)
 
 
-# -- loops -----------------------------------------------------------------------------------------------------------
-
-
-def _loop_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
-    operation = site.operation
-    body = operation.regions["body"]
-    skipped = operation.layout.get("length", 0)
-    carried, consts = operation.layout["carried"], operation.layout["consts"]
-    live_params = loop_varied(operation, wanted)[0]
-    live_results, live_operands = loop_useful(operation, set(seeds))
-    active = [j for j in range(carried) if j + 1 in live_params and j in live_results]
-    connected = {i for i in wanted if i in live_operands}
-    # positions among the body's parameters: 0 is the index
-    first_const, first_x = 1 + carried, 1 + carried + consts
-    want_consts = [p for p in range(first_const, first_x) if p - 1 + skipped in connected]
-    want_xs = [p for p in range(first_x, len(body.params)) if p - 1 + skipped in connected]
-    moving = varied(body, [body.params[i] for i in live_params])
-    # positions among the body's results
-    ys = [k for k in range(carried, len(body.results)) if loop_result(operation, k) in seeds and body.results[k] in moving]
-    free = {0, *range(first_const, first_x)}
-    half = split(body, {*(j + 1 for j in active), *want_consts, *want_xs}, [*active, *ys], free)
-    lists = _save_items(site, half)
-    if operation.op is WHILE:
-        length, attrs = [traced(operation.results[carried])], {"length": None, "reverse": True}
-    else:
-        length = list(inputs[:skipped])
-        attrs = {"length": operation.attrs["length"], "reverse": not operation.attrs["reverse"]}
-    ends = [seeds[j] if j in seeds else zeros_for(traced(operation.results[j])) for j in active]
-    sums = [zeros_for(inputs[p - 1 + skipped]) for p in want_consts]
-    used = [p for p in half.params if p != 0]  # consts the backward body reads
-    groups = {
-        "length": length,
-        "carried": [*ends, *sums],
-        "consts": [inputs[p - 1 + skipped] for p in used],
-        "xs": [*lists, *(seeds[loop_result(operation, k)] for k in ys)],
-    }
-    item_types = [t._data.type.item for t in groups["xs"]]
-    types = [body.params[0].type, *(t._data.type for t in (*groups["carried"], *groups["consts"])), *item_types]
-    layout = {"index": 1, "carried": len(ends) + len(sums), "consts": len(used), "xs": len(item_types)}
-    build = _backward_body(half, active, want_consts, want_xs, used, len(lists))
-    block = region(types, build, layout)
-    found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
-    answers = {j + skipped: ct for j, ct in zip(active, found["carried"], strict=False) if j + skipped in connected}
-    answers.update({p - 1 + skipped: ct for p, ct in zip(want_consts, found["carried"][len(active) :], strict=True)})
-    answers.update({p - 1 + skipped: ct for p, ct in zip(want_xs, found["ys"], strict=True)})
-    return answers
-
-
-def _save_items(site: _Site, half: Split) -> list[TracedTensor]:
-    """Augment a loop: its body also yields the residuals, one list each."""
-    operation = site.operation
-    old = operation.regions["body"]
-    new = half.forward
-    outputs, saved = new.result_group("outputs"), new.result_group("saved")
-    new.layout = dict(old.layout)
-    carried, count = old.result_layout["carried"], old.result_layout["ys"]
-    new.give(carried=outputs[:carried], ys=[*outputs[carried : carried + count], *saved])
-    operation.regions["body"] = new
-    return site.extend([ListSpec(t) for t in half.saved])
-
-
-def _backward_body(
-    half: Split, active: list[int], want_consts: list[int], want_xs: list[int], used: list[int], lists: int
-) -> Callable[..., Any]:
-    """(index, cotangents of carried values, sums for constants, constants, residual items, cotangents of ys) → one step."""
-
-    def build(index: Any, *params: Any) -> dict[str, Any]:
-        n, m = len(active), len(want_consts)
-        ends, sums = params[:n], params[n : n + m]
-        consts = dict(zip(used, params[n + m : n + m + len(used)], strict=True))
-        items = params[n + m + len(used) :]
-        own = [index if p == 0 else consts[p] for p in half.params]
-        grads = replay(half.backward, [*items[:lists], *own, *ends, *items[lists:]])
-        known = dict(zip(half.answers, grads, strict=True))
-        carried = [known[j + 1] if j + 1 in known else zeros_for(end) for j, end in zip(active, ends, strict=True)]
-        totals = [s + known[p] if p in known else s for p, s in zip(want_consts, sums, strict=True)]
-        return {"carried": [*carried, *totals], "ys": [known[p] for p in want_xs]}
-
-    return build
-
-
 # -- call ------------------------------------------------------------------------------------------------------------
 
 
-def _call_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
     operation = site.operation
     callee: Block = operation.attrs["callee"]
     places = sorted(seeds)
@@ -274,7 +154,7 @@ def stage_custom(inputs: Tensors, outputs: Tensors, function: Callable[[tuple[An
     return trace.structured(CUSTOM, groups, {"vjp": block}, {"places": places}, (types, {"outputs": len(types)}))["outputs"]
 
 
-def _custom_vjp(site: _Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
     operation = site.operation
     count = operation.layout["inputs"] + operation.layout["values"]
     cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
@@ -305,8 +185,8 @@ def _custom_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving
 
 
 _REVERSE: dict[str, Callable[..., dict[int, Any]]] = {
-    "cond": _cond_vjp, "while": _loop_vjp, "scan": _loop_vjp, "call": _call_vjp,
-    "custom": _custom_vjp,
+    "cond": _cond_vjp, "while": loop_vjp, "scan": loop_vjp, "call": _call_vjp,
+    "custom": _custom_vjp, "checkpointed": expanded_vjp,
 }  # fmt: skip
 
 
@@ -395,6 +275,15 @@ def _call_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: 
     return _placed(operation, results, found)
 
 
+def _checkpointed_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
+    """As of a call of `reverse` on all iterations."""
+    block = operation.regions["reverse"]
+    given = all_at_once(operation, inputs)
+    skipped = operation.layout["length"]
+    call = Operation(CALL, block.params, [v.type for v in block.results], {"callee": block})
+    return _call_jvp(call, given, [None, None, *tangents[skipped:]], {i + 2 - skipped for i in moving})
+
+
 def _loop_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
     body = operation.regions["body"]
     skipped = operation.layout.get("length", 0)
@@ -480,7 +369,7 @@ def _placed(operation: Operation, places: Sequence[int], values: Sequence[Any]) 
 
 _FORWARD: dict[str, Callable[..., tuple[Any, ...]]] = {
     "cond": _cond_jvp, "while": _loop_jvp, "scan": _loop_jvp, "call": _call_jvp,
-    "custom": _custom_jvp,
+    "custom": _custom_jvp, "checkpointed": _checkpointed_jvp,
 }  # fmt: skip
 
 REGION_RULE.append(region_vjp)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
+from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
 from gradtape.backends.numpy import compile_block
@@ -37,7 +38,8 @@ Optimize = Callable[[Block], Block]
 class Compiled:
     """A block, its executable, and its halves for each set of watched inputs."""
 
-    def __init__(self, block: Block, optimize: Optimize, name: str) -> None:
+    def __init__(self, block: Block, optimize: Optimize, name: str, memory_limit: int | None = None) -> None:
+        self.memory_limit = memory_limit  # bytes to keep from the forward half for the backward half
         self.block = block
         self.optimize = optimize
         self.name = name
@@ -62,11 +64,20 @@ class Compiled:
         key = (wanted, seeded)
         known = self._halves.get(key)
         if known is None:
-            half = split(self.block, wanted, seeded)
-            forward = Compiled(half.forward, self.optimize, f"{self.name}_forward")
-            backward = Compiled(half.backward, self.optimize, f"{self.name}_backward")
+            half = self._split(wanted, seeded)
+            forward = Compiled(half.forward, self.optimize, f"{self.name}_forward", self.memory_limit)
+            backward = Compiled(half.backward, self.optimize, f"{self.name}_backward", self.memory_limit)
             known = self._halves[key] = (half, forward, backward)
         return known
+
+    def _split(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> Split:
+        half = split(self.block, wanted, seeded)
+        if self.memory_limit is not None:
+            size = known_bytes(half.forward.result_group("saved"))
+            if size is None or size > self.memory_limit:
+                with limited(self.memory_limit):
+                    half = split(self.block, wanted, seeded)
+        return half
 
     def differentiable_outputs(self) -> tuple[int, ...]:
         return tuple(i for i, v in enumerate(self.block.results) if v.type.dtype.is_differentiable)

@@ -121,11 +121,19 @@ class Program:
         self.captures = captures
         self.guards = Checks(guards, captures)
         self.constraints = constraints
-        self.memory_limit: int | None = None
         self.compiled = Compiled(block, optimized, name)
         self.result: Any = None  # template
         self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
         self.notes: list[str] = []
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that a call may keep for its backward pass; None: no limit."""
+        return self.compiled.memory_limit
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Keep at most so many bytes for backward passes, where loops can be run again."""
+        self.compiled.memory_limit = limit
 
     def __call__(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Run on the tensors of one call.

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad.budget import limited
 from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import variable as variables
@@ -353,7 +354,7 @@ def trace_program(
         token = TRACER.set(tracer)
         variables.TRACING_VARIABLES.count += 1
         try:
-            with tracing(tracer.trace):
+            with tracing(tracer.trace), limited(memory_limit):
                 program = _traced(tracer, function, rebuild, autograph)
         except Restart as restart:
             lifted.add(restart.key)
@@ -375,7 +376,7 @@ def trace_program(
                 )
             made_variables = True
             continue
-        program.memory_limit = memory_limit
+        program.limit_memory(memory_limit)
         return program
     raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
 

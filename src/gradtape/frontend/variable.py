@@ -401,7 +401,8 @@ class Variable(TensorLike):
         return _restore, (self._tensor._data, self.trainable, self.name, self._open)
 
     def __repr__(self) -> str:
-        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={array_repr(self.numpy())}>"
+        known = "" if self._tensor.wraps else f", numpy={array_repr(self.numpy())}"  # no values while it is traced
+        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}{known}>"
 
     def __format__(self, spec: str) -> str:
         return format(self._tensor, spec) if spec else str(self)

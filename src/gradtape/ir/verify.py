@@ -168,7 +168,7 @@ def _regions_follow_the_signature(context: _Context, operation: Operation) -> Co
     if name == "call" and callee_of(operation) is None:
         yield "its attribute callee is no block"
         return
-    if name == "scan":
+    if name in ("scan", "checkpointed"):
         if not {"length", "reverse"} <= operation.attrs.keys():
             yield "needs the attributes length (None where it is an operand) and reverse"
         elif (operation.attrs["length"] is None) != bool(operation.layout.get("length", 0)):
@@ -299,6 +299,20 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         ("body.out.carried", "fits", "out.carried"),
         ("in.carried", "fits", "out.carried"),
         ("body.out.ys", "item of", "out.ys"),
+    ),
+    "checkpointed": (
+        ("advance", "reverse"),
+        ("in.length", "is", (False, COUNT)),
+        *((f"{region}.in.{group}", "is", (True, COUNT)) for region in ("advance", "reverse") for group in ("first", "count")),
+        *((f"in.{group}", "fits", f"{region}.in.{group}") for region in ("advance", "reverse") for group in ("state", "consts", "xs")),
+        ("advance.out.state", "fits", "advance.in.state"),
+        ("advance.out.state", "fits", "reverse.in.state"),
+        ("in.cts", "fits", "reverse.in.cts"),
+        ("in.seeds", "fits", "reverse.in.seeds"),
+        ("reverse.out.cts", "fits", "reverse.in.cts"),
+        ("reverse.out.cts", "fits", "out.cts"),
+        ("in.cts", "fits", "out.cts"),
+        ("reverse.out.ys", "fits", "out.ys"),
     ),
     "call": (
         (),

@@ -8,11 +8,21 @@
                                                           `recompute=True` its backward pass runs it again and saves nothing
 * `custom` inputs values consts      → outputs            region vjp(cts, consts) → grads: the outputs are the values, whose
                                                           derivative in the inputs at `places` the user gives
+* `checkpointed` length(0 or 1) state consts xs cts seeds → cts ys    the backward pass of a loop within `limit` bytes; regions
+                                                          advance(first, count, state, consts, xs) → state,
+                                                          reverse(first, count, state, consts, xs, cts, seeds) → cts, ys
 
 `carried` values go from one iteration to the next, `consts` are the same in all; `xs` are lists of which iteration i gets
 item i, `ys` lists that collect one item per iteration. A scan has a static `length` attribute or a scalar int32 operand in
 the group `length`; with `reverse=True` it runs from the last index to the first, reading and writing items at the index.
-`count` is the number of iterations that ran. Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, the
+`count` is the number of iterations that ran.
+
+`checkpointed` means `reverse` on all iterations: from the state at the start of the loop and the cotangents at its end, it
+gives those at the start, and one item of each of `ys` per iteration. `reverse` needs memory for every iteration that it is
+given, so a backend runs it on a few at a time, last ones first, and has their states from `advance`; `first` is the index of the
+first of `count` iterations, which go down with `reverse=True`. `saved` are the types an iteration of `reverse` keeps, if known.
+
+Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, the
 meaning in `backends/`; the type rule here takes the types from the regions.
 """
 
@@ -44,8 +54,9 @@ WHILE = _region("while", "*inputs")
 SCAN = _region("scan", "*inputs")
 CALL = _region("call", "*inputs")
 CUSTOM = _region("custom", "*inputs")
+CHECKPOINTED = _region("checkpointed", "*inputs")
 
-REGION_OPS = (COND, WHILE, SCAN, CALL, CUSTOM)
+REGION_OPS = (COND, WHILE, SCAN, CALL, CUSTOM, CHECKPOINTED)
 
 
 def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tuple[list[Any], dict[str, int]]:
@@ -56,6 +67,9 @@ def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tupl
     if op is CALL:
         callee = attrs["callee"]
         return [v.type for v in callee.results], {"outputs": len(callee.results)}
+    if op is CHECKPOINTED:
+        reverse = regions["reverse"]
+        return [v.type for v in reverse.results], dict(reverse.result_layout)
     body = regions["body"]
     carried = [v.type for v in body.group("carried")]
     ys: list[Any] = [ListSpec(v.type) for v in body.result_group("ys")]

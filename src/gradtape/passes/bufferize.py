@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild, rebuild
-from gradtape.ops.regions import CALL, COND, CUSTOM, WHILE
+from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, WHILE
 from gradtape.passes.facts import same_type, static_bytes
 from gradtape.passes.inplace import (
     ARITHMETIC,
@@ -154,6 +154,8 @@ class Plan:
             return self._cond(operation)
         elif operation.op is CUSTOM:
             results = [self._tokens[value] for value in operation.group("values")]
+        elif operation.op is CHECKPOINTED:
+            results = self._checkpointed(operation)
         elif operation.regions:
             results = self._loop(operation, dying)
         else:
@@ -217,6 +219,13 @@ class Plan:
         inputs = [self._tokens[value] for value in operation.group("inputs")]
         branches = [self._block(operation.regions[name], inputs) for name in ("then", "orelse")]
         return [a | b for a, b in zip(*branches, strict=True)]
+
+    def _checkpointed(self, operation: Operation) -> Sequence[Tokens]:
+        """Its regions run many times on the same states, so nothing they are given is theirs to change."""
+        for block in operation.regions.values():
+            self.callee(block)
+        self._escape(self._union(operation.operands))
+        return [frozenset({FOREIGN}) for _ in operation.results]
 
     # --- loops
 

@@ -16,7 +16,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE
-from gradtape.ops.staged import CONSTANT, FILLED
+from gradtape.ops.staged import CONSTANT, FILLED, VOID
 
 SMALL = 64 * 1024  # bytes; larger results are not computed, larger constants not looked into, at compile time
 
@@ -95,6 +95,22 @@ def is_number(value: Value, number: float) -> bool:
         return True
     parts = (found.real, found.imag) if value.type.dtype.kind == "c" else (float(found),)
     return all(bool(np.signbit(part)) == bool(np.signbit(number)) for part in parts if part == 0)
+
+
+def may_be_void(value: Value) -> bool:
+    """Whether a value may be a placeholder on some path: it is whatever was in memory, and nobody may read it."""
+    producer = value.producer
+    if producer is None:
+        return False
+    if producer.op is VOID:
+        return True
+    inner = [*producer.regions.values()]
+    if isinstance(callee := producer.attrs.get("callee"), Block):
+        inner.append(callee)
+    # by position for branches and callees; of a loop any void makes any result suspect
+    if producer.op.name in ("cond", "call"):
+        return any(may_be_void(part.results[value.index]) for part in inner)
+    return bool(inner) and any(may_be_void(v) for v in (*producer.operands, *(v for part in inner for v in part.results)))
 
 
 def attr_key(attr: Any) -> Any:

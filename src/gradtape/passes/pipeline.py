@@ -19,7 +19,7 @@ from gradtape.passes.accumulate import accumulate
 from gradtape.passes.canonicalize import canonicalize
 from gradtape.passes.cse import cse
 from gradtape.passes.dce import dce
-from gradtape.passes.facts import nearly_same, same_bits
+from gradtape.passes.facts import may_be_void, nearly_same, same_bits
 from gradtape.passes.fold import fold
 from gradtape.passes.hoist import hoist
 from gradtape.passes.simplify import simplify
@@ -43,7 +43,10 @@ ROUNDS = {1: 1, 2: 4}  # at most, by level
 
 def optimize(block: Block, level: int = 2) -> Block:
     """The program after all passes of a level: 0 none, 1 the cheap ones once, 2 all until nothing changes."""
-    return _run(block, level, _verified if config.passes_debugged() else lambda name, before, after: None)
+    if not config.passes_debugged():
+        return _run(block, level, lambda name, before, after: None)
+    verify(block)
+    return _run(block, level, _verified)
 
 
 def debug_optimize(block: Block, inputs: Sequence[Any], run: Run, level: int = 2) -> Block:
@@ -60,7 +63,7 @@ def debug_optimize(block: Block, inputs: Sequence[Any], run: Run, level: int = 2
         _verified(name, before, after)
         if silent:
             found = _outcome(after, inputs, run)
-            if not _agree(name, memory[0], found):
+            if not _agree(name, memory[0], found, [may_be_void(v) for v in block.results]):
                 raise InternalError(f"the pass {name} changed what the program computes: {memory[0]} became {found}")
             memory[0] = found
 
@@ -95,11 +98,13 @@ def _outcome(block: Block, inputs: Sequence[Any], run: Run) -> Any:
         return error
 
 
-def _agree(name: str, a: Any, b: Any) -> bool:
+def _agree(name: str, a: Any, b: Any, void: Sequence[bool]) -> bool:
     if isinstance(a, Exception):
         return True  # the program fails for these inputs; unneeded work that fails may be gone
     same = nearly_same if name == "accumulate" else same_bits
-    return not isinstance(b, Exception) and len(a) == len(b) and all(map(same, a, b))
+    return (
+        not isinstance(b, Exception) and len(a) == len(b) and all(v or same(x, y) for x, y, v in zip(a, b, void, strict=True))
+    )
 
 
 def form_of(block: Block) -> int:

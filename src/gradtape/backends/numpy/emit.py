@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.numpy.attributes import Attributes
+from gradtape.backends.numpy.checkpointing import Checkpointed
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, WHILE
+from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, SCAN, WHILE
 from gradtape.ops.staged import CONSTANT, VOID
 
 INFIX = {
@@ -188,7 +189,7 @@ class Function:
         return f"size_{symbol}"
 
     def item_type(self, type: Any) -> str:
-        """The type of a new list's items, with the dimensions known by now."""
+        """The type of a new list's items (or several types), with the dimensions known by now."""
         known = self._bound | set(self.free)
         return self.emitter.attributes.text(type, lambda symbol: f"size_{symbol}" if symbol in known else None)
 
@@ -258,6 +259,8 @@ class Function:
             self._while(operation, dying)
         elif op is SCAN:
             self._scan(operation, dying)
+        elif op is CHECKPOINTED:
+            self._checkpointed(operation, dying)
         else:
             raise InternalError(f"the NumPy backend does not know the structured op {op.name}")
         for value in operation.results:
@@ -312,6 +315,27 @@ class Function:
         sizes = "".join(f", {self.size(symbol)}" for symbol in free)
         results = [self.names[value] for value in operation.results]
         self.line(f"{_targets(results)} = {function}({arguments}{sizes})" if results else f"{function}({arguments}{sizes})")
+
+    def _checkpointed(self, operation: Operation, dying: Sequence[str]) -> None:
+        """A call of the driver, which calls functions made of the regions."""
+        emitter = self.emitter
+        runs = []
+        for name in ("advance", "reverse"):
+            function, free = emitter.function(operation.regions[name], name)
+            sizes = "".join(f", {self.size(symbol)}" for symbol in free)
+            runs.append(f"lambda arguments: {function}(arguments{sizes})" if free else function)
+        given = operation.group("length")
+        length = self.names[given[0]] if given else emitter.attributes.text(operation.attrs["length"], self.size)
+        count, packed = emitter.fresh("n"), emitter.fresh("arguments")
+        self.line(f"{count} = int({length})")
+        self.line(f"{packed} = [{', '.join(self.names[value] for value in operation.operands[len(given) :])}]")
+        self.delete(dying)
+        items = _tuple([self.item_type(value.type.item) for value in operation.result_group("ys")])
+        saved = self.item_type(operation.attrs["saved"])
+        driver = emitter.constant(Checkpointed(operation), "checkpointed")
+        see = ", see" if emitter.counting else ""
+        results = _targets([self.names[value] for value in operation.results])
+        self.line(f"{results} = {driver}({packed}, {count}, {saved}, {items}, {', '.join(runs)}{see})")
 
     # --- branches
 

@@ -163,7 +163,7 @@ def _getattr(*args: Any) -> Any:
     if len(args) == 2 and isinstance(args[1], str):
         return attr(args[0], args[1])
     value = getattr(*args)
-    return active().attr(args[0], args[1], value) if getattr(args[0], args[1], value) is value and value is not args[2] else value
+    return value if value is args[2] else active().attr(args[0], args[1], value)
 
 
 def _setattr(*args: Any) -> None:
@@ -180,15 +180,20 @@ def _delattr(*args: Any) -> None:
         delattr(*args)
 
 
+def _print(*args: Any, **kwargs: Any) -> None:
+    """Printing is an effect of the program: it happens at each call of the function, not while it is traced."""
+    staging.print_(*args, **kwargs)
+
+
 def _reduce(*args: Any) -> Any:
     return functools.reduce(*(converted_argument(arg) for arg in args))
 
 
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.setattr: _setattr, builtins.delattr: _delattr,
-    functools.reduce: _reduce,
+    builtins.print: _print, functools.reduce: _reduce,
     **{f: _staged_if(is_part_of_program, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
-    **{f: _staged_if(_holds, f) for f in (print, list, tuple)},
+    **{f: _staged_if(_holds, f) for f in (list, tuple)},
     **{f: _consume(f) for f in (max, min, sorted, sum)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},

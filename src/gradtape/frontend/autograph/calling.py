@@ -90,14 +90,15 @@ def method(target: Any, name: str) -> Any:
 def _constructor(cls: type) -> Any:
     """A user's class: its `__init__` is converted. Classes that are made in another way are called as they are."""
     init = cls.__init__  # type: ignore[misc]
-    if cls.__new__ is not object.__new__ or init.__class__ is not FunctionType:
+    new: Any = cls.__new__
+    if new is not object.__new__ or init.__class__ is not FunctionType:
         return cls
     made = converted_function(init, quiet=True)
     if made is init:
         return cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
-        instance = object.__new__(cls)
+        instance: Any = object.__new__(cls)
         result = made(instance, *args, **kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
@@ -109,7 +110,7 @@ def _constructor(cls: type) -> Any:
 def with_defaults(function: Any, defaults: tuple[Any, ...], keyword_defaults: dict[str, Any]) -> Any:
     """A lambda's function with the defaults its expression has now."""
     made = FunctionType(function.__code__, function.__globals__, function.__name__, defaults or None, function.__closure__)
-    made.__kwdefaults__ = keyword_defaults or None  # type: ignore[assignment]
+    made.__kwdefaults__ = keyword_defaults or None
     made.__qualname__ = function.__qualname__
     made.__module__ = function.__module__
     return made
@@ -135,7 +136,7 @@ def looking(function: Any, scope: Bindings, local: dict[str, Any], *args: Any) -
         return local
     if function is builtins.dir:
         return sorted(local)
-    if function is builtins.eval or function is builtins.exec:
+    if function in (builtins.eval, builtins.exec):
         return function(*args, scope.globals, local)
     return conv(function)(*args)
 

@@ -166,7 +166,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
     """`assert test, message()`."""
     if active() is not None and is_staged(test):
-        staging.assert_(test, message, line)
+        staging.assert_(test, message, line)  # noqa: PT009  (not a unit test)
     elif not test:
         raise AssertionError(message()) if message is not None else AssertionError
 

@@ -120,7 +120,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
         made = converted_function(function)
         if made.__class__ is FunctionType and made is not function and made.__code__ is not function.__code__:
             functools.update_wrapper(made, function)
-            del made.__wrapped__  # nothing is wrapped: it is the function, in another form
+            del made.__dict__["__wrapped__"]  # nothing is wrapped: it is the function, in another form
         return made
     if isinstance(function, MethodType):
         inner = convert(function.__func__)

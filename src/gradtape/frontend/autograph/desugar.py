@@ -51,7 +51,7 @@ class _Desugar(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
         self._defaults(node.args)
-        if not _left_alone(node):
+        if not left_alone(node):
             node.body = self.block(node.body)
         return node
 
@@ -103,7 +103,11 @@ class _Desugar(ast.NodeTransformer):
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         return self._comprehension(node, immediate=True)
 
-    visit_SetComp = visit_DictComp = visit_ListComp  # type: ignore[assignment]
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        return self._comprehension(node, immediate=True)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self._comprehension(node, immediate=True)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         return self._comprehension(node, immediate=False)
@@ -117,9 +121,7 @@ class _Desugar(ast.NodeTransformer):
             forms.append(self._loops("genlist", copy.deepcopy(node)))
         for form in forms:
             info(form).immediate = immediate
-            info(form).walrus = frozenset(
-                n.target.id for n in own([node]) if isinstance(n, ast.NamedExpr)
-            )  # fmt: skip
+            info(form).walrus = frozenset(n.target.id for n in own([node]) if isinstance(n, ast.NamedExpr))
             form.body = self.block(form.body)
             self.hoisted.append(build.located(form, node))
         functions = [build.load(form.name) for form in forms]
@@ -158,9 +160,6 @@ def _collect(kind: str, node: Any) -> ast.stmt:
     return ast.Expr(build.located(build.call("add" if kind == "setcomp" else "append", result, node.elt), node.elt))
 
 
-def _left_alone(node: ast.FunctionDef) -> bool:
+def left_alone(node: ast.FunctionDef) -> bool:
     """Generators run as they are, and so does what the user marked in the source."""
     return is_generator(node) or any(ast.unparse(d).endswith("do_not_convert") for d in node.decorator_list)
-
-
-left_alone = _left_alone

@@ -18,7 +18,8 @@ from gradtape.frontend.autograph.names import info, own, written
 from gradtape.frontend.autograph.scopes import GLOBAL, VARIABLE, Scope
 
 Definite = set[str] | None  # None: the point cannot be reached
-Table = dict[type, Callable[[Any, Any], Any]]  # how a node type is emitted: (emitter, node) → statements, or expression
+Emit = Callable[[Any, Any], Any]
+Table = dict[type, Emit]  # how a node type is emitted: (emitter, node) → statements, or expression
 
 
 class Frame:
@@ -145,7 +146,8 @@ class Emitter:
 
     def expr(self, node: ast.expr) -> Any:
         """An expression, emitted."""
-        return self.expressions.get(type(node), each_child)(self, node)
+        emit: Emit = self.expressions.get(type(node), each_child)
+        return emit(self, node)
 
     @contextmanager
     def inside(self, frame: Frame, definite: Definite) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gradtape.frontend import staging as _staging
@@ -9,7 +10,7 @@ from gradtape.frontend.effects import active
 from gradtape.frontend.staging import is_staged
 
 staging: Any = _staging
-CONVERSIONS = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 def part(value: Any, conversion: int, spec: Any) -> Any:

@@ -71,7 +71,7 @@ class _Liveness:
                 return head
             case ast.For():
                 targets = written([node.target])
-                head = out | self.reads([node.ag_extra])
+                head = out | self.reads([node.__dict__["ag_extra"]])
                 while (inside := (self.block(node.body, head, exceptional) - targets) | head) != head:
                     head = inside
                 head |= self.reads([node.target])
@@ -84,7 +84,8 @@ class _Liveness:
                 return self.attempt(node, out, exceptional)
             case ast.Match():
                 inside = out.union(*(self.block(case.body, out, exceptional) - written([case.pattern]) for case in node.cases))
-                return inside | self.reads([node.subject, *(part for case in node.cases for part in (case.pattern, case.guard))])
+                parts = [part for case in node.cases for part in (case.pattern, case.guard)]
+                return inside | self.reads([node.subject, *parts])
             case ast.Return() | ast.Raise():
                 return self.reads([node]) | self.always
             case ast.FunctionDef() | ast.ClassDef():

@@ -1,6 +1,6 @@
 """What converted code calls: it knows this module as `ag__`. Only names; each is explained where it is defined."""
 
-from builtins import slice as slice  # noqa: A004
+from builtins import slice as slice
 
 from gradtape.frontend.autograph.calling import (
     call as call,

@@ -17,10 +17,10 @@ _LIBRARIES = tuple(os.path.join(folder, "") for folder in (_GRADTAPE, _NUMPY, os
 _STANDARD = tuple(os.path.join(_PATHS[key], "") for key in ("stdlib", "platstdlib"))
 
 SUSPENDS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
-HIGHER_ORDER = frozenset(
-    "case cond foldl foldr grad hessian hvp jacobian jvp map_fn recompute_grad scan switch_case value_and_grad "
-    "vectorized_map vjp while_loop".split()
-)
+HIGHER_ORDER = frozenset({
+    "case", "cond", "foldl", "foldr", "grad", "hessian", "hvp", "jacobian", "jvp", "map_fn", "recompute_grad", "scan",
+    "switch_case", "value_and_grad", "vectorized_map", "vjp", "while_loop",
+})  # fmt: skip
 
 
 def left_alone(code: CodeType) -> bool:

@@ -28,6 +28,6 @@ ENTRIES: dict[int, Entry] = {}
 def note(code: CodeType, entry: Entry) -> Entry:
     """Remember something about a code object for as long as it lives."""
     key = id(code)
-    entry.reference = weakref.ref(code, lambda _: ENTRIES.pop(key, None))
+    entry.reference = weakref.ref(code, lambda _, forget=ENTRIES.pop: forget(key, None))
     ENTRIES[key] = entry
     return entry

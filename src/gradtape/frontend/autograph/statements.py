@@ -169,5 +169,3 @@ STATEMENTS: Table = {
     ast.FunctionDef: _definition, ast.AsyncFunctionDef: _definition, ast.ClassDef: _definition, ast.Try: _try,
     ast.TryStar: _try, ast.With: _with, ast.Match: _match,
 }  # fmt: skip
-
-

@@ -55,8 +55,8 @@ def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     count, star = build.constant(len(target.elts)), build.constant(stars[0] if stars else None)
     unpacked = build.located(build.call("unpack", value, count, star), target)
     inner = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
-    if all(isinstance(part, ast.Name) and emitter.is_variable(part.id) for part in inner):
-        emitter.bind([part.id for part in inner])
+    if all(_is_plain(emitter, part) for part in inner):
+        emitter.bind(written(inner))
         return [build.located(ast.Assign([target], unpacked), target)]
     names = [f"ag__value_{emitter.number()}" for _ in inner]
     parts: list[ast.expr] = [build.store(name) for name in names]
@@ -66,6 +66,10 @@ def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     for name, part in zip(names, inner, strict=True):
         result += store(emitter, part, build.located(build.load(name), part))
     return result
+
+
+def _is_plain(emitter: Emitter, target: Any) -> bool:
+    return isinstance(target, ast.Name) and emitter.is_variable(target.id)
 
 
 def _assign(emitter: Emitter, node: ast.Assign) -> list[ast.stmt]:

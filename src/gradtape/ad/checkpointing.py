@@ -1,0 +1,282 @@
+"""The backward pass of a loop under a memory limit: the structured op `checkpointed`, which runs parts of the loop again.
+
+The forward loop keeps nothing but what side effects gave it (random keys, results of Python functions: effects never run
+twice); prints and asserts are left out of what runs again. `checkpointed` gets the state at the start of the loop, and two
+regions that work on any run of iterations: `advance` goes from the state before it to the state after it; `reverse` is the
+ordinary pair of a loop that saves residuals and a loop that uses them. The state is what of the carried values the residuals
+depend on. When the program runs, the backend decides from the number of iterations and the limit which states to keep.
+
+A derivative of `checkpointed` is that of `reverse` on all iterations: right to any order, within the limit to first order only.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradtape.ad.budget import BUDGET, limited
+from gradtape.ad.recording import Recording
+from gradtape.ad.reverse import Split, extract, split
+from gradtape.ad.sites import Site, region
+from gradtape.ad.tracing import current_trace, replay
+from gradtape.errors import GradientWarning
+from gradtape.ir.dims import Dim, symbols_in
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.walk import Rebuild, clone, insert_param, program
+from gradtape.ops.dispatch import apply
+from gradtape.ops.lists import LIST_GET
+from gradtape.ops.regions import CHECKPOINTED, COUNT, SCAN, WHILE, loop_result
+
+if TYPE_CHECKING:
+    from gradtape.ad.loops import Loop
+
+Tensors = Sequence[Any]
+
+
+def checkpointed_vjp(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]) -> dict[int, Any] | None:
+    """Cotangents of the operands of a loop, within the budget; None (and a warning) if an effect stands in the way."""
+    budget = BUDGET.get()
+    assert budget is not None
+    trace = current_trace()
+    before, trace.loc = trace.loc, loop.operation.loc  # errors and warnings name the loop
+    try:
+        return _checkpointed(site, loop, inputs, seeds, budget.limit)
+    finally:
+        trace.loc = before
+
+
+def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any], limit: int) -> dict[int, Any] | None:
+    try:
+        body, effects = silenced(loop.body)
+    except _InnerEffectError as inner:
+        _warn_about(inner.operation, loop.operation)
+        return None
+    nested = any(operation.op is SCAN or operation.op is WHILE for operation in program(body))
+    own = limit // 2 if nested else limit
+    free = {*loop.free, *range(loop.first_x, len(body.params))}
+    with limited(limit - own):
+        half = split(body, loop.wanted, loop.seeded, free)
+    given = list(inputs[loop.skipped :])
+    if effects:
+        given += _kept_effects(site, effects)
+    parts = _Parts(loop, half, given, [seeds[loop_result(loop.operation, k)] for k in loop.ys])
+    length, static = loop.length(inputs)
+    groups = {"length": length, **parts.operands, "cts": loop.starts(inputs, seeds), "seeds": parts.seeds}
+    regions = {"advance": parts.advance(), "reverse": parts.reverse([t._data.type for t in groups["cts"]])}
+    known = symbols_in([t._data.type for group in groups.values() for t in group])
+    attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
+    found = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
+    return loop.answers(found["cts"], found["ys"])
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+class _InnerEffectError(Exception):
+    """An effect inside a branch or an inner loop whose result cannot be kept per iteration."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+
+def silenced(body: Block) -> tuple[Block, list[Value]]:
+    """The body without effects, what they gave being further `xs`; and those values of the old body."""
+    given: list[Value] = []
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if not operation.op.effect:
+            scope.copy(operation)
+        elif operation.results and scope.old is not body:
+            raise _InnerEffectError(operation)
+        for value in operation.results if operation.op.effect else ():
+            scope[value] = insert_param(scope.new, "xs", value.type, value.name)
+            given.append(value)
+
+    scope = Rebuild(body, visit)
+    scope.run(body.operations)
+    return scope.finish(), given
+
+
+def _kept_effects(site: Site, effects: list[Value]) -> list[Any]:
+    """Let the loop give what its effects gave, one list each."""
+    operation = site.operation
+    old = operation.regions["body"]
+    scope = Rebuild(old)
+    scope.run(old.operations)
+    ys = [*old.result_group("ys"), *effects]
+    operation.regions["body"] = scope.finish(
+        {"carried": [scope[v] for v in old.result_group("carried")], "ys": [scope[v] for v in ys]}
+    )
+    return site.extend([ListSpec(v.type) for v in effects])
+
+
+def _warn_about(effect: Operation, loop: Operation) -> None:
+    loc = loop.loc
+    warnings.warn_explicit(
+        f"memory_limit does not hold for this loop: {effect.op.name} (at {effect.loc}) inside a branch or an inner loop cannot "
+        "run twice, so the loop keeps what its backward pass needs for every iteration",
+        GradientWarning, loc.file if loc else "gradtape", loc.line if loc else 0,
+    )  # fmt: skip
+
+
+# -- the two regions ---------------------------------------------------------------------------------------------------
+
+
+class _Parts:
+    """What a run of iterations works on: positions among the parameters of the (silenced) body, and operands for them."""
+
+    def __init__(self, loop: Loop, half: Split, given: Tensors, seeds: list[Any]) -> None:
+        self.loop = loop
+        self.half = half
+        self.seeds = seeds
+        body = half.forward
+        outputs, self.saved = body.result_group("outputs"), body.result_group("saved")
+        needs: set[Value] = set()
+        state: list[int] = []
+        while True:  # the carried values that residuals depend on, directly or through later iterations
+            needs = _needs(body, [*self.saved, *(outputs[j] for j in state)])
+            grown = [j for j in range(loop.carried) if body.params[j + 1] in needs]
+            if grown == state:
+                break
+            state = grown
+        used = {i for i, p in enumerate(body.params) if p in needs}.union(half.params)
+        self.state = [j + 1 for j in state]
+        self.consts = [p for p in range(loop.first_const, loop.first_x) if p in used]
+        self.xs = [p for p in range(loop.first_x, len(body.params)) if p in used]
+        self.next = [outputs[j] for j in state]
+        self.operands = {
+            name: [given[p - 1] for p in places]
+            for name, places in (("state", self.state), ("consts", self.consts), ("xs", self.xs))
+        }
+        self.types = [
+            *(body.params[p].type for p in (*self.state, *self.consts)),
+            *(ListSpec(body.params[p].type) for p in self.xs),
+        ]
+        self.layout = {"first": 1, "count": 1, **{name: len(group) for name, group in self.operands.items()}}
+
+    def advance(self) -> Block:
+        """(first, count, state, consts, xs) → the state after these iterations."""
+
+        def build(first: Any, count: Any, *params: Any) -> dict[str, Any]:
+            return {"state": self._forward([], first, count, params)["carried"]}
+
+        return region([COUNT, COUNT, *self.types], build, self.layout)
+
+    def reverse(self, cts: list[Any]) -> Block:
+        """(first, count, state, consts, xs, cotangents after, seeds) → cotangents before, those of the items of xs."""
+        seeds = [t._data.type for t in self.seeds]
+        size = len(self.types)
+
+        def build(first: Any, count: Any, *params: Any) -> dict[str, Any]:
+            own, ends, lists = params[:size], params[size : size + len(cts)], params[size + len(cts) :]
+            saved = self._forward(self.saved, first, count, own)["ys"]
+            consts = [first, *own[len(self.state) :], *lists]
+            types = [COUNT, *cts, *(t._data.type for t in consts), *(t._data.type.item for t in saved)]
+            layout = {"index": 1, "carried": len(cts), "consts": len(consts), "xs": len(saved)}
+            block = region(types, self._step_back(len(cts)), layout)
+            groups = {"length": [count], "carried": list(ends), "consts": consts, "xs": saved}
+            found = current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": True})
+            return {"cts": found["carried"], "ys": found["ys"]}
+
+        layout = {**self.layout, "cts": len(cts), "seeds": len(seeds)}
+        return region([COUNT, COUNT, *self.types, *cts, *seeds], build, layout)
+
+    def _forward(self, saved: list[Value], first: Any, count: Any, params: Tensors) -> dict[str, list[Any]]:
+        """The iterations themselves: the carried state, and lists of these values."""
+        body = self.half.forward
+        kept = [body.params[0], *(body.params[p] for p in (*self.state, *self.consts, *self.xs))]
+        step = clone(extract(kept, _operations(body, [*self.next, *saved]), body.name, outputs=[*self.next, *saved]))
+        n = len(self.state)
+
+        def build(k: Any, *inner: Any) -> dict[str, Any]:
+            index = self._index(inner[n], k)
+            values = self._own(index, inner[n + 1 :])
+            outs = replay(step, [index, *inner[:n], *(values[p] for p in (*self.consts, *self.xs))])
+            return {"carried": outs[:n], "ys": outs[n:]}
+
+        groups = {"length": [count], "carried": list(params[:n]), "consts": [first, *params[n:]], "xs": []}
+        types = [COUNT, *self.types[:n], COUNT, *self.types[n:]]
+        block = region(types, build, {"index": 1, "carried": n, "consts": len(types) - n - 1, "xs": 0})
+        return current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": False})
+
+    def _step_back(self, cts: int) -> Callable[..., dict[str, Any]]:
+        def build(k: Any, *inner: Any) -> dict[str, Any]:
+            index = self._index(inner[cts], k)
+            shared = len(self.consts) + len(self.xs)
+            rest = inner[cts + 1 + shared :]
+            own = self._own(index, inner[cts + 1 : cts + 1 + shared])
+            seeds = [apply(LIST_GET, t, index) for t in rest[: len(self.seeds)]]
+            carried, ys = self.loop.step(self.half, rest[len(self.seeds) :], own, inner[:cts], seeds)
+            return {"carried": carried, "ys": ys}
+
+        return build
+
+    def _index(self, first: Any, k: Any) -> Any:
+        return first - k if self.loop.backwards else first + k
+
+    def _own(self, index: Any, params: Tensors) -> dict[int, Any]:
+        """The parameters of the body at one index: constants, and items of the lists."""
+        m = len(self.consts)
+        items = {p: apply(LIST_GET, t, index) for p, t in zip(self.xs, params[m:], strict=True)}
+        return {0: index, **dict(zip(self.consts, params[:m], strict=True)), **items}
+
+
+def _operations(block: Block, results: Iterable[Value]) -> list[Operation]:
+    """The operations of a block that these values come from."""
+    wanted = set(results)
+    kept = []
+    for operation in reversed(block.operations):
+        if not wanted.isdisjoint(operation.results):
+            kept.append(operation)
+            wanted.update(operation.operands)
+    return kept[::-1]
+
+
+def _needs(block: Block, results: list[Value]) -> set[Value]:
+    """These values and what they come from."""
+    return {*results, *(v for operation in _operations(block, results) for v in operation.operands)}
+
+
+def _sizes(half: Split, known: frozenset[str]) -> tuple[TensorSpec, ...] | None:
+    """The types that one iteration keeps; None where their sizes are not known when the loop starts."""
+    found = []
+    for value in half.forward.result_group("saved"):
+        spec, producer = value.type, value.producer
+        if isinstance(spec, ListSpec):
+            length = producer.attrs["length"] if producer is not None and producer.op is SCAN else None
+            if not isinstance(length, int) or isinstance(spec.item, ListSpec):
+                return None
+            spec = TensorSpec((length, *spec.item.shape), spec.item.dtype)
+        if None in tuple(spec.shape) or not symbols_in(spec) <= known:
+            return None
+        found.append(spec)
+    return tuple(found)
+
+
+# -- its own derivatives -----------------------------------------------------------------------------------------------
+
+
+def all_at_once(operation: Operation, inputs: Tensors) -> list[Any]:
+    """The inputs of `reverse` for all iterations."""
+    static, trace = operation.attrs["length"], current_trace()
+    length = inputs[0] if static is None else trace.dim(static) if isinstance(static, Dim) else trace.constant(np.int32(static))
+    first = length - 1 if operation.attrs["reverse"] else trace.constant(np.int32(0))
+    return [first, length, *inputs[operation.layout["length"] :]]
+
+
+def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    """Cotangents of the operands: `reverse` runs on all iterations and is differentiated as it is."""
+    operation = site.operation
+    recording = Recording()
+    with limited(None), recording.recording():
+        twins = [recording.watched(t) if i in wanted else t for i, t in enumerate(inputs)]
+        outs = replay(clone(operation.regions["reverse"]), all_at_once(operation, twins))
+        places = sorted(seeds)
+        nodes: list[Any] = [twins[i]._node for i in sorted(wanted)]
+    found = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)
+    recording.close()
+    return {i: ct for i, ct in zip(sorted(wanted), found, strict=True) if ct is not None}

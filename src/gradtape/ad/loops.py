@@ -1,0 +1,163 @@
+"""Reverse mode of loops: a loop that also gives what its backward pass needs, and a scan that reads it from the last index on.
+
+The residuals are lists with one item per iteration. Under a memory limit (`ad/budget.py`) a loop whose lists would be too
+long gets another backward pass, which has the residuals of a few iterations at a time: see `ad/checkpointing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape.ad.activity import loop_useful, loop_varied, varied
+from gradtape.ad.budget import BUDGET, known_bytes, limited
+from gradtape.ad.checkpointing import checkpointed_vjp
+from gradtape.ad.reverse import Split, split
+from gradtape.ad.sites import Site, region, zeros_for
+from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced
+from gradtape.ir.graph import Operation
+from gradtape.ir.types import ListSpec
+from gradtape.ops.regions import SCAN, WHILE, loop_result
+
+Tensors = Sequence[Any]
+
+
+class Loop:
+    """What of a loop takes part in a derivative: positions among the parameters (0 is the index) and results of its body."""
+
+    def __init__(self, operation: Operation, wanted: set[int], seeded: set[int]) -> None:
+        self.operation = operation
+        self.body = body = operation.regions["body"]
+        self.skipped = skipped = operation.layout.get("length", 0)
+        self.carried, self.consts = carried, consts = operation.layout["carried"], operation.layout["consts"]
+        live_params = loop_varied(operation, wanted)[0]
+        live_results, live_operands = loop_useful(operation, seeded)
+        self.active = [j for j in range(carried) if j + 1 in live_params and j in live_results]
+        self.connected = {i for i in wanted if i in live_operands}
+        self.first_const, self.first_x = 1 + carried, 1 + carried + consts
+        self.want_consts = [p for p in range(self.first_const, self.first_x) if p - 1 + skipped in self.connected]
+        self.want_xs = [p for p in range(self.first_x, len(body.params)) if p - 1 + skipped in self.connected]
+        moving = varied(body, [body.params[i] for i in live_params])
+        self.ys = [
+            k for k in range(carried, len(body.results)) if loop_result(operation, k) in seeded and body.results[k] in moving
+        ]
+
+    @property
+    def wanted(self) -> set[int]:
+        """The parameters of the body that need cotangents."""
+        return {*(j + 1 for j in self.active), *self.want_consts, *self.want_xs}
+
+    @property
+    def seeded(self) -> list[int]:
+        """The results of the body that have cotangents."""
+        return [*self.active, *self.ys]
+
+    @property
+    def free(self) -> set[int]:
+        """The parameters of the body that the backward pass has anyway: the index and the constants."""
+        return {0, *range(self.first_const, self.first_x)}
+
+    def length(self, inputs: Tensors) -> tuple[list[Any], Any]:
+        """The number of iterations: the operand, if it is one, and the attribute."""
+        if self.operation.op is WHILE:
+            return [traced(self.operation.results[self.carried])], None
+        return list(inputs[: self.skipped]), self.operation.attrs["length"]
+
+    @property
+    def backwards(self) -> bool:
+        """Whether it runs from the last index to the first."""
+        return bool(self.operation.attrs.get("reverse", False))
+
+    def starts(self, inputs: Tensors, seeds: dict[int, Any]) -> list[Any]:
+        """What the backward pass starts with: cotangents of active carried values, then zeros for those of constants."""
+        ends = [seeds[j] if j in seeds else zeros_for(traced(self.operation.results[j])) for j in self.active]
+        return [*ends, *(zeros_for(inputs[p - 1 + self.skipped]) for p in self.want_consts)]
+
+    def answers(self, cts: Tensors, items: Tensors) -> dict[int, Any]:
+        """The cotangents of operands from the results of the backward pass."""
+        n, skipped = len(self.active), self.skipped
+        found = {j + skipped: ct for j, ct in zip(self.active, cts, strict=False) if j + skipped in self.connected}
+        found.update({p - 1 + skipped: ct for p, ct in zip(self.want_consts, cts[n:], strict=True)})
+        found.update({p - 1 + skipped: ct for p, ct in zip(self.want_xs, items, strict=True)})
+        return found
+
+    def step(
+        self, half: Split, saved: Tensors, own: dict[int, Any], cts: Tensors, seeds: Tensors
+    ) -> tuple[list[Any], list[Any]]:
+        """One iteration backwards: (cotangents, sums) from those after it, cotangents of the items of xs."""
+        n = len(self.active)
+        ends, sums = cts[:n], cts[n:]
+        grads = replay(half.backward, [*saved, *(own[p] for p in half.params), *ends, *seeds])
+        known = dict(zip(half.answers, grads, strict=True))
+        carried = [known[j + 1] if j + 1 in known else zeros_for(end) for j, end in zip(self.active, ends, strict=True)]
+        totals = [s + known[p] if p in known else s for p, s in zip(self.want_consts, sums, strict=True)]
+        return [*carried, *totals], [known[p] for p in self.want_xs]
+
+
+def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    """Cotangents of the operands of a while or scan."""
+    loop = Loop(site.operation, wanted, set(seeds))
+    half = _within_budget(loop)
+    if half is None:
+        answers = checkpointed_vjp(site, loop, inputs, seeds)
+        if answers is not None:
+            return answers
+        half = split(loop.body, loop.wanted, loop.seeded, loop.free)
+    lists = _save_items(site, half)
+    length, static = loop.length(inputs)
+    used = [p for p in half.params if p != 0]  # consts the backward body reads
+    groups = {
+        "length": length,
+        "carried": loop.starts(inputs, seeds),
+        "consts": [inputs[p - 1 + loop.skipped] for p in used],
+        "xs": [*lists, *(seeds[loop_result(loop.operation, k)] for k in loop.ys)],
+    }
+    item_types = [t._data.type.item for t in groups["xs"]]
+    types = [loop.body.params[0].type, *(t._data.type for t in (*groups["carried"], *groups["consts"])), *item_types]
+    layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
+    block = region(types, _backward_body(loop, half, used, layout), layout)
+    attrs = {"length": static, "reverse": not loop.backwards}
+    found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
+    return loop.answers(found["carried"], found["ys"])
+
+
+def _within_budget(loop: Loop) -> Split | None:
+    """The body in two halves, residuals for all iterations; None if they take too much memory, or who knows how much."""
+    budget = BUDGET.get()
+    if budget is None:
+        return split(loop.body, loop.wanted, loop.seeded, loop.free)
+    length = None if loop.operation.op is WHILE else loop.operation.attrs["length"]
+    if not isinstance(length, int):
+        return None
+    with limited(None):
+        half = split(loop.body, loop.wanted, loop.seeded, loop.free)
+    size = known_bytes(half.forward.result_group("saved"))
+    if size is None or not budget.take(length * size):
+        return None
+    return half
+
+
+def _save_items(site: Site, half: Split) -> list[TracedTensor]:
+    """Augment a loop: its body also yields the residuals, one list each."""
+    operation = site.operation
+    old = operation.regions["body"]
+    new = half.forward
+    outputs, saved = new.result_group("outputs"), new.result_group("saved")
+    new.layout = dict(old.layout)
+    carried, count = old.result_layout["carried"], old.result_layout["ys"]
+    new.give(carried=outputs[:carried], ys=[*outputs[carried : carried + count], *saved])
+    operation.regions["body"] = new
+    return site.extend([ListSpec(t) for t in half.saved])
+
+
+def _backward_body(loop: Loop, half: Split, used: list[int], layout: dict[str, int]) -> Callable[..., Any]:
+    """(index, cotangents of carried values, sums for constants, constants, residual items, cotangents of ys) → one step."""
+    n, m, lists = layout["carried"], layout["consts"], len(half.saved)
+
+    def build(index: Any, *params: Any) -> dict[str, Any]:
+        cts, consts, items = params[:n], params[n : n + m], params[n + m :]
+        own = {0: index, **dict(zip(used, consts, strict=True))}
+        carried, ys = loop.step(half, items[:lists], own, cts, items[lists:])
+        return {"carried": carried, "ys": ys}
+
+    return build
