@@ -8,7 +8,7 @@ are computed again in the backward block. Effects and random keys stay in the fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from gradtape.dtypes import bool_
 from gradtape.ir.dims import Dim, symbol, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ir.walk import has_effect, walk
+from gradtape.ir.walk import callee_of, has_effect
 from gradtape.ops.record import Scope, scope_of
 from gradtape.ops.staged import FILLED
 
@@ -123,18 +123,27 @@ def _cut(
 
 def _witnesses(params: list[Value], late: list[Operation]) -> list[Value]:
     """Arrays without elements whose shapes tell the second half the sizes it needs and no parameter of it has."""
-    bound = {name for v in params for name in _sizes_of(v)}
-    bound |= {name for op in late for v in op.results for name in _sizes_of(v)}
-    needed: dict[str, None] = {}
-    for op in late:
-        for inner in (op, *(o for block in op.regions.values() for o in walk(block))):
-            for name in sorted(symbols_in(inner.attrs)):
-                if name not in bound:
-                    needed[name] = None
+    needed = _free_sizes(late, {name for v in params for name in _sizes_of(v)})
     return [
         Operation(FILLED, (), [TensorSpec((symbol(name), 0), bool_)], {"shape": (symbol(name), 0), "dtype": bool_, "value": 0}).result
         for name in needed
     ]  # fmt: skip
+
+
+def _free_sizes(operations: Iterable[Operation], known: set[str]) -> dict[str, None]:
+    """The symbols that attributes need before any value has them alone on an axis; regions and callees included."""
+    known = set(known)
+    needed: dict[str, None] = {}
+    for op in operations:
+        own = symbols_in({key: attr for key, attr in op.attrs.items() if not isinstance(attr, Block)})
+        needed.update((name, None) for name in sorted(own - known))
+        for block in op.regions.values():
+            needed.update(_free_sizes(block.operations, known.union(*map(_sizes_of, block.params))))
+        if (callee := callee_of(op)) is not None:
+            free = _free_sizes(callee.operations, set().union(*map(_sizes_of, callee.params)))
+            needed.update((name, None) for name in free if name not in known)
+        known.update(name for v in op.results for name in _sizes_of(v))
+    return needed
 
 
 def _sizes_of(value: Value) -> list[str]:

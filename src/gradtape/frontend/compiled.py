@@ -2,12 +2,13 @@
 
 When an input is watched, the forward half of the block runs (it also gives the residuals) and the record keeps them; the
 backward half runs when the tape asks. Both halves are `Compiled` themselves, so a recorded backward pass is recorded as one
-operation again, and derivatives of any order follow. Residuals are outputs of the record like any other: a cotangent that
-arrives at one of them (second order) is answered by running the block once more with what that needs.
+operation again, and derivatives of any order follow. Residuals are outputs of the record like any other; when several tapes
+record, the call also keeps what the derivative of the forward half needs, and so on, one level per tape.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,9 +19,11 @@ from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
 from gradtape.backends.numpy import compile_block
+from gradtape.errors import FailedPreconditionError
 from gradtape.ir.graph import Block
-from gradtape.ir.types import ListSpec
+from gradtape.ir.walk import has_effect
 from gradtape.ops.dispatch import record_general, reparted
+from gradtape.ops.list_values import zero_like
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import SCOPE, Record
 from gradtape.ops.tensor import Tensor, box
@@ -98,54 +101,26 @@ class Compiled:
             return [box(a) for a in self.run([t._data for t in tensors])]
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
-        seeded = self.differentiable_outputs()
-        half, forward, _ = self.halves(wanted, seeded)
-        outs = [box(a) for a in forward.run([t._data for t in tensors])]
-        attrs = {"rule": self._rule(wanted, seeded), "inputs": tuple(t._data for t in tensors), "outs": len(self.block.results)}
+        depth = len(scope.recorders) + any(getattr(r, "_persistent", False) for r in scope.recorders)
+        levels = self._levels(wanted, depth)
+        outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
+        count = len(self.block.results)
+        attrs = {"rule": functools.partial(_backward, levels, wanted), "inputs": tuple(t._data for t in tensors)}
         record_general(
             scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs)
         )
-        attrs["saved"] = tuple(t._data for t in outs[len(self.block.results) :])
-        if len(scope.recorders) == 1 and not getattr(scope.recorders[0], "_persistent", True):
-            attrs["inputs"] = None  # nobody can ask for a second derivative: the inputs need not be kept
-        attrs["types"] = tuple((t._data.shape, t._data.dtype) for t in outs[: len(self.block.results)])
-        return outs[: len(self.block.results)]
+        attrs["saved"] = tuple(t._data for t in outs[count:])
+        attrs["types"] = tuple((t._data.shape, t._data.dtype) for t in outs[:count])
+        if depth == 1 or any(has_effect(operation) for operation in self.block.operations):
+            attrs["inputs"] = None  # no derivative of higher order can be asked for, or none by running it again
+        return outs[:count]
 
-    def _rule(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> Callable[..., list[Any]]:
-        def rule(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> list[Any]:
-            attrs: Any = record.attrs
-            count = attrs["outs"]
-            boxed = any(isinstance(ct, Tensor) for ct in cts)
-            if any(ct is not None for ct in cts[count:]):
-                return self._again(record, cts, needed)
-            half, _, backward = self.halves(wanted, seeded)
-            seeds = [cts[i] if cts[i] is not None else _zeros(*attrs["types"][i], boxed) for i in seeded]
-            if not boxed:
-                found: Sequence[Any] = backward.run([*attrs["saved"], *seeds])
-            else:
-                saved = [box(a, reparted(record, count + i, a)) for i, a in enumerate(attrs["saved"])]
-                found = backward([*saved, *seeds])
-            answers = dict(zip(half.answers, found, strict=True))
-            return [answers.get(i) if want else None for i, want in enumerate(needed)]
-
-        return rule
-
-    def _again(self, record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> list[Any]:
-        """Cotangents of residuals: differentiate the forward half itself, run afresh."""
-        attrs: Any = record.attrs
-        wanted = frozenset(i for i, node in enumerate(record.nodes) if node is not None and self._differentiable(i))
-        _, forward, _ = self.halves(wanted, self.differentiable_outputs())
-        seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
-        half, first, second = forward.halves(wanted, seeded)
-        inputs = [box(a, node) for a, node in zip(attrs["inputs"], record.nodes, strict=True)]
-        seeds = [ct if isinstance(ct, Tensor) else box(ct) for ct in (cts[i] for i in seeded)]
-        boxed = any(isinstance(ct, Tensor) for ct in cts)
-        outs = first(inputs)
-        found = second([*outs[len(forward.block.results) :], *seeds])
-        answers = dict(zip(half.answers, found, strict=True))
-        return [
-            None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)
-        ]
+    def _levels(self, wanted: frozenset[int], depth: int) -> list[Compiled]:
+        """The block, its forward half, the forward half of that, ...: level k gives what a derivative of order k needs."""
+        levels = [self]
+        for _ in range(depth):
+            levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs())[1])
+        return levels
 
     def _differentiable(self, index: int) -> bool:
         return bool(self.block.params[index].type.dtype.is_differentiable)
@@ -155,10 +130,57 @@ class Compiled:
         return self.halves(wanted, self.differentiable_outputs())[0].saved
 
 
-def _zeros(shape: Any, dtype: Any, boxed: bool) -> Any:
-    made: Any = np.zeros(tuple(shape), dtype)[()]
+def _backward(
+    levels: list[Compiled], wanted: frozenset[int], record: Record, cts: Sequence[Any], needed: tuple[bool, ...]
+) -> list[Any]:
+    """The rule of a recorded call. Cotangents of residuals (a derivative of higher order) are answered by the level that has
+    these residuals among its outputs."""
+    attrs: Any = record.attrs
+    counts = [len(level.block.results) for level in levels]
+    boxed = any(isinstance(ct, Tensor) for ct in cts)
+    last = max(i for i, ct in enumerate(cts) if ct is not None)
+    order = next(k for k, count in enumerate(counts) if last < count)
+    if order == len(levels) - 1:
+        return _again(levels[-1], wanted, record, cts, needed, boxed)
+    level = levels[order]
+    seeded = level.differentiable_outputs()
+    half, _, backward = level.halves(wanted, seeded)
+    seeds = [cts[i] if cts[i] is not None else _zeros(record, i, counts[0], boxed) for i in seeded]
+    saved = attrs["saved"][counts[order] - counts[0] : counts[order + 1] - counts[0]]
+    if boxed:
+        places = [box(a, reparted(record, counts[order] + i, a)) for i, a in enumerate(saved)]
+        found: Sequence[Any] = backward([*places, *seeds])
+    else:
+        found = backward.run([*saved, *seeds])
+    answers = dict(zip(half.answers, found, strict=True))
+    return [answers.get(i) if want else None for i, want in enumerate(needed)]
+
+
+def _again(
+    level: Compiled, wanted: frozenset[int], record: Record, cts: Sequence[Any], needed: tuple[bool, ...], boxed: bool
+) -> list[Any]:
+    """An order nobody expected when the call ran (a persistent tape asked again and again): run it once more."""
+    attrs: Any = record.attrs
+    if attrs["inputs"] is None:
+        raise FailedPreconditionError(
+            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran, and it has effects, so "
+            "it cannot run again; nest as many tapes as derivatives around the call"
+        )
+    seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
+    half, first, second = level.halves(wanted, seeded)
+    inputs = [box(a, node) for a, node in zip(attrs["inputs"], record.nodes, strict=True)]
+    seeds = [ct if isinstance(ct, Tensor) else box(ct) for ct in (cts[i] for i in seeded)]
+    outs = first(inputs)
+    found = second([*outs[len(level.block.results) :], *seeds])
+    answers = dict(zip(half.answers, found, strict=True))
+    return [None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)]
+
+
+def _zeros(record: Record, index: int, count: int, boxed: bool) -> Any:
+    attrs: Any = record.attrs
+    if index < count:
+        shape, dtype = attrs["types"][index]
+        made: Any = np.zeros(tuple(shape), dtype)[()]
+    else:
+        made = zero_like(attrs["saved"][index - count])
     return box(made) if boxed else made
-
-
-def is_list(spec: Any) -> bool:
-    return isinstance(spec, ListSpec)

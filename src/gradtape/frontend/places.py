@@ -47,6 +47,8 @@ class Attribute(Place):
 
     def read(self) -> Any:
         target = self.target
+        if target is None:
+            return MISSING  # it is gone, and its attributes with it
         own = getattr(target, "__dict__", None)
         if own is not None:
             found = own.get(self.name, MISSING) if not hasattr(type(target), self.name) else MISSING
@@ -54,11 +56,14 @@ class Attribute(Place):
         return getattr(target, self.name, MISSING)
 
     def write(self, value: Any) -> None:
+        target = self.target
+        if target is None:
+            return
         if value is MISSING:
-            if self.name in getattr(self.target, "__dict__", {}):
-                delattr(self.target, self.name)
+            if self.name in getattr(target, "__dict__", {}):
+                delattr(target, self.name)
         else:
-            setattr(self.target, self.name, value)
+            setattr(target, self.name, value)
 
 
 class ListContent(Place):

@@ -18,13 +18,13 @@ import numpy as np
 from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, traced, weak
 from gradtape.dtypes import DType, as_dtype, bool_
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
 from gradtape.ops.inference import promote_dtypes
-from gradtape.ops.lists import LIST_NEW
+from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
 from gradtape.ops.tensor import Tensor, TensorLike
 
 FLAG = TensorSpec((), bool_)
@@ -136,7 +136,7 @@ class CarryList(Plan):
         return [list_of(value, self.spec)]
 
     def value(self, feed: Iterator[Any]) -> Any:
-        return [StagedItems(next(feed), grown=0)]
+        return [StagedItems(next(feed))]
 
 
 @dataclass
@@ -255,7 +255,7 @@ def _list_spec(a: Any, b: Any, label: str) -> ListSpec:
         if items is not None:
             found = [items.items.spec.item]
         elif side.__class__ is list or isinstance(side, tuple):
-            found = [_spec(x) for x in side if not is_missing(x)]
+            found = [_spec(x) for x in side if not is_missing(x) and not isinstance(x, PendingSize)]
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
         for item in found:
@@ -321,6 +321,8 @@ def _weak(value: Any) -> bool:
 def _spec(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and staged_items(value) is None:
         inner = [_spec(x) for x in value]
+        if not inner:
+            raise JoinError("an empty list among the items of a list that grows in a staged loop has no type yet")
         return ListSpec(inner[0])
     if staged_items(value) is not None:
         return value[0].items.spec
@@ -372,6 +374,9 @@ def to_spec(value: Any, spec: Any) -> Any:
 
 def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
     """A Python list as a list of the program."""
+    if len(values) == 1 and isinstance(values[0], PendingSize):
+        empty = current_trace().emit(LIST_NEW, (), {"item": spec.item})
+        return apply(LIST_RESIZE, empty, values[0].size, item=spec.item)
     items = [placeholder(spec.item) if is_missing(v) else to_spec(v, spec.item) for v in values]
     if not items:
         return current_trace().emit(LIST_NEW, (), {"item": spec.item})

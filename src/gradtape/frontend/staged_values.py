@@ -98,6 +98,33 @@ class StagedItems:
         return "<items of a staged list>"
 
 
+class PendingSize:
+    """The only item of a TensorArray whose number of slots is known when the program runs, before the first write."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: Any) -> None:
+        self.size = size
+
+
+class Choice:
+    """One of two functions, chosen when the program runs: calling it is a branch."""
+
+    __slots__ = ("first", "flag", "second")
+
+    def __init__(self, flag: Any, first: Any, second: Any) -> None:
+        self.flag = flag
+        self.first = first
+        self.second = second
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from gradtape.frontend.effects import converted
+        from gradtape.frontend.staging import stage_if_exp
+
+        first, second = converted(self.first), converted(self.second)
+        return stage_if_exp(self.flag, lambda: first(*args, **kwargs), lambda: second(*args, **kwargs))
+
+
 def staged_items(value: Any) -> StagedItems | None:
     """The items of a list that lives in the program, None for any other value."""
     if value.__class__ is list and len(value) == 1 and value[0].__class__ is StagedItems:

@@ -12,6 +12,7 @@ of its own. Loops over tensors and ranges without break become `scan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_tr
 from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
-from gradtape.frontend.places import Log, Place
+from gradtape.frontend.places import Attribute, Cell, Global, Log, Place, VariableValue
 from gradtape.frontend.plans import FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, tensors_in
-from gradtape.frontend.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.frontend.staged_values import Choice, Maybe, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and, not_equal
@@ -86,11 +87,26 @@ class _Ran:
                 self.result = run()
             self.note_captures()
             self.ends = state.get()
+            self.forget_own()
             self.places = {key: place.read() for key, (place, _) in self.log.entries.items()}
         finally:
             tracer.logs.pop()
             self.log.undo()
             state.set(starts)
+
+    def forget_own(self) -> None:
+        """What the body made itself and nobody holds any more is not its state."""
+        ends = [id(end) for end in self.ends]
+        entries = self.log.entries
+        for key in list(entries):
+            place = entries[key][0]
+            if isinstance(place, (Global, Cell, VariableValue)):
+                continue
+            target = place.target  # type: ignore[attr-defined]
+            # references: the local name, the argument, the place unless it holds weakly; and each name that has it at the end
+            others = getrefcount(target) - ends.count(id(target)) - (2 if isinstance(place, Attribute) else 3)
+            if target is None or others <= 0:
+                del entries[key]
 
     def note_captures(self) -> None:
         for value, tensor in current_trace().last_captures().items():
@@ -142,6 +158,8 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
         pairs.append((place.label, ends[0], ends[1]))
     if value:
         pairs.append(("the value of the expression", ran[0].result, ran[1].result))
+    if value and callable(ran[0].result) and callable(ran[1].result) and ran[0].result is not ran[1].result:
+        pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, ran[0].result, ran[1].result)), chosen)
     plans = [join(a, b, label) for label, a, b in pairs]
     for side, r in enumerate(ran):
         values = r.convert([(plan, pair[1 + side]) for plan, pair in zip(plans, pairs, strict=True)])
@@ -210,6 +228,9 @@ class _Loop:
         params = params_of(block)
         feed = iter(params[1 + len(flags) :])
         inputs = [plan.value(feed) for plan in plans]
+        for value in inputs:
+            if (items := staged_items(value)) is not None:
+                items.grown = 0
         count = len(self.state.names)
         before = [(place, place.read()) for place in self.places.values()]
         starts = self.state.get()

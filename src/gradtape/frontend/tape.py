@@ -37,6 +37,7 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.record import (
     NOBODY,
     SCOPE,
+    TRACING,
     WATCHING,
     Record,
     RecordList,
@@ -427,7 +428,8 @@ class GradientTape(JacobianMethods):
         """The answer for one source under the unconnected mode, with warnings where an integer is to blame."""
         if answer is not None:
             return answer
-        warn_unconnected(self, source, targets)
+        if TRACING.get() is None:  # in a program the course of loops and branches is not known: no conclusion to draw
+            warn_unconnected(self, source, targets)
         if mode is UnconnectedGradients.ZERO:
             return zeros_like(source)
         if mode is UnconnectedGradients.RAISE:

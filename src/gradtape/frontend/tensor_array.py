@@ -17,7 +17,7 @@ from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.frontend.effects import active
 from gradtape.frontend.plans import list_of
-from gradtape.frontend.staged_values import Maybe, StagedItems, staged_items
+from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, staged_items
 from gradtape.frontend.tape import GradientTape
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import shape as arrays
@@ -80,11 +80,12 @@ class TensorArray:
     ) -> None:
         if handle is not None:
             raise ValueError("TensorArray: handle belongs to TensorFlow's graphs; build the array with a size instead")
-        count = 0 if size is None else _index(size)
+        pending = _traced(size)
+        count = 0 if size is None or pending else _index(size)
         if count < 0:
             raise InvalidArgumentError(f"TensorArray: the size must not be negative, got {count}")
         self._dtype = as_dtype(dtype)
-        self._items: list[Any] = [None] * count
+        self._items: list[Any] = [PendingSize(convert(size))] if pending else [None] * count
         self._count: int | None = None  # the number of slots where they live in a program and it is known
         self._dynamic_size = bool(dynamic_size)
         self._clear = bool(clear_after_read)
@@ -112,7 +113,12 @@ class TensorArray:
         staged = staged_items(self._items)
         if staged is not None:
             return constant(self._count) if self._count is not None else apply(LIST_LEN, staged.items)
+        if self._pending():
+            return cast(self._items[0].size, "int32")
         return constant(len(self._items))
+
+    def _pending(self) -> bool:
+        return len(self._items) == 1 and isinstance(self._items[0], PendingSize)
 
     def __len__(self) -> int:
         if staged_items(self._items) is not None:
@@ -138,17 +144,15 @@ class TensorArray:
         if tracer is None:
             return False
         tracer.before_array(self)
-        return len(tracer.logs) > 1 or staged_items(self._items) is not None
+        return len(tracer.logs) > 1 or self._pending() or staged_items(self._items) is not None
 
     def _stage(self, spec: Any) -> Any:
         """The slots as a list of the program; those never written are zeros."""
         staged = staged_items(self._items)
-        if staged is None:
-            self._count = None if self._dynamic_size else len(self._items)
-            items = list_of(self._items, ListSpec(spec))
-            staged = StagedItems(items)
-            self._items = [staged]
-        return staged.items
+        if staged is not None:
+            return staged.items
+        self._count = None if self._dynamic_size or self._pending() else len(self._items)
+        return list_of(self._items, ListSpec(spec))
 
     def _item_spec(self, method: str) -> TensorSpec:
         for item in self._items:

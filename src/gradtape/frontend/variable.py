@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad.tracing import TracedTensor
 from gradtape.dtypes import DType
 from gradtape.frontend.effects import active
 from gradtape.frontend.misc import scoped_name
@@ -219,7 +220,12 @@ class Variable(TensorLike):
 
     def __getitem__(self, key: Any) -> VariableSlice:
         value = self.read()[key]
-        part = VariableSlice()
+        part: Any = VariableSlice()
+        if value.wraps:
+            if not isinstance(value, TracedTensor):
+                return value  # type: ignore[return-value]  # a batch of slices cannot be assigned to
+            part = TracedSlice()
+            part.level = value.level
         part._data, part._node = value._data, value._node
         part._variable, part._key = self, key
         return part
@@ -414,10 +420,10 @@ def _restore(data: Any, trainable: bool, name: str, shape: Any = None) -> Variab
     return variable
 
 
-class VariableSlice(Tensor):
-    """`v[key]`: the slice's value as a tensor, which can also be assigned to: `v[0].assign(1.0)`."""
+class _Assignable:
+    """What a slice of a variable adds to a tensor."""
 
-    __slots__ = ("_key", "_variable")
+    __slots__ = ()
     _variable: Variable
     _key: Any
 
@@ -429,3 +435,15 @@ class VariableSlice(Tensor):
 
     def assign_sub(self, value: Any, name: str | None = None) -> Variable:
         return self._variable._replace(self._key, self._variable.read()[self._key] - value)
+
+
+class VariableSlice(_Assignable, Tensor):
+    """`v[key]`: the slice's value as a tensor, which can also be assigned to: `v[0].assign(1.0)`."""
+
+    __slots__ = ("_key", "_variable")
+
+
+class TracedSlice(_Assignable, TracedTensor):
+    """`v[key]` while a function is traced."""
+
+    __slots__ = ("_key", "_variable")

@@ -50,7 +50,8 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
 def _sizes_of(scope: Rebuild) -> set[str]:
     """The symbols the block being built knows the sizes of."""
     if "sizes" not in scope.memory:
-        scope.memory["sizes"] = {s for v in scope.new.params for s in symbols_in(v.type)}
+        tensors = [v.type for v in scope.new.params if v.type.__class__ is TensorSpec]  # items of lists differ in size
+        scope.memory["sizes"] = {s for type in tensors for s in symbols_in(type)}
     known: set[str] = scope.memory["sizes"]
     return known
 

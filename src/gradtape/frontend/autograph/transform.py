@@ -34,6 +34,7 @@ ALL_STATEMENTS: Table = {**STATEMENTS, **STORES, **BRANCHES, **LOOPS}
 ALL_EXPRESSIONS: Table = {**EXPRESSIONS, **CALLS}
 FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 FACTORY = "ag__factory"
+CONVERTED = "ag__converted"
 OPTIMIZED = 0x01  # a function's code, as opposed to a class body's
 # how functions that the user wrote as expressions are called in tracebacks
 EXPRESSION_NAMES = {
@@ -80,6 +81,7 @@ def _annotate(scope: Scope) -> None:
 
 def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     """The code object of a transformed function, named like the original."""
+    function.name = CONVERTED  # not its own name: a global of that name (recursion) must stay a global inside
     factory = build.located(build.define(FACTORY, [build.RUNTIME, build.SCOPE, *code.co_freevars], [function]), function)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     flags = code.co_flags & FUTURES

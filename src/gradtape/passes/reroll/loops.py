@@ -142,7 +142,8 @@ def _steps(table: Table, sources: Any, holes: Any, base: int, width: int) -> tup
     columns = np.concatenate((sources, holes), 1)
     steps = np.diff(columns, axis=0)
     changes = steps[1:] != steps[:-1]
-    changes[:, : sources.shape[1]] &= ~table.is_constant(sources).all(0)
+    constant = table.is_constant(sources)  # constants can be scanned whatever they are
+    changes[:, : sources.shape[1]] &= ~(constant[:-2] & constant[1:-1] & constant[2:])
     # a value from d iterations back is an initial value in the first d
     back = count - 1 - (sources[-1] - base) // width
     back = np.where((sources[-1] >= base) & (back >= 1) & (back <= FARTHEST), back, 0)
