@@ -50,7 +50,7 @@ def test_lines_and_names() -> None:
     with pytest.raises(ValueError, match="bad 4") as caught:
         convert(fails)(5)
     seen = [(line - first, name) for file, line, name in frames(caught.value) if file == __file__][1:]
-    assert seen == [(4, "fails"), (5, "<listcomp>"), (19, "helper")]
+    assert seen == [(4, "fails"), (5, "<listcomp>"), (18, "helper")]
 
 
 def test_causes_are_cleaned_too() -> None:

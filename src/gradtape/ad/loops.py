@@ -57,6 +57,11 @@ class Loop:
         """The parameters of the body that the backward pass has anyway: the index and the constants."""
         return {0, *range(self.first_const, self.first_x)}
 
+    @property
+    def near(self) -> set[int]:
+        """The parameters of the body that it can have again: the items of lists."""
+        return set(range(self.first_x, len(self.body.params)))
+
     def length(self, inputs: Tensors) -> tuple[list[Any], Any]:
         """The number of iterations: the operand, if it is one, and the attribute."""
         if self.operation.op is WHILE:
@@ -102,20 +107,23 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
         answers = checkpointed_vjp(site, loop, inputs, seeds)
         if answers is not None:
             return answers
-        half = split(loop.body, loop.wanted, loop.seeded, loop.free)
+        half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
     lists = _save_items(site, half)
     length, static = loop.length(inputs)
-    used = [p for p in half.params if p != 0]  # consts the backward body reads
+    used = [p for p in half.params if 0 < p < loop.first_x]  # constants the backward body reads
+    items = [p for p in half.params if p >= loop.first_x]  # and lists
     groups = {
         "length": length,
         "carried": loop.starts(inputs, seeds),
         "consts": [inputs[p - 1 + loop.skipped] for p in used],
-        "xs": [*lists, *(seeds[loop_result(loop.operation, k)] for k in loop.ys)],
-    }
+        "xs": [
+            *lists, *(inputs[p - 1 + loop.skipped] for p in items), *(seeds[loop_result(loop.operation, k)] for k in loop.ys)
+        ],
+    }  # fmt: skip
     item_types = [t._data.type.item for t in groups["xs"]]
     types = [loop.body.params[0].type, *(t._data.type for t in (*groups["carried"], *groups["consts"])), *item_types]
     layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
-    block = region(types, _backward_body(loop, half, used, layout), layout)
+    block = region(types, _backward_body(loop, half, used, items, layout), layout)
     attrs = {"length": static, "reverse": not loop.backwards}
     found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
     return loop.answers(found["carried"], found["ys"])
@@ -125,12 +133,12 @@ def _within_budget(loop: Loop) -> Split | None:
     """The body in two halves, residuals for all iterations; None if they take too much memory, or who knows how much."""
     budget = BUDGET.get()
     if budget is None:
-        return split(loop.body, loop.wanted, loop.seeded, loop.free)
+        return split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
     length = None if loop.operation.op is WHILE else loop.operation.attrs["length"]
     if not isinstance(length, int):
         return None
     with limited(None):
-        half = split(loop.body, loop.wanted, loop.seeded, loop.free)
+        half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
     size = known_bytes(half.forward.result_group("saved"))
     if size is None or not budget.take(length * size):
         return None
@@ -150,14 +158,16 @@ def _save_items(site: Site, half: Split) -> list[TracedTensor]:
     return site.extend([ListSpec(t) for t in half.saved])
 
 
-def _backward_body(loop: Loop, half: Split, used: list[int], layout: dict[str, int]) -> Callable[..., Any]:
-    """(index, cotangents of carried values, sums for constants, constants, residual items, cotangents of ys) → one step."""
-    n, m, lists = layout["carried"], layout["consts"], len(half.saved)
+def _backward_body(
+    loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int]
+) -> Callable[..., Any]:
+    """(index, cotangents of carried values, sums for constants, constants, residuals, items, cotangents of ys) → one step."""
+    n, m = layout["carried"], layout["consts"]
+    first, last = n + m + len(half.saved), n + m + len(half.saved) + len(items)
 
     def build(index: Any, *params: Any) -> dict[str, Any]:
-        cts, consts, items = params[:n], params[n : n + m], params[n + m :]
-        own = {0: index, **dict(zip(used, consts, strict=True))}
-        carried, ys = loop.step(half, items[:lists], own, cts, items[lists:])
+        own = {0: index, **dict(zip([*used, *items], [*params[n : n + m], *params[first:last]], strict=True))}
+        carried, ys = loop.step(half, params[n + m : first], own, params[:n], params[last:])
         return {"carried": carried, "ys": ys}
 
     return build

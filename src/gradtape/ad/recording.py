@@ -6,7 +6,7 @@ differentiate captured variables of custom gradients, and to rerun what was not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,9 +73,13 @@ class Recording:
             value = ct if boxed else ct._data
             seeds[node] = seeds[node] + value if node in seeds else value
         found = gradients(
-            tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex
+            tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex, prepare=self._prepare()
         )  # fmt: skip
         return [None if node not in found else found[node] if boxed else box(found[node]) for node in wanted]
+
+    def _prepare(self) -> Callable[[Record], None] | None:
+        """What brings back the values of a record before its rule runs; None: they are there."""
+        return None
 
     # -- the protocol of recorders ---------------------------------------------------------------------------------
 

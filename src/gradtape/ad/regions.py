@@ -12,17 +12,20 @@ Invariant: an input that no result depends on differentiably gets None, never ze
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from gradtape.ad.activity import differentiable, loop_varied, varied
 from gradtape.ad.backward import REGION_RULE
+from gradtape.ad.budget import limited
 from gradtape.ad.checkpointing import all_at_once, expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.tracing import Trace, TracedTensor, current_trace, params_of, replay, traced, tracing
+from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing
+from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.types import ListSpec
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.record import Record
 from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, body_result, loop_result
@@ -42,7 +45,8 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
         reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)
     ]
     wanted = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
-    seeds = {i: ct for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
+    trace = current_trace()
+    seeds = {i: trace.own(ct) for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
     rule = _REVERSE[operation.op.name]
     answers = rule(Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
     return [answers.get(i) for i in range(len(inputs))]
@@ -64,27 +68,44 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     operation = site.operation
     places = sorted(seeds)
     names = list(operation.regions)
-    halves = [split(operation.regions[name], {i - 1 for i in wanted}, places, free=()) for name in names]
+    own = range(len(operation.operands) - 1)
+    free = {i for i in own if _counts(operation.operands[i + 1].type)}
+    halves = [split(operation.regions[name], {i - 1 for i in wanted}, places, free=free, near=own) for name in names]
     answers = sorted({i for half in halves for i in half.answers})
     if not answers:
         return {}
-    types = [half.saved for half in halves]
+    partly = [i for i in answers if any(i not in half.answers for half in halves)]
+    missing = {i for i in partly if isinstance(operation.operands[i + 1].type, ListSpec)}
+    used = sorted(missing.union(*(half.params for half in halves)))
+    types = [[_placeholder(t) for t in half.saved] for half in halves]
     for k, name in enumerate(names):
         before, after = [t for ts in types[:k] for t in ts], [t for ts in types[k + 1 :] for t in ts]
         operation.regions[name] = _padded(halves[k].forward, before, after)
     residuals = site.extend([t for ts in types for t in ts])
-    trace = current_trace()
-    cts = [seeds[i] for i in places]
-    groups = [*residuals, *cts]
-    block_types = [t._data.type for t in groups]
+    groups = [*residuals, *(inputs[i + 1] for i in used), *(seeds[i] for i in places)]
     regions = {}
     start = 0
     for k, name in enumerate(names):
-        own = slice(start, start + len(types[k]))
-        start = own.stop
-        regions[name] = region(block_types, _branch(halves[k], own, len(residuals), answers, operation), {"inputs": len(groups)})
-    found = trace.structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {})["outputs"]
+        block_types = [t._data.type for t in groups]
+        mine = slice(start, start + len(types[k]))
+        start = mine.stop
+        block_types[mine] = halves[k].saved
+        build = _branch(halves[k], mine, used, len(residuals), answers, operation)
+        regions[name] = region(block_types, build, {"inputs": len(groups)})
+    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {})["outputs"]
     return {i + 1: ct for i, ct in zip(answers, found, strict=True)}
+
+
+def _counts(spec: Any) -> bool:
+    """Whether it is the type of integer scalars: what is computed from them alone (indices) is computed again."""
+    return isinstance(spec, TensorSpec) and spec.dtype.is_integer and not len(spec.shape)
+
+
+def _placeholder(spec: Any) -> Any:
+    """The type by which a residual of one branch is known outside, where it may be a placeholder: its sizes tell nothing."""
+    if isinstance(spec, ListSpec):
+        return spec
+    return TensorSpec([fresh_symbol("n") if isinstance(d, Dim) else d for d in spec.shape], spec.dtype)
 
 
 def _padded(block: Block, before: list[Any], after: list[Any]) -> Block:
@@ -99,19 +120,23 @@ def _padded(block: Block, before: list[Any], after: list[Any]) -> Block:
     return block
 
 
-def _branch(half: Split, own: slice, count: int, answers: list[int], operation: Operation) -> Callable[..., Any]:
+def _branch(
+    half: Split, own: slice, used: list[int], count: int, answers: list[int], operation: Operation
+) -> Callable[..., Any]:
+    """(residuals of both branches, inputs of the cond that are `used`, cotangents) → cotangents of the inputs `answers`."""
+
     def build(*params: Any) -> dict[str, Any]:
-        grads = replay(half.backward, [*params[own], *params[count:]])
+        inputs = dict(zip(used, params[count:], strict=False))
+        grads = replay(half.backward, [*params[own], *(inputs[i] for i in half.params), *params[count + len(used) :]])
         known = dict(zip(half.answers, grads, strict=True))
-        return {"outputs": [known[i] if i in known else _zeros_in_branch(operation.operands[i + 1]) for i in answers]}
+        return {"outputs": [known[i] if i in known else _zeros_of(operation.operands[i + 1], inputs.get(i)) for i in answers]}
 
     return build
 
 
-def _zeros_in_branch(value: Value) -> Any:
-    if isinstance(value.type, ListSpec):
-        return current_trace().emit(staged.VOID, (), {"type": value.type})
-    return zeros_of_type(value.type)
+def _zeros_of(value: Value, tensor: Any) -> Any:
+    """Zeros for an input that a branch does not use; a list needs its length."""
+    return zeros_for(tensor) if isinstance(value.type, ListSpec) else zeros_of_type(value.type)
 
 
 # -- call ------------------------------------------------------------------------------------------------------------
@@ -122,10 +147,13 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     callee: Block = operation.attrs["callee"]
     places = sorted(seeds)
     again = bool(operation.attrs.get("recompute"))
-    half = split(callee, wanted, places, free=range(len(callee.params)) if again else (), recompute=again)
+    own = range(len(callee.params))
+    limit = operation.attrs.get("memory_limit")  # its own; otherwise that of the program around it
+    with limited(limit) if limit is not None else nullcontext():
+        half = split(callee, wanted, places, free=own if again else (), near=own, recompute=again)
     if not half.answers:
         return {}
-    if half.saved or not again:
+    if half.saved:
         forward = half.forward
         forward.give(outputs=forward.results)
         operation.attrs = {**operation.attrs, "callee": forward}
@@ -141,8 +169,7 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
 def stage_custom(inputs: Tensors, outputs: Tensors, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Any]) -> list[Any]:
     """Twins of `outputs` whose derivative in `inputs` is `function(cts, needed)`, traced now as a region."""
     trace = current_trace()
-    given = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
-    values = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in outputs]
+    given, values = [trace.own(t) for t in inputs], [trace.own(t) for t in outputs]
     block = Block([t._data.type for t in values], layout={"cts": len(values)})
     with trace.region(block):
         grads = list(function(tuple(params_of(block)), (True,) * len(given)))
@@ -198,7 +225,9 @@ def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors) -> tupl
     moving = {i for i, t in enumerate(tangents) if t is not None and differentiable(operation.operands[i])}
     if not moving:
         return None
-    return _FORWARD[operation.op.name](operation, inputs, tangents, moving)
+    trace = current_trace()
+    own = [None if t is None else trace.own(t) for t in tangents]
+    return _FORWARD[operation.op.name](operation, inputs, own, moving)
 
 
 def jvp_block(block: Block, moving: Sequence[int], results: Sequence[int]) -> Block:
@@ -304,7 +333,8 @@ def _loop_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: 
     if "length" in operation.layout:
         given["length"] = flat[:skipped]
     given["carried"] = [*flat[skipped : skipped + carried], *starts]
-    given["consts"] = [*flat[skipped + carried : skipped + carried + consts], *(tangents[p - 1 + skipped] for p in moved_consts)]
+    own = flat[skipped + carried : skipped + carried + consts]
+    given["consts"] = [*own, *(tangents[p - 1 + skipped] for p in moved_consts)]
     regions = {"body": block}
     if operation.op is SCAN:
         given["xs"] = [*flat[skipped + carried + consts :], *(tangents[p - 1 + skipped] for p in moved_xs)]
@@ -367,7 +397,7 @@ def _placed(operation: Operation, places: Sequence[int], values: Sequence[Any]) 
     return tuple(known.get(i) for i in range(len(operation.results)))
 
 
-_FORWARD: dict[str, Callable[..., tuple[Any, ...]]] = {
+_FORWARD: dict[str, Callable[..., tuple[Any, ...] | None]] = {
     "cond": _cond_jvp, "while": _loop_jvp, "scan": _loop_jvp, "call": _call_jvp,
     "custom": _custom_jvp, "checkpointed": _checkpointed_jvp,
 }  # fmt: skip

@@ -39,12 +39,16 @@ class Split:
     answers: list[int]
 
 
-def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = (), recompute: bool = False) -> Split:
+def split(
+    block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = (), near: Collection[int] = (),
+    recompute: bool = False,
+) -> Split:
     """Reverse mode of `block` with respect to the parameters `wanted`, cotangents given for the results `seeded`.
 
-    Parameters in `free` are available to the backward block at no cost (loop constants, the loop index); so are, in
-    every case, the parameters themselves where the caller keeps them: they appear in `params`, never in `saved`, if free.
-    `recompute` runs everything again that has no effect, structured operations included.
+    Parameters in `free` and `near` are at hand in the backward pass: they appear in `params`, never in `saved`. What
+    comes from `free` ones alone (loop constants, the loop index) is computed again; what comes from `near` ones (inputs of
+    a branch or call) is saved, as everything else. `recompute` runs everything again that has no effect, structured
+    operations included.
     """
     root = Block([p.type for p in block.params], [p.name for p in block.params], block.name)
     trace = Trace(root)
@@ -65,7 +69,7 @@ def split(block: Block, wanted: Collection[int], seeded: Sequence[int], free: Co
     results = [trace_value(trace, t) for t in outs]
     answers = [(i, g) for i, g in zip(sorted(wanted), found, strict=True) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
-    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), recompute)
+    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), set(near), recompute)
 
 
 def trace_value(trace: Trace, tensor: Any) -> Value:
@@ -98,7 +102,7 @@ _CHEAP = frozenset(
 
 def _cut(
     root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int, free: set[int],
-    recompute: bool,
+    near: set[int], recompute: bool,
 ) -> Split:
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}
@@ -110,8 +114,9 @@ def _cut(
     own = root.params[:count]
     free_values = {own[i] for i in free}
     again, saved = _recomputed(early_ops, wanted, free_values, recompute)
-    keep = [v for v in saved if v not in free_values]
-    used_params = [i for i, p in enumerate(own) if p in saved and p in free_values]
+    used_params = [i for i, p in enumerate(own) if p in saved and (i in free or i in near)]
+    at_hand = {own[i] for i in used_params}
+    keep = [v for v in saved if v not in at_hand]
     witnesses = _witnesses([*keep, *(own[i] for i in used_params), *root.params[count:]], [*again, *late_ops])
     early_ops += [w.producer for w in witnesses if w.producer is not None]
     keep += witnesses
@@ -124,10 +129,9 @@ def _cut(
 def _witnesses(params: list[Value], late: list[Operation]) -> list[Value]:
     """Arrays without elements whose shapes tell the second half the sizes it needs and no parameter of it has."""
     needed = _free_sizes(late, {name for v in params for name in _sizes_of(v)})
-    return [
-        Operation(FILLED, (), [TensorSpec((symbol(name), 0), bool_)], {"shape": (symbol(name), 0), "dtype": bool_, "value": 0}).result
-        for name in needed
-    ]  # fmt: skip
+    shapes = [(symbol(name), 0) for name in needed]
+    filled = [({"shape": shape, "dtype": bool_, "value": 0}, TensorSpec(shape, bool_)) for shape in shapes]
+    return [Operation(FILLED, (), [spec], attrs).result for attrs, spec in filled]
 
 
 def _free_sizes(operations: Iterable[Operation], known: set[str]) -> dict[str, None]:
@@ -221,7 +225,7 @@ def _recomputed(
             pending.extend(producer.operands)
         else:
             saved[v] = None
-    order = sorted((place[i] for i in again))
+    order = sorted(place[i] for i in again)
     ordered = {v: None for v in wanted if v in saved}
     ordered.update(saved)
     return [early[i] for i in order], ordered

@@ -128,8 +128,8 @@ class TracedList(TracedTensor):
 
     def __iter__(self) -> Iterator[Tensor]:
         raise OperatorNotAllowedInGraphError(
-            f"a list that a staged loop fills ({described(self)}) has no known length while the function is traced: loop over it "
-            "in converted code, or make a tensor of it with gt.stack(list)"
+            f"a list that a staged loop fills ({described(self)}) has no known length while the function is traced: loop over "
+            "it in converted code, or make a tensor of it with gt.stack(list)"
         )
 
 
@@ -165,6 +165,7 @@ def weak_number(number: Any) -> WeakTensor:
 
 
 def weak(value: Value) -> WeakTensor:
+    """The weakly typed number that stands for a value of the program."""
     tensor = WeakTensor()
     tensor._data = value
     tensor._node = None
@@ -204,6 +205,7 @@ def current_trace(tensor: TracedTensor | None = None) -> Trace:
 
 
 def leaked(tensor: TracedTensor | None) -> InaccessibleTensorError:
+    """The error for a traced tensor that is used where its program is not being traced."""
     what = "a traced tensor" if tensor is None else f"a traced tensor ({described(tensor)})"
     return InaccessibleTensorError(
         f"{what} is used outside the function that made it: it stands for a value inside that function only. Return it from "
@@ -284,7 +286,7 @@ class Trace:
         result: tuple[list[Any], dict[str, int]] | None = None,
     ) -> dict[str, list[TracedTensor]]:
         """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
-        inputs = [t for group in groups.values() for t in group]
+        inputs = [self.own(t) for group in groups.values() for t in group]
         layout = {name: len(group) for name, group in groups.items()}
         types, result_layout = result or result_types(op, dict(regions), dict(attrs))
         operation = Operation(
@@ -337,6 +339,10 @@ class Trace:
             kind = np.result_type(*[d.as_numpy_dtype if isinstance(d, DType) else d for d in dtypes], value)
             value = np.asarray(value, kind)[()]
         return self.constant(value)._data
+
+    def own(self, tensor: Any) -> Any:
+        """A tensor as one of the program: what a concrete one is to it."""
+        return tensor if tensor.wraps else self.outside(self, tensor)
 
     def use(self, tensor: TracedTensor) -> Value:
         """The value behind a traced tensor, noted as a capture where it comes from an enclosing block."""

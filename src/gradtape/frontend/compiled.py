@@ -110,7 +110,8 @@ class Compiled:
             scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs)
         )
         attrs["saved"] = tuple(t._data for t in outs[count:])
-        attrs["types"] = tuple((t._data.shape, t._data.dtype) for t in outs[:count])
+        # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
+        attrs["types"] = tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count])
         if depth == 1 or any(has_effect(operation) for operation in self.block.operations):
             attrs["inputs"] = None  # no derivative of higher order can be asked for, or none by running it again
         return outs[:count]
@@ -178,9 +179,6 @@ def _again(
 
 def _zeros(record: Record, index: int, count: int, boxed: bool) -> Any:
     attrs: Any = record.attrs
-    if index < count:
-        shape, dtype = attrs["types"][index]
-        made: Any = np.zeros(tuple(shape), dtype)[()]
-    else:
-        made = zero_like(attrs["saved"][index - count])
+    like = attrs["types"][index] if index < count else attrs["saved"][index - count]
+    made: Any = np.zeros(like[0], like[1])[()] if isinstance(like, tuple) else zero_like(like)
     return box(made) if boxed else made

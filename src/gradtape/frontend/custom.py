@@ -16,7 +16,7 @@ from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active, converted
 from gradtape.frontend.onlookers import Onlooker, VariableValues, captured_versions
-from gradtape.frontend.recomputed import stage_recomputed
+from gradtape.frontend.recomputed import LimitedRecording, stage_recomputed
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert
@@ -152,12 +152,15 @@ def _checked_variables(grads: list[Any], variables: list[Any], f: Any) -> list[A
     return [None if g is None else convert(g, hint=v.dtype) for g, (v, _) in zip(grads, variables, strict=True)]
 
 
-def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) -> Callable[..., Any]:
     """`f` without saved intermediate values: the backward pass runs it again. Trades time for memory.
 
     Works at any order, in forward mode, with keyword arguments, and with variables and watched tensors that `f`
     captures. `f` must be deterministic; variables have the values of the first run when it runs again, and what it
     assigns then is undone. A variable that `f` assigns a constant and then reads has no gradient from that reading.
+
+    `memory_limit` (bytes) bounds what the second run keeps: parts of it, in a `gt.function` the iterations of its loops, are
+    run a few more times instead. The gradient has the same bits.
 
     >>> import gradtape as gt
     >>> x = gt.Variable(2.0)
@@ -166,11 +169,13 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> float(tape.gradient(y, x)) == float(4.0 * gt.exp(4.0))
     True
     """
+    if memory_limit is not None and (isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit < 0):
+        raise ValueError(f"recompute_grad: memory_limit is a number of bytes, got {memory_limit!r}")
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if active() is not None:
-            return stage_recomputed(converted(f), args, kwargs)
+            return stage_recomputed(converted(f), args, kwargs, memory_limit)
         leaves, places = _tensors_in(args, kwargs)
         inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
         scope = current_scope()
@@ -188,7 +193,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
             with values.restored():
-                return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts)
+                again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
+                return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
 
         taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
         with scope_of(taping):
@@ -206,10 +212,10 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rerun(
-    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], captured: list[Record], cts: Any
-) -> list[Any]:
-    """Run `f` again, recorded, and carry the cotangents back through that run."""
-    again = Recording()
+    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], captured: list[Record], cts: Any,
+    again: Recording,
+) -> list[Any]:  # fmt: skip
+    """Run `f` again, recorded by `again`, and carry the cotangents back through that run."""
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
     with again.recording():
         twins = [again.watched(x) for x in inputs]

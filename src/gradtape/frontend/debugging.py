@@ -13,6 +13,7 @@ import numpy as np
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.misc import described
+from gradtape.frontend.run_time import at_run_time
 from gradtape.ops.checks import check_numerics as check_numerics
 from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.tensor import Tensor, TensorLike
@@ -24,6 +25,7 @@ def _failed(op: str, message: str | None, text: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"{op}: {message + '. ' if message else ''}{text}")
 
 
+@at_run_time
 def _compare(op: str, relation: Any, words: str, x: Any, y: Any, message: str | None, summarize: int | None) -> None:
     a, b = (np.asarray(t.numpy()) for t in promote(x, y))
     try:
@@ -107,6 +109,7 @@ def assert_non_positive(x: Any, message: str | None = None, summarize: int | Non
     _compare("assert_non_positive", np.less_equal, "<=", x, 0, message, summarize)
 
 
+@at_run_time
 def assert_near(
     x: Any,
     y: Any,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.run_time import at_run_time
 from gradtape.ops.dispatch import convert
 from gradtape.ops.stop import identity
 from gradtape.ops.tensor import Tensor, TensorLike
@@ -122,6 +123,7 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
+@at_run_time
 def print(  # TensorFlow's name
     *inputs: Any,
     output_stream: Any = None,
@@ -220,6 +222,7 @@ def truth(condition: Any, op: str) -> bool:
     return bool(condition)
 
 
+@at_run_time
 def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802  (TensorFlow's name)
     """Raise InvalidArgumentError with `data` in the message when the condition is False.
 

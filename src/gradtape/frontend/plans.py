@@ -185,7 +185,7 @@ def _like_mapping(kind: Any, made: dict[Any, Any]) -> Any:
 
 def join(a: Any, b: Any, label: str, carried: frozenset[int] = frozenset()) -> Plan:
     """The plan for a value that is `a` or `b`; tensors whose ids are in `carried` stay in the program in any case."""
-    if a is b and not carried:
+    if a is b and (not carried or (_is_container(a) and not any(id(t) in carried for t in tensors_in(a)))):
         return Same(a)
     if is_missing(a) and is_missing(b):
         return Same(a)

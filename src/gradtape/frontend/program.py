@@ -35,8 +35,9 @@ from gradtape.frontend.staged_values import Maybe, StagedItems, staged_items
 from gradtape.frontend.variable import Variable
 from gradtape.ir.printer import to_text
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.dispatch import convert
+from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
+from gradtape.ops.lists import LIST_GET
 from gradtape.ops.operators import rebind
 from gradtape.ops.record import SCOPE
 from gradtape.ops.tensor import Tensor, TensorLike, box
@@ -262,7 +263,7 @@ def _leaf(leaf: Output, value: Any) -> Any:
     if leaf.number is not None:
         return leaf.number(value._data)
     if isinstance(value._data, list):
-        return [box(item) for item in value._data]
+        return [apply(LIST_GET, value, np.int32(i)) for i in range(len(value._data))]
     return value
 
 
@@ -368,6 +369,7 @@ def _action(
         return None  # made by the function itself
     if isinstance(place, Attribute) and id(place.target) not in tracer.external:
         return None
+    _release(place, tracer.guards)
     label = f"{place.label} (written at {place.line})"
     if isinstance(place, ListContent):
         return _list_action(_held(place.target, rebuild), old, now, collector, label)
@@ -402,6 +404,16 @@ def _held(container: Any, rebuild: Any) -> Holder:
     if places:
         container = None
     return found
+
+
+def _release(place: Place, guards: Any) -> None:
+    """What the function writes is its state, passed in and written back: not guarded."""
+    if isinstance(place, (ListContent, DictContent, SetContent)):
+        guards.release(place.target)
+    elif isinstance(place, Attribute):
+        guards.release(place.target, place.name)
+    elif isinstance(place, Global):
+        guards.release(place.space, place.name)
 
 
 def _write(place: Place, value: Any) -> None:

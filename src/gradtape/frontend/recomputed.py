@@ -1,20 +1,52 @@
-"""`recompute_grad` in a traced function: a call whose backward pass runs the callee again and saves only its inputs."""
+"""`recompute_grad`: in a traced function, a call whose backward pass runs the callee again and saves only its inputs.
+
+With a memory limit the second run keeps what fits: the loops of the callee are reversed piece by piece (`ad/checkpointing.py`),
+and eager code records into a `LimitedRecording`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape import tree
+from gradtape.ad.recording import Recording
 from gradtape.ad.tracing import TracedTensor, current_trace, params_of
 from gradtape.frontend.effects import active
+from gradtape.frontend.memory import MemoryManager
 from gradtape.frontend.places import Log
 from gradtape.ir.graph import Block
 from gradtape.ops.dispatch import convert
+from gradtape.ops.record import Record
 from gradtape.ops.regions import CALL
 from gradtape.ops.tensor import Tensor, TensorLike
 
 
-def stage_recomputed(f: Any, args: Any, kwargs: Any) -> Any:
+class LimitedRecording(Recording):
+    """A recording that keeps its values within a number of bytes, and computes the rest again when it walks back."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory_limit: int) -> None:
+        super().__init__()
+        self._memory = MemoryManager(memory_limit)
+        self.slow = True  # be told of every record
+
+    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
+        """Called by dispatch: its saved values become the memory's."""
+        self._memory.recorded(self.key, record, inputs, out)
+
+    def cotangents(self, outputs: Sequence[Any], cts: Sequence[Any], wanted: Sequence[Record], boxed: bool) -> list[Any]:
+        """As of any recording."""
+        found = super().cotangents(outputs, cts, wanted, boxed)
+        self._memory.finish()
+        return found
+
+    def _prepare(self) -> Callable[[Record], None]:
+        return self._memory.prepare
+
+
+def stage_recomputed(f: Any, args: Any, kwargs: Any, memory_limit: int | None = None) -> Any:
     """`f(*args, **kwargs)` as a call to be computed again; a function that writes state is traced as it is."""
     trace, tracer = current_trace(), active()
     leaves = tree.flatten((args, kwargs))
@@ -40,5 +72,8 @@ def stage_recomputed(f: Any, args: Any, kwargs: Any) -> Any:
         return f(*args, **kwargs)
     captured = trace.close([(block, trace.last_captures())], "captured")
     block.layout = {}
-    outs = trace.structured(CALL, {"inputs": [*given, *captured]}, {}, {"callee": block, "recompute": True})["outputs"]
+    attrs: dict[str, Any] = {"callee": block, "recompute": True}
+    if memory_limit is not None:
+        attrs["memory_limit"] = memory_limit
+    outs = trace.structured(CALL, {"inputs": [*given, *captured]}, {}, attrs)["outputs"]
     return tree.pack_sequence_as(result, outs)

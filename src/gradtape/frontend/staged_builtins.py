@@ -78,6 +78,8 @@ class _Template:
     def field(self, value: Any, conversion: Any, spec: Any) -> Any:
         if not is_staged(value):
             return format(value, spec if isinstance(spec, str) else "")
+        if staged_items(value) is not None:
+            return Field(self.slot(value[0].items), "", "")
         kind = {ord("r"): "r", ord("s"): "s", ord("a"): "a"}.get(conversion, "")
         if isinstance(value, WeakTensor):
             return Field(self.slot(value.strong()), "number", spec if isinstance(spec, str) else "")

@@ -30,7 +30,7 @@ from gradtape.ops.compare import less, logical_and, not_equal
 from gradtape.ops.dispatch import convert
 from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import reshape
-from gradtape.ops.tensor import TensorLike
+from gradtape.ops.tensor import Tensor, TensorLike
 
 MAX_UNROLLED = 10_000
 
@@ -52,17 +52,18 @@ NO_STATE = State(lambda: (), lambda values: None, (), 0)
 
 def is_staged(value: Any) -> bool:
     """Whether a value is known only when the program runs."""
-    return isinstance(value, (TracedTensor, Maybe)) or value.__class__ is Dim
+    return isinstance(value, (TracedTensor, Maybe)) or value.__class__ is Dim or staged_items(value) is not None
 
 
 def truth(value: Any) -> Any:
     """A staged value as a scalar flag of the program."""
     if isinstance(value, (TensorLike, Dim)):
         value = convert(value)
-    if isinstance(value, TracedList):
+    items = value if isinstance(value, TracedList) else staged_items(value)
+    if items is not None:
         from gradtape.ops.lists import list_len
 
-        value = list_len(value)
+        value = list_len(items if isinstance(items, TracedList) else items.items)
     if value.ndim and value.size != 1:
         raise OperatorNotAllowedInGraphError(
             f"the truth value of a tensor with shape {tuple(value.shape)} is ambiguous; use gt.reduce_any(t) or gt.reduce_all(t)"
@@ -86,13 +87,19 @@ class _Ran:
             with trace.region(block):
                 self.result = run()
             self.note_captures()
-            self.ends = state.get()
+            self.ends = tuple([self._version(end) for end in state.get()])
+            state.set(starts)
             self.forget_own()
             self.places = {key: place.read() for key, (place, _) in self.log.entries.items()}
         finally:
             tracer.logs.pop()
             self.log.undo()
             state.set(starts)
+
+    def _version(self, end: Any) -> Any:
+        """The version a tensor has at the end: the object gets its old one back when the body is undone."""
+        written = isinstance(end, Tensor) and ("tensor", id(end)) in self.log.entries
+        return end.__copy__() if written else end
 
     def forget_own(self) -> None:
         """What the body made itself and nobody holds any more is not its state."""
@@ -193,10 +200,15 @@ class _Loop:
         plans: list[Plan] = [Same(v) for v in self.starts]
         for _ in range(12):
             ran, inputs = self._attempt(plans)
-            found = {k: p for k, (p, _) in ran.log.entries.items() if k not in self.places}
+            # the stand-ins of this attempt
+            carried = frozenset(id(t) for value in inputs for t in tensors_in(value) if t._data.owner is ran.block)
+            found = {
+                k: p
+                for k, (p, _) in ran.log.entries.items()
+                if k not in self.places and not (k[0] == "tensor" and k[1] in carried)
+            }
             labels = [*_labels(self.state), *(p.label for p in self.places.values())]
             ends = [*ran.ends, *(ran.places[k] if k in ran.places else p.read() for k, p in self.places.items())]
-            carried = frozenset(id(t) for value in inputs for t in tensors_in(value))
             grown = [self._joined(a, b, label, carried) for a, b, label in zip(inputs, ends, labels, strict=True)]
             if not found and grown == plans:
                 self.ends = ends

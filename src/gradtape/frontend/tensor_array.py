@@ -331,7 +331,7 @@ class TensorArray:
         self._usable("concat")
         staged = staged_items(self._items)
         if staged is not None:
-            return apply(LIST_CONCAT, staged.items, length=self._count, item_shape=tuple(self._element_shape))
+            return apply(LIST_CONCAT, staged.items, axis=0, length=self._count, item_shape=tuple(self._element_shape))
         items = [self._take(i, "concat") for i in range(len(self._items))]
         if not items:
             self._known_shape("concat")

@@ -181,7 +181,7 @@ class Tracer:
         return self._read(Attribute(target, name), value, name, lambda: self.guards.attribute(target, name, value))
 
     def item(self, container: Any, key: Any, value: Any) -> Any:
-        if id(container) not in self.external:
+        if id(container) not in self.external or isinstance(value, TracedTensor):
             return value
         if key is LENGTH or key is KEYS:
             self.guards.length(container)
@@ -197,7 +197,7 @@ class Tracer:
         """A value reached from outside: what it holds is from outside too."""
         if isinstance(value, Tensor) and not value.wraps:
             return self.stand_in(value, lambda: value, "a captured tensor")
-        if not isinstance(value, _PLAIN) and not isinstance(value, (Tensor, types.ModuleType)):
+        if not isinstance(value, _PLAIN) and not isinstance(value, (Tensor, TensorLike, types.ModuleType)):
             self.external[id(value)] = value
         return value
 
@@ -247,6 +247,17 @@ class Tracer:
         kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
         made = self.add_input(lambda: kind(place.read()), TensorSpec((), kind), label, "number")
         return made if kind is np.bool_ else weak(made._data)
+
+    def number_input(self, owner: Any, label: str, read: Callable[[], float]) -> Any:
+        """A Python number the library asks for at each call, such as a learning rate."""
+        from gradtape.ad.tracing import weak
+
+        key = ("number", id(owner), label)
+        known = self.stand_ins.get(key)  # type: ignore[call-overload]
+        if known is None:
+            made = self.add_input(lambda: np.float64(read()), TensorSpec((), np.float64), label, "number")
+            known = self.stand_ins[key] = (owner, made)  # type: ignore[index]
+        return weak(known[1]._data)
 
     # -- writes of converted code ----------------------------------------------------------------------------------
 

@@ -366,8 +366,9 @@ PART = Op("part", "part", ("x",), _no_part, _no_part)
 
 
 def stored(tensor: Tensor) -> Any:
-    """What a record keeps of a tensor: its bare array, or the tensor itself when it is a wrapper (batched, traced)."""
-    return tensor._data if tensor.__class__ is Tensor else tensor
+    """What a record keeps of a tensor: its bare array, or this version of a wrapper (batched, traced): `t[i] = v` gives the
+    user's object another."""
+    return tensor._data if tensor.__class__ is Tensor else tensor.__copy__()
 
 
 # -- calling -------------------------------------------------------------------------------------------------------

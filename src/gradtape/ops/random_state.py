@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -45,6 +46,12 @@ class Draw:
         self.take = take
         self.counts = counts
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Draw) and self.take == other.take and self.counts == other.counts
+
+    def __hash__(self) -> int:
+        return hash((self.take, self.counts))
+
     def draw(self) -> Any:
         """The keys, as an array."""
         total = math.prod(self.counts)
@@ -74,6 +81,17 @@ def next_key(take: Callable[[int], tuple[int, int]]) -> Any:
     return key
 
 
+@dataclass(frozen=True)
+class _Stream:
+    """Takes counters from the stream of an op seed; two that do the same are equal, so draws in a loop look alike."""
+
+    state: RandomState
+    op_seed: int | None
+
+    def __call__(self, count: int) -> tuple[int, int]:
+        return self.state._take(self.op_seed, count)
+
+
 class RandomState:
     """The streams of the process; thread-safe."""
 
@@ -90,7 +108,7 @@ class RandomState:
 
     def key(self, op_seed: int | None = None) -> Any:
         """A key nobody got before from the stream of this op seed."""
-        return next_key(lambda count: self._take(op_seed, count))
+        return next_key(_Stream(self, op_seed))
 
     def _take(self, op_seed: int | None, count: int) -> tuple[int, int]:
         with self._lock:

@@ -182,6 +182,9 @@ class Function:
                 self._bound.add(symbol)
                 self.line(f"size_{symbol} = {self.names[value]}.shape[{axis}]")
 
+    def _tells_sizes(self, value: Value) -> bool:
+        return isinstance(value.type, TensorSpec) and not self._bound.issuperset(self.emitter.symbols & symbols_in(value.type))
+
     def size(self, symbol: str) -> str:
         """The name of a dimension; one nobody here has is asked of the caller."""
         if symbol not in self._bound and symbol not in self.free:
@@ -348,8 +351,7 @@ class Function:
             self.line(head)
             self.depth += 1
             start = len(self.lines)
-            for param, value in zip(block.params, operation.group("inputs"), strict=True):
-                self.names[param] = self.names[value]
+            self._rename(block.params, [self.names[value] for value in operation.group("inputs")])
             # a result made in the branch gets its outer name at once, so that nothing is left to do at the end
             prefer: dict[Value, str] = {}
             for value, result in zip(block.results, operation.results, strict=True):
@@ -459,7 +461,7 @@ class Function:
             owned.add(self.names[index])
             self.line(f"{self.names[index]} = int32({counter})")
         for value, name in zip(body.group("xs") if lists else (), lists, strict=True):
-            if value in used:
+            if value in used or self._tells_sizes(value):
                 self.names[value] = self.emitter.value_name(value)
                 owned.add(self.names[value])
                 self.line(f"{self.names[value]} = {name}[{counter}]")
@@ -480,6 +482,7 @@ class Function:
     def _rename(self, values: Sequence[Value], names: Sequence[str]) -> None:
         for value, name in zip(values, names, strict=True):
             self.names[value] = name
+            self.bind_sizes(value)
 
 
 def _targets(names: Sequence[str]) -> str:

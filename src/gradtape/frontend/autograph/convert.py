@@ -20,6 +20,8 @@ from gradtape.frontend.autograph.registry import ENTRIES, Entry, note
 from gradtape.frontend.autograph.source import Source, find
 from gradtape.frontend.autograph.transform import compiled, transformed
 
+KEPT = "ag__converted"
+
 
 class Conversion:
     """The code that replaces a code object, and how to make functions of it."""
@@ -54,11 +56,18 @@ def _runtime() -> CellType:
 
 def converted_function(function: FunctionType, quiet: bool = False) -> Any:
     """The converted form of a plain function; the function itself if it is not to be converted."""
-    entry = ENTRIES.get(id(function.__code__))
+    code = function.__code__
+    kept = function.__dict__.get(KEPT)
+    if kept is not None and kept[0] == id(function) and kept[1] is code and kept[2].__defaults__ is function.__defaults__:
+        return kept[2]
+    entry = ENTRIES.get(id(code))
     if entry is None:
         entry = _decide(function, quiet)
     if entry.conversion is not None:
-        return entry.conversion.function(function)
+        made = entry.conversion.function(function)
+        # kept with the function, so that it dies with it; the identity tells whose it is where attributes are copied
+        function.__dict__[KEPT] = (id(function), code, made)
+        return made
     return _converting_arguments(function) if entry.higher_order else function
 
 
@@ -120,7 +129,8 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
         made = converted_function(function)
         if made.__class__ is FunctionType and made is not function and made.__code__ is not function.__code__:
             functools.update_wrapper(made, function)
-            del made.__dict__["__wrapped__"]  # nothing is wrapped: it is the function, in another form
+            for name in ("__wrapped__", KEPT):  # nothing is wrapped: it is the function, in another form
+                made.__dict__.pop(name, None)
         return made
     if isinstance(function, MethodType):
         inner = convert(function.__func__)
@@ -149,11 +159,10 @@ def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
     """
     if func is None:
         return do_not_convert
-    if isinstance(func, FunctionType):
-        note(func.__code__, Entry())
-        return func
-    if isinstance(func, MethodType):
-        note(func.__func__.__code__, Entry())
+    plain = func.__func__ if isinstance(func, MethodType) else func
+    if isinstance(plain, FunctionType):
+        note(plain.__code__, Entry())
+        plain.__dict__.pop(KEPT, None)
         return func
 
     @functools.wraps(func)
@@ -176,17 +185,9 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
     def first(x):
         return ag__.item(x, 0)
     """
-    function: Any = entity
-    while not isinstance(function, FunctionType):
-        if isinstance(function, MethodType):
-            function = function.__func__
-        elif isinstance(function, functools.partial):
-            function = function.func
-        else:
-            wrapped = getattr(function, "python_function", None) or getattr(type(function), "__call__", None)  # noqa: B004
-            if wrapped is None or isinstance(function, type):
-                raise TypeError(f"to_code needs a Python function, got {entity!r}")
-            function = wrapped
+    function = _plain_function(entity)
+    if function is None:
+        raise TypeError(f"to_code needs a Python function, got {entity!r}")
     code = function.__code__
     known = ENTRIES.get(id(code))
     source = find(code, function.__globals__)
@@ -197,6 +198,20 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
             f"AutoGraph does not convert {function.__name__}: it was marked with do_not_convert, or belongs to a library"
         )
     return ast.unparse(_as_written(transformed(source, code, function.__globals__), source))
+
+
+def _plain_function(entity: Any) -> FunctionType | None:
+    """The function behind a method, partial, `gt.function` or callable object."""
+    if isinstance(entity, FunctionType) or entity is None:
+        return entity
+    if isinstance(entity, MethodType):
+        return _plain_function(entity.__func__)
+    if isinstance(entity, functools.partial):
+        return _plain_function(entity.func)
+    if isinstance(entity, type):
+        return None
+    called = getattr(entity, "python_function", None) or getattr(type(entity), "__call__", None)  # noqa: B004
+    return _plain_function(called) if isinstance(called, (FunctionType, MethodType, functools.partial)) else None
 
 
 def _as_written(made: ast.FunctionDef, source: Source) -> ast.FunctionDef:

@@ -24,7 +24,7 @@ Block = list[ast.stmt]
 def lower(function: ast.FunctionDef) -> None:
     """Lower the jumps of a function and of those nested in it, in place."""
     for node in own(function.body):
-        if isinstance(node, ast.FunctionDef) and (info(node).kind != "def" or not left_alone(node)):
+        if isinstance(node, ast.FunctionDef) and not left_alone(node):
             lower(node)
     _note_names(function)
     if info(function).plain:

@@ -87,12 +87,13 @@ def loaded(node: ast.AST) -> set[str]:
 class Info:
     """What the passes note about a function definition they made or met."""
 
-    __slots__ = ("bound", "declared_global", "declared_nonlocal", "immediate", "kind", "plain", "walrus")
+    __slots__ = ("bound", "declared_global", "declared_nonlocal", "immediate", "kind", "left_alone", "plain", "walrus")
 
     def __init__(self) -> None:
         self.kind = "def"  # or lambda, listcomp, setcomp, dictcomp, genexpr
         self.walrus: frozenset[str] = frozenset()  # names a comprehension binds in the function around it
         self.immediate = False  # runs only while the statement that follows it does
+        self.left_alone: bool | None = None  # whether its body runs as it is; None until somebody asked
         self.plain = False  # control flow stays Python's
         # names bound and declared in its source, in code that cannot be reached as well
         self.bound: frozenset[str] = frozenset()

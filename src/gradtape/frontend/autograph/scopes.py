@@ -103,4 +103,4 @@ class Scope:
 
 def converted(node: ast.FunctionDef) -> bool:
     """Whether the body of a nested function is converted with the function around it."""
-    return info(node).kind != "def" or not left_alone(node)
+    return not left_alone(node)

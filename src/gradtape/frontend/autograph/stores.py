@@ -53,7 +53,8 @@ def _evaluated(emitter: Emitter, value: ast.expr, where: ast.AST) -> tuple[list[
 def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     stars = [place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
     count, star = build.constant(len(target.elts)), build.constant(stars[0] if stars else None)
-    unpacked = build.located(build.call("unpack", value, count, star), target)
+    literal = isinstance(value, ast.Tuple) and not stars and not any(isinstance(part, ast.Starred) for part in value.elts)
+    unpacked = value if literal else build.located(build.call("unpack", value, count, star), target)
     inner = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
     if all(_is_plain(emitter, part) for part in inner):
         emitter.bind(written(inner))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import float64
+from gradtape.frontend.effects import active
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.optimizers.buffers import bind, is_plain, writable
 from gradtape.frontend.optimizers.clipping import Clipping
@@ -159,10 +160,17 @@ class Optimizer:
         if not isinstance(rate, Variable):
             value = rate(self._iterations.read()) if self._takes_step else rate()
             return value if isinstance(value, (Tensor, TensorLike)) else float(value)
+        tracer = active()
+        if tracer is not None and self._exact is not None and id(rate) not in tracer.variables:
+            return tracer.number_input(self, "learning rate", self._plain_rate)
         if self._exact is not None and is_plain(rate) and rate._tensor._node is None:
-            value = rate._tensor._data
-            return self._exact if np.float32(self._exact) == value else float(value)
+            return self._plain_rate()
         return rate
+
+    def _plain_rate(self) -> float:
+        """The learning rate as the number that was given, unless the variable was assigned another."""
+        value = self._rate._stored._data
+        return self._exact if np.float32(self._exact) == value else float(value)  # type: ignore[return-value, arg-type]
 
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None

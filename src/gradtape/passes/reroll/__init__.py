@@ -22,6 +22,7 @@ from gradtape.passes.reroll.line import OVERHEAD, Line, Table
 from gradtape.passes.reroll.loops import Loop, loops_in
 from gradtape.passes.reroll.repeats import LEAST, Run, find_runs
 from gradtape.passes.reroll.rewrite import rewrite
+from gradtape.passes.reroll.tidy import without_zeros
 
 ROUNDS = 16  # at most: levels of nesting, and loops that read what other loops made
 
@@ -66,7 +67,7 @@ class _Reroll:
             before = sum(1 for _ in walk(block))
             if not _fold(line, hopeful):
                 break
-            new = _finished(line)
+            new = without_zeros(_finished(line))
             # reads from lists were expected to be folded with the loops they are in
             if sum(1 for operation in walk(new) if operation.op is not CONSTANT) < before:
                 self.folded = True
@@ -112,27 +113,35 @@ def _is_worthwhile(table: Table, run: Run) -> bool:
 
 def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list[tuple[Loop, Demand]]:
     """Loops that pay and do not overlap, short ones first; those that need lists of other values only if no other is left."""
-    found = []
+    found: list[tuple[Loop, Demand]] = []
     taken = np.zeros(len(table.items), bool)
-    later = []
-    for run in runs:
-        free = _free(taken, run)
-        for loop in loops_in(table, free) if free is not None else ():
-            if not loop.clean:
-                later.append(loop)
-            elif not taken[loop.start : loop.stop].any():
-                wanted = demand(table, loop, repeated, hopeful)
-                if pays(table, loop, wanted):
-                    taken[loop.start : loop.stop] = True
-                    found.append((loop, wanted))
-    if not found:
-        for loop in later:
+    later: list[list[Loop]] = []
+
+    def take(loops: list[Loop]) -> None:
+        for loop in loops:
             if not taken[loop.start : loop.stop].any():
                 wanted = demand(table, loop, repeated, hopeful)
                 if pays(table, loop, wanted):
+                    wanted.nested = len(loops) > 1 or _is_inside(loop, runs)
                     taken[loop.start : loop.stop] = True
                     found.append((loop, wanted))
+
+    for run in runs:
+        free = _free(taken, run)
+        if free is not None:
+            loops = loops_in(table, free)
+            take([loop for loop in loops if loop.clean])
+            later.append([loop for loop in loops if not loop.clean])
+    if not found:
+        for loops in later:
+            take(loops)
     return sorted(found, key=lambda pair: pair[0].start)
+
+
+def _is_inside(loop: Loop, runs: list[Run]) -> bool:
+    """Whether a loop is part of something longer that repeats."""
+    length = loop.stop - loop.start
+    return any(run.period >= length and run.start <= loop.start and loop.stop <= run.stop for run in reversed(runs))
 
 
 def _free(taken: Any, run: Run) -> Run | None:

@@ -31,6 +31,7 @@ class Demand:
     listed: dict[Listed, None] = field(default_factory=dict)
     last: dict[int, None] = field(default_factory=dict)
     reads: int = 0  # operations that read single items
+    nested: bool = False  # whether the loop is one of several that should look alike
 
 
 def demand(table: Table, loop: Loop, repeated: Any, hopeful: bool) -> Demand:

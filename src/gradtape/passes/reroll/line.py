@@ -102,9 +102,12 @@ class Line:
         if operation.op is CONSTANT:
             self.same[operation.result] = self.constant(operation.attrs["value"], operation.result)
             return
-        rows = self._rows
-        if rows and (operation in self._dropped or (operation.results and operation.results[0] in rows)):
-            return
+        if self._rows:
+            if operation in self._dropped:
+                self._list(operation.operands[0], operation.attrs["axis"], operation.loc)
+                return
+            if operation.results and operation.results[0] in self._rows:
+                return
         operands = self.read(operation.operands, operation.loc)
         item = Item(
             operation.op, operands, operation.results, attrs, regions, operation.loc, operation.layout, operation.result_layout
@@ -123,16 +126,21 @@ class Line:
         return [known.get(value, value) for value in values]
 
     def _row(self, row: Row, value: Value, loc: Location | None) -> Value:
-        rows = self._lists.get((row.x, row.axis))
-        if rows is None:
-            (x,) = self.read([row.x], loc)
-            if row.axis:
-                order = (row.axis, *(i for i in range(len(x.type.shape)) if i != row.axis))
+        index = self.constant(np.int32(row.number))
+        return self.emit(LIST_GET, [self._list(row.x, row.axis, loc), index], value.type, {}, loc)
+
+    def _list(self, x: Value, axis: int, loc: Location | None) -> Value:
+        """All slices of a tensor along an axis, made once."""
+        known = self._lists.get((x, axis))
+        if known is None:
+            (whole,) = self.read([x], loc)
+            if axis:
+                order = (axis, *(i for i in range(len(x.type.shape)) if i != axis))
                 turned = TensorSpec([x.type.shape[i] for i in order], x.type.dtype)
-                x = self.emit(TRANSPOSE, [x], turned, {"perm": order}, loc)
-            rows = self.emit(LIST_FROM_TENSOR, [x], ListSpec(value.type), {}, loc)
-            self._lists[row.x, row.axis] = rows
-        return self.emit(LIST_GET, [rows, self.constant(np.int32(row.number))], value.type, {}, loc)
+                whole = self.emit(TRANSPOSE, [whole], turned, {"perm": order}, loc)
+            item = TensorSpec(tuple(whole.type.shape)[1:], x.type.dtype)
+            known = self._lists[x, axis] = self.emit(LIST_FROM_TENSOR, [whole], ListSpec(item), {}, loc)
+        return known
 
     def emit(self, op: Any, operands: list[Value], type: Any, attrs: dict[str, Any], loc: Location | None) -> Value:
         """One more item with one result."""

@@ -135,7 +135,7 @@ class Scan:
         step, start = found
         if abs(step) != 1:
             self._const(step)
-        if start or step == -1:
+        if start or step == -1 or self.wanted.nested:
             self._const(start)
 
     def _const(self, number: int) -> Value:
@@ -157,7 +157,7 @@ class Scan:
             body.add_param(self.types[place], self.names[place], "carried")
         consts = {value: body.add_param(value.type, value.name, "consts") for value in self._consts}
         lists = {column: body.add_param(value.type.item, None, "xs") for column, value in self._xs.items()}
-        numbers = _Indices(body, index, self._indices, lists, lambda number: consts[self._const(number)])
+        numbers = _Indices(self, body, index, lists, lambda number: consts[self._const(number)])
         made: list[Value] = []
         slot = hole = 0
         for item in self.items:
@@ -222,15 +222,16 @@ class _Indices:
 
     def __init__(
         self,
+        scan: Scan,
         body: Block,
         index: Value,
-        known: dict[Column, tuple[int, int] | None],
         lists: dict[Any, Value],
         const: Callable[[int], Value],
     ) -> None:
         self.body = body
         self.index = index
-        self.known = known
+        self.known = scan._indices
+        self.nested = scan.wanted.nested
         self.lists = lists
         self.const = const
         self.made: dict[Column, Value] = {}
@@ -247,7 +248,7 @@ class _Indices:
             else:
                 if step != 1:
                     value = self._emit(MULTIPLY, value, self.const(step), item)
-                if start:
+                if start or self.nested:
                     value = self._emit(ADD, value, self.const(start), item)
             self.made[column] = value
         return self.made[column]

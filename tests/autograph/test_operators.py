@@ -1,0 +1,284 @@
+"""What converted code tells the tracer: every read of outside state, every write before it happens."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import gradtape as gt
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend import staging
+from gradtape.frontend.autograph import control, convert
+from gradtape.frontend.effects import KEYS, LENGTH, TRACER
+
+WEIGHT = 3
+SETTINGS = {"rate": 2}
+
+
+class Recorder:
+    """A tracer that only writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    def outer(self, scope: Any, name: str, value: Any) -> Any:
+        self.log.append(("outer", name, "cell" if name in scope.cells else "global"))
+        return value
+
+    def attr(self, target: Any, name: str, value: Any) -> Any:
+        self.log.append(("attr", type(target).__name__, name))
+        return value
+
+    def item(self, container: Any, key: Any, value: Any) -> Any:
+        self.log.append(("item", type(container).__name__, key))
+        return value
+
+    def before_list(self, target: list[Any]) -> None:
+        self.log.append(("list", list(target)))
+
+    def before_dict(self, target: dict[Any, Any]) -> None:
+        self.log.append(("dict", dict(target)))
+
+    def before_set(self, target: set[Any]) -> None:
+        self.log.append(("set", set(target)))
+
+    def before_item(self, target: Any) -> None:
+        self.log.append(("write item", type(target)(target)))
+
+    def before_attr(self, target: Any, name: str) -> None:
+        self.log.append(("write attr", name, getattr(target, name, "missing")))
+
+    def before_global(self, scope: Any, name: str) -> None:
+        self.log.append(("write global", name, scope.globals.get(name)))
+
+    def before_free(self, scope: Any, name: str) -> None:
+        self.log.append(("write free", name, scope.cells[name].cell_contents))
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    made = Recorder()
+    token = TRACER.set(made)
+    yield made
+    TRACER.reset(token)
+
+
+class Box:
+    def __init__(self, v: int) -> None:
+        self.v = v
+
+    @property
+    def double(self) -> int:
+        return self.v * 2 if self.v else 0
+
+
+def test_outside_names(recorder: Recorder) -> None:
+    bias = 1
+
+    def f(x: int) -> int:
+        local = 5
+        return x * WEIGHT + bias + local + abs(-1)
+
+    assert convert(f)(2) == 13
+    assert recorder.log == [("outer", "WEIGHT", "global"), ("outer", "bias", "cell")]
+
+
+def test_writes_of_outside_names(recorder: Recorder) -> None:
+    count = 1
+
+    def f() -> None:
+        nonlocal count
+        global WEIGHT
+        count += 1
+        WEIGHT, count = 4, 5
+
+    convert(f)()
+    globals()["WEIGHT"] = 3
+    assert count == 5
+    writes = [entry for entry in recorder.log if entry[0] != "outer"]
+    assert writes == [("write free", "count", 1), ("write global", "WEIGHT", 3), ("write free", "count", 2)]
+
+
+def test_attributes_and_items(recorder: Recorder) -> None:
+    def f(box: Any, d: dict[str, Any]) -> Any:
+        box.v += 1
+        d["a"] = box.v
+        d["a"] *= 2
+        del d["b"]
+        return d["a"] + box.double
+
+    assert convert(f)(Box(1), {"b": 0}) == 8
+    assert recorder.log == [
+        ("attr", "Box", "v"), ("write attr", "v", 1), ("attr", "Box", "v"), ("write item", {"b": 0}), ("item", "dict", "a"),
+        ("write item", {"b": 0, "a": 2}), ("write item", {"b": 0, "a": 4}), ("item", "dict", "a"), ("attr", "Box", "v"),
+        ("attr", "Box", "v"),
+    ]  # fmt: skip
+
+
+def test_container_methods(recorder: Recorder) -> None:
+    def f(xs: list[int], d: dict[str, int], s: set[int]) -> None:
+        xs.append(4)
+        xs += [5]
+        xs.sort(key=lambda v: -v)
+        d.update(a=1)
+        s.add(7)
+        s |= {8}
+
+    xs, d, s = [1], {"z": 0}, {0}
+    convert(f)(xs, d, s)
+    assert (xs, d, s) == ([5, 4, 1], {"z": 0, "a": 1}, {0, 7, 8})
+    assert recorder.log == [
+        ("list", [1]), ("list", [1, 4]), ("list", [1, 4, 5]), ("dict", {"z": 0}), ("set", {0}), ("set", {0, 7}),
+    ]  # fmt: skip
+
+
+def test_whole_containers(recorder: Recorder) -> None:
+    def f(xs: list[int], d: dict[str, int]) -> Any:
+        total = len(xs)
+        for x in xs:
+            total += x
+        for k in d:
+            total += len(k)
+        a, b = xs
+        return total, "q" in d, a, d.get("k")
+
+    assert convert(f)([5, 6], {"k": 1}) == (14, False, 5, 1)
+    assert recorder.log == [
+        ("item", "list", LENGTH), ("item", "list", 0), ("item", "list", 1), ("item", "list", LENGTH), ("item", "dict", KEYS),
+        ("item", "list", 0), ("item", "list", 1), ("item", "list", LENGTH), ("item", "dict", KEYS), ("item", "dict", "k"),
+    ]  # fmt: skip
+
+
+def test_called_functions_are_converted(recorder: Recorder) -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.k = WEIGHT if WEIGHT else 0
+
+        def __call__(self, x: int) -> int:
+            return x + self.k
+
+    def f(x: int) -> Any:
+        return Model()(x), list(map(lambda v: v + WEIGHT, [x])), max([1, 2], key=lambda v: -v + WEIGHT)
+
+    assert convert(f)(1) == (4, [4], 1)
+    assert [entry for entry in recorder.log if entry[:2] == ("outer", "WEIGHT")] == [("outer", "WEIGHT", "global")] * 5
+    assert ("write attr", "k", "missing") in recorder.log
+
+
+def test_the_tracer_chooses_the_value(recorder: Recorder) -> None:
+    recorder.outer = lambda scope, name, value: 100 if name == "WEIGHT" else value  # type: ignore[method-assign]
+    recorder.item = lambda container, key, value: -value  # type: ignore[method-assign]
+
+    def f() -> int:
+        return WEIGHT + SETTINGS["rate"]
+
+    assert convert(f)() == 98
+
+
+class Staged:
+    """Stands for a value known only when the program runs."""
+
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch, recorder: Recorder) -> list[Any]:
+    calls: list[Any] = []
+
+    def stage(name: str, answer: Any = None) -> Any:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            calls.append((name, args, kwargs))
+            return answer
+
+        return called
+
+    monkeypatch.setattr(control, "is_staged", lambda value: isinstance(value, Staged))
+    for name in ("stage_if", "stage_while", "stage_for"):
+        monkeypatch.setattr(staging, name, stage(name))
+    return calls
+
+
+def test_a_loop_is_staged_from_the_first_staged_test_on(staged: list[Any]) -> None:
+    def f() -> int:
+        n = 0
+        while True:
+            n += 1
+            if n == 3:
+                break
+            if n == 2:
+                stop = Staged()
+                break_flag = stop  # noqa: F841
+        return n
+
+    assert convert(f)() == 3
+
+    def g(tests: Any) -> int:
+        n = 0
+        while tests[n]:
+            n += 1
+        return n
+
+    later = Staged()
+    assert convert(g)([True, True, later, False]) == 2
+    [(name, (test, body, state), rest)] = staged
+    assert (name, rest, state.names, state.get()) == ("stage_while", {"first": later}, ("n",), (2,))
+    body()
+    assert state.get() == (3,)
+    assert test() is False
+
+
+def test_branches_get_state(staged: list[Any]) -> None:
+    def f(flag: Any, x: int) -> Any:
+        y = 1
+        if flag:
+            t = x + 1
+            y = t
+        else:
+            z = 5
+        return y, z
+
+    with pytest.raises(UnboundLocalError, match="cannot access local variable 'z' where it is not associated with a value"):
+        convert(f)(Staged(), 3)
+    [(_, (_, body, orelse, state), _)] = staged
+    assert state.names == ("y", "z")
+    start = state.get()
+    body()
+    assert state.get()[0] == 4
+    state.set(start)
+    orelse()
+    assert state.get() == (1, 5)
+    assert state.line == f.__code__.co_firstlineno + 2
+
+
+def test_python_loop_ended_by_a_tensor_is_unrolled_with_guards() -> None:
+    def f(xs: Any, limit: Any) -> Any:
+        total = gt.constant(0.0)
+        count = 0
+        for x in xs:
+            total += x
+            count += 1
+            if total > limit:
+                break
+        else:
+            count = -1
+        return total, count
+
+    compiled = gt.function(lambda limit: f([1.0, 2.0, 3.0, 4.0], limit))
+    for limit in (0.5, 2.5, 5.5, 100.0):
+        want, got = f([1.0, 2.0, 3.0, 4.0], gt.constant(limit)), compiled(gt.constant(limit))
+        assert [float(v) for v in got] == [float(v) for v in want]
+
+
+def test_endless_loop_ended_by_a_tensor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(limit: Any) -> Any:
+        total = gt.constant(0.0)
+        for x in itertools.count():
+            total += x
+            if total > limit:
+                break
+        return total
+
+    monkeypatch.setattr(control, "MAX_GUARDED", 20)
+    with pytest.raises(InvalidArgumentError, match=r"line \d+: this loop over a count ends when a tensor says so.*needs an end"):
+        gt.function(f)(gt.constant(5.0))

@@ -1,0 +1,316 @@
+"""What a compiled function refuses, each with the exception, words of its message, and the user's line (marked `# HERE`).
+
+A fence is a plain function and arguments; compiled and called, it must raise. `test_fence.py` runs them. The functions are
+written as users would write them; nothing here is about wrong arguments of `gt.function` itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import gradtape as gt
+from gradtape import errors
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A function that is refused, and how."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    error: type[Exception]
+    words: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def line(self) -> int | None:
+        """The line marked in the source, if one is."""
+        lines, first = inspect.getsourcelines(self.function)
+        return next((first + i for i, text in enumerate(lines) if text.rstrip().endswith("# HERE")), None)
+
+
+FENCES: dict[str, Fence] = {}
+LEAKED: list[Any] = []
+TABLE: dict[Any, Any] = {}
+
+
+def fence(args: tuple[Any, ...], error: type[Exception], *words: str, **options: Any) -> Any:
+    def register(function: Any) -> Any:
+        FENCES[function.__name__] = Fence(function, args, error, words, options)
+        return function
+
+    return register
+
+
+def double(*values: Any) -> Any:
+    return tuple(gt.constant(np.array(v, np.float64)) for v in values)
+
+
+X = double(0.7)
+V = double([0.4, -0.9, 1.7])
+N = gt.constant(3)
+
+
+# -- recursion and shapes ------------------------------------------------------------------------------------------------
+
+
+@fence(double(3.5), RecursionError, "countdown_by_recursion", "depth")
+def countdown_by_recursion(x):
+    if x < 1.0:
+        return x
+    return countdown_by_recursion(x - 1.0)  # HERE
+
+
+@fence((*X, N), ValueError, "`out`", r"\(1,\)", r"\(2,\)")
+def tensor_grows_in_a_staged_loop(x, n):
+    out = gt.reshape(x, [1])
+    for _ in gt.range(n):  # HERE
+        out = gt.concat([out, [x]], 0)
+    return out
+
+
+@fence((*X, N), ValueError, "`t`", r"\(1,\)", r"\(1, 1\)")
+def rank_grows_in_a_staged_loop(x, n):
+    t = gt.reshape(x, [1])
+    while n > 0:  # HERE
+        t = t[None]
+        n = n - 1
+    return t
+
+
+@fence(V, ValueError, "`y`", r"\(3,\)", r"\(2,\)")
+def branches_of_different_shapes(v):
+    if v[0] > 0:  # HERE
+        y = v
+    else:
+        y = v[:2]
+    return y * 2.0
+
+
+# -- names ---------------------------------------------------------------------------------------------------------------
+
+
+@fence(double(-0.7), UnboundLocalError, "'y'")
+def name_set_on_the_other_side(x):
+    if x > 0:
+        y = x * x
+    return y + 1.0  # HERE
+
+
+@fence((*X, gt.constant(0)), UnboundLocalError, "'last'")
+def name_set_in_a_loop_that_did_not_run(x, n):
+    for i in gt.range(n):
+        last = x * gt.cast(i, gt.float64)
+    return last + 1.0  # HERE
+
+
+@fence(X, NameError, "undefined_helper")
+def name_that_does_not_exist(x):
+    if x > 0:
+        return undefined_helper(x)  # HERE # noqa: F821
+    return x
+
+
+# -- Python values that depend on tensors --------------------------------------------------------------------------------
+
+
+@fence(X, ValueError, "`label`", "low", "high")
+def text_chosen_by_a_tensor(x):
+    label = "low"
+    if x > 0.5:  # HERE
+        label = "high"
+    return x, label
+
+
+@fence((*X, N), ValueError, "`f`")
+def function_changed_in_a_staged_loop(x, n):
+    f = gt.sin
+    for _ in gt.range(n):  # HERE
+        x = f(x)
+        f = gt.cos
+    return x
+
+
+@fence(X, ValueError, "function sin", "function exp")
+def function_chosen_by_a_tensor(x):
+    f = gt.sin if x > 0 else gt.exp  # HERE
+    return f(x)
+
+
+@fence((*X, N), ValueError, "`kind`")
+def text_changed_in_a_staged_loop(x, n):
+    kind = ""
+    for _ in gt.range(n):  # HERE
+        kind = kind + "a"
+        x = x + 1.0
+    return x, kind
+
+
+@fence(X, ValueError, "keys")
+def dicts_with_different_keys(x):
+    if x > 0:  # HERE
+        d = {"a": x}
+    else:
+        d = {"b": x}
+    return d
+
+
+@fence(X, ValueError, "structure")
+def different_structures(x):
+    if x > 0:  # HERE
+        p = (x, x)
+    else:
+        p = (x, (x, x))
+    return p
+
+
+# -- values before they exist --------------------------------------------------------------------------------------------
+
+
+@fence(X, errors.OperatorNotAllowedInGraphError, "autograph", "'x'", autograph=False)
+def bool_without_autograph(x):
+    if x > 0:  # HERE
+        return x
+    return -x
+
+
+@fence(V, errors.OperatorNotAllowedInGraphError, "autograph", autograph=False)
+def iteration_without_autograph(v):
+    total = 0.0
+    while gt.reduce_sum(v) > total:  # HERE
+        total = total + 1.0
+    return total
+
+
+@fence(X, errors.OperatorNotAllowedInGraphError, "no value", "'x'")
+def numpy_of_a_traced_tensor(x):
+    return x * float(x.numpy())  # HERE
+
+
+@fence(V, errors.OperatorNotAllowedInGraphError, "no value", "'v'")
+def numpy_function_of_a_traced_tensor(v):
+    return gt.constant(np.asarray(v))  # HERE
+
+
+@fence(X, errors.OperatorNotAllowedInGraphError, "no value")
+def item_of_a_traced_tensor(x):
+    return x * x.item()  # HERE
+
+
+@fence(V, ValueError, "ambiguous", r"\(3,\)", "reduce_all")
+def vector_as_a_condition(v):
+    if v > 0:  # HERE
+        return v
+    return -v
+
+
+@fence(V, ValueError, "ambiguous", r"\(3,\)")
+def vector_as_a_loop_test(v):
+    while v < 10.0:  # HERE
+        v = v * 2.0
+    return v
+
+
+@fence(X, TypeError, "iterate over a scalar")
+def scalar_iterated(x):
+    for y in x:  # HERE
+        x = x + y
+    return x
+
+
+# -- effects -------------------------------------------------------------------------------------------------------------
+
+
+@fence((*X, N), ValueError, "TABLE", "key")
+def captured_dict_keyed_by_a_tensor(x, n):
+    for i in gt.range(n):
+        TABLE[i] = x  # HERE
+    return x
+
+
+@fence((*X, N), ValueError, "variable", "before")
+def variable_made_in_a_staged_loop(x, n):
+    for _ in gt.range(n):
+        w = gt.Variable(x)  # HERE
+        x = x + w
+    return x
+
+
+@fence(X, TypeError, "object", "return")
+def returned_object(x):
+    return x, SimpleNamespace(y=x)  # HERE
+
+
+@fence((*X, N), ValueError, "try")
+def except_around_a_staged_error(x, n):
+    try:  # HERE
+        for i in gt.range(n):
+            x = x / gt.cast(2 - i, gt.float64)
+            assert x < 1.0
+    except AssertionError:
+        x = x * 0.0
+    return x
+
+
+@fence((*X, N), ValueError, "yield|generator")
+def generator_over_a_staged_loop(x, n):
+    def steps():
+        for i in gt.range(n):  # HERE
+            yield x * gt.cast(i, gt.float64)
+
+    return sum(steps())
+
+
+@fence((*X, N), ValueError, "pop")
+def pop_from_the_front_in_a_staged_loop(x, n):
+    queue = [x, x * x]
+    for _ in gt.range(n):
+        queue.append(queue.pop(0) * 0.5)  # HERE
+        queue.append(x)
+    return queue[-1]
+
+
+# -- errors that happen when the function runs -----------------------------------------------------------------------------
+
+
+@fence(double(-0.7), AssertionError, "x must be positive, got")
+def assert_that_fails(x):
+    assert x > 0, f"x must be positive, got {x}"  # HERE
+    return gt.sqrt(x)
+
+
+@fence(double(2.0), ValueError, "too large")
+def raise_in_a_branch(x):
+    if x > 1.0:
+        raise ValueError("too large")  # HERE
+    return x * x
+
+
+@fence((*V, gt.constant(5)), IndexError, "5", "3")
+def index_out_of_range_at_run_time(v, i):
+    return v[i] * 2.0  # HERE
+
+
+@fence((*V, gt.constant(5)), IndexError)
+def update_out_of_range_at_run_time(v, n):
+    t = v * 1.0
+    for i in gt.range(n):
+        t[i] = 0.0  # HERE
+    return t
+
+
+@fence(V, ValueError, r"\(3,\)|3", "4")
+def shapes_that_never_fit(v):
+    if v[0] > 0:
+        return v + gt.ones([4], gt.float64)  # HERE
+    return v
+
+
+@fence((*V, gt.constant([1, 2])), TypeError, "missing 1 required positional argument", "'w'")
+def wrong_number_of_arguments(v, i, w):
+    return v[i[0]] * w
