@@ -101,12 +101,14 @@ def along(f: Function) -> Function:
 
 
 def same_gradients(actual: list[Any], expected: list[Any], what: str, tolerance: float = ALIKE) -> None:
-    """None in the same places, the same numbers elsewhere."""
-    assert [a is None for a in actual] == [e is None for e in expected], f"{what}: {actual} against {expected}"
+    """The same numbers. Where a run had no connection, a program may have one that this run did not take: zeros."""
     for a, e in zip(actual, expected, strict=True):
-        if e is not None:
-            assert a.dtype == e.dtype, f"{what}: {a.dtype} against {e.dtype}"
-            same_array(a, e, tolerance, what)
+        if e is None:
+            assert a is None or not a.any(), f"{what}: {actual} against {expected}"
+            continue
+        assert a is not None, f"{what}: {actual} against {expected}"
+        assert a.dtype == e.dtype, f"{what}: {a.dtype} against {e.dtype}"
+        same_array(a, e, tolerance, what)
 
 
 def check_values(f: Function, compiled: Function, args: Sequence[Any], tolerance: float = IDENTITY) -> None:
@@ -117,10 +119,12 @@ def check_values(f: Function, compiled: Function, args: Sequence[Any], tolerance
         same_array(gt.constant(a).numpy(), gt.constant(e).numpy(), tolerance, "value")
 
 
-def check_first(f: Function, compiled: Function, args: Sequence[Any]) -> None:
-    """Compiled = eager = finite differences."""
+def check_first(f: Function, compiled: Function, args: Sequence[Any], slopes: bool = True) -> None:
+    """Compiled = eager = finite differences (these not with `slopes=False`: where the rule is not the derivative)."""
     eager = first(f, args)
     same_gradients(first(compiled, args), eager, "gradient")
+    if not slopes:
+        return
     slope = derivative(lambda s: value_at(f, moved(args, s)))
     known, d = zip(*[(np.zeros_like(a) if g is None else g, direction(a, 1.0)) for a, g in _pairs(args, eager)], strict=True)
     scale = size_all(known, d) + (1.0 + abs(value_at(f, args))) * ROUNDING / FINITE_DIFFERENCE
@@ -131,7 +135,7 @@ def _pairs(args: Sequence[Any], answers: list[Any]) -> list[tuple[Any, Any]]:
     return list(zip([a for a in args if is_source(a)], answers, strict=True))
 
 
-def check_second(f: Function, compiled: Function, args: Sequence[Any]) -> None:
+def check_second(f: Function, compiled: Function, args: Sequence[Any], slopes: bool = True) -> None:
     """Tapes outside, inside, and one of each: compiled = eager = finite differences of the compiled gradient."""
     eager = second(f, args)
     zeros = [np.zeros_like(a) if g is None else g for a, g in _pairs(args, eager)]
@@ -140,6 +144,9 @@ def check_second(f: Function, compiled: Function, args: Sequence[Any]) -> None:
     same_gradients(_filled(mixed, args), zeros, "one tape inside, one outside")
     inner = gt.function(lambda *given: second_inside(f, given))(*tensors(args)[0])
     same_gradients([g.numpy() for g in inner], zeros, "both tapes inside")
+
+    if not slopes:
+        return
 
     def slope_at(s: float) -> float:
         found = first(compiled, moved(args, s))
@@ -203,15 +210,3 @@ def check_forward(f: Function, compiled: Function, args: Sequence[Any]) -> None:
     product = sum(inner_all([g], [d]) for g, d in found)
     scale = sum(size_all([g], [d]) for g, d in found)
     same_number(total, product, IDENTITY * 10, max(scale, 1.0), "jvp against vjp")
-
-
-def check(f: Function, *args: Any, order: int = 2, forward: bool = True, signature: Any = None) -> Any:
-    """Everything; gives the compiled function."""
-    compiled = gt.function(f, input_signature=signature)
-    check_values(f, compiled, args)
-    check_first(f, compiled, args)
-    if order == 2:
-        check_second(f, compiled, args)
-    if forward:
-        check_forward(f, compiled, args)
-    return compiled

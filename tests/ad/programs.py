@@ -25,18 +25,20 @@ class Program(NamedTuple):
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    options: dict[str, Any]
+    signature: Any = None
+    order: int = 2  # up to which it is differentiated
+    slopes: bool = True  # whether finite differences of it mean anything: not where it stops or bends derivatives
 
 
 PROGRAMS: dict[str, Program] = {}
 
 
 def program(*args: Any, **options: Any) -> Callable[[Any], Any]:
-    """Register a function under its name (several times: with a number) with arguments and options of `checks.check`."""
+    """Register a function under its name (several times: with a number) with arguments and fields of `Program`."""
 
     def register(function: Any) -> Any:
         count = sum(name.partition("-")[0] == function.__name__ for name in PROGRAMS)
-        PROGRAMS[f"{function.__name__}-{count}"] = Program(function, args, options)
+        PROGRAMS[f"{function.__name__}-{count}"] = Program(function, args, **options)
         return function
 
     return register
@@ -248,7 +250,7 @@ def rotating_state(x, y):
     return z
 
 
-@program(VECTOR)
+@program(VECTOR, slopes=False)
 def stopped(x):
     y = x
     for _ in gt.range(3):
@@ -256,7 +258,7 @@ def stopped(x):
     return y
 
 
-@program(VECTOR, VECTOR)
+@program(VECTOR, VECTOR, slopes=False)
 def only_one_matters(x, y):
     kept = y
     for _ in gt.range(3):
@@ -486,7 +488,7 @@ def jacobian_inside(x):
     with gt.GradientTape() as tape:
         tape.watch(x)
         y = gt.sin(x) * gt.reduce_sum(x)
-    return gt.matmul(tape.jacobian(y, x), tape.jacobian(y, x)) if False else tape.jacobian(y, x)
+    return tape.jacobian(y, x)
 
 
 @program(MATRIX)
@@ -495,6 +497,15 @@ def vectorized_inside(a):
     for _ in gt.range(2):
         rows = gt.vectorized_map(lambda row: row * gt.cos(row), rows)
     return rows
+
+
+@program(VECTOR, slopes=False)
+def custom_rules_kept(x):
+    y = odd_rule(x) * x
+    for v in x:
+        if v > 0.0:
+            y = odd_rule(y * 0.1) + v
+    return y
 
 
 # -- complex numbers ---------------------------------------------------------------------------------------------------------

@@ -9,23 +9,19 @@ from tests.ad import checks
 from tests.ad.programs import PROGRAMS, Program
 
 
-def parametrized(*, twice=False, forward=False):
+def parametrized(*, twice=False):
     return pytest.mark.parametrize(
         "program",
         [
             pytest.param(p, id=name)
             for name, p in PROGRAMS.items()
-            if not (twice and p.options.get("order") == 1) and not (forward and not p.options.get("forward", True))
+            if not (twice and p.order == 1)
         ],
     )
 
 
 def compiled(program: Program):
-    return gt.function(program.function, input_signature=signature(program))
-
-
-def signature(program: Program):
-    return program.options.get("signature")
+    return gt.function(program.function, input_signature=program.signature)
 
 
 @parametrized()
@@ -35,14 +31,14 @@ def test_values(program):
 
 @parametrized()
 def test_first(program):
-    checks.check_first(program.function, compiled(program), program.args)
+    checks.check_first(program.function, compiled(program), program.args, program.slopes)
 
 
 @parametrized(twice=True)
 def test_second(program):
-    checks.check_second(program.function, compiled(program), program.args)
+    checks.check_second(program.function, compiled(program), program.args, program.slopes)
 
 
-@parametrized(forward=True)
+@parametrized()
 def test_forward(program):
     checks.check_forward(program.function, compiled(program), program.args)

@@ -314,3 +314,9 @@ def match_statement_on_a_static_shape(x):
     if x > 0:
         y = gt.sin(y)
     return y
+
+
+@zoo([(0.7,), (-0.7,)])
+def function_chosen_by_a_tensor(x):
+    f = gt.sin if x > 0 else gt.exp
+    return f(x) * x

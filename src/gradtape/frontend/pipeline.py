@@ -7,6 +7,14 @@ from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.regions import CUSTOM
 from gradtape.passes.bufferize import bufferize
 from gradtape.passes.pipeline import optimize
+from gradtape.passes.reroll import reroll
+
+WORTH_ROLLING = 12  # operations: fewer have no loop worth finding
+
+
+def traced_program(block: Block) -> Block:
+    """What tracing gave, with the Python loops that ran while tracing as loops again."""
+    return reroll(block) if len(block.operations) >= WORTH_ROLLING else block
 
 
 def prepared(block: Block) -> Block:

@@ -327,6 +327,9 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
         log.undo()
     block = tracer.block
     block.give(outputs=collector.outputs)
+    from gradtape.frontend.pipeline import traced_program
+
+    block = traced_program(block)
     for array, read in tracer.arrays.values():
         if id(array) not in tracer.stand_ins:
             tracer.guards.array(read, array)

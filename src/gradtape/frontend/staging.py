@@ -65,7 +65,7 @@ def truth(value: Any) -> Any:
 
         value = list_len(items if isinstance(items, TracedList) else items.items)
     if value.ndim and value.size != 1:
-        raise OperatorNotAllowedInGraphError(
+        raise InvalidArgumentError(
             f"the truth value of a tensor with shape {tuple(value.shape)} is ambiguous; use gt.reduce_any(t) or gt.reduce_all(t)"
         )
     if value.ndim:

@@ -427,14 +427,17 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Some input is a wrapper (batched or traced): its evaluator runs the op in the scope outside itself; recorders
     entered inside the evaluator keep a record of the wrapped call."""
-    values = tuple(plain(v) for v in inputs)
-    wrapper = max((v for v in values if isinstance(v, Tensor) and v.wraps), key=lambda w: w.level)  # type: ignore[attr-defined]
-    level = wrapper.level  # type: ignore[attr-defined]
+    values = tuple([v if v.__class__ is Tensor else plain(v) for v in inputs])
+    wrapper: Any = None
+    for v in values:
+        if v.__class__ is not Tensor and isinstance(v, Tensor) and v.wraps and (wrapper is None or v.level > wrapper.level):  # type: ignore[attr-defined]
+            wrapper = v
+    level = wrapper.level
     scope = SCOPE.get()
-    if scope is None:
-        return wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
+    if scope is None or (level == 1 and not scope.recorders):
+        return wrapper.evaluate(op, values, attrs)
     with scope_of(scope.below(level)):
-        out = wrapper.evaluate(op, values, attrs)  # type: ignore[attr-defined]
+        out = wrapper.evaluate(op, values, attrs)
     nodes = tuple(v._node if isinstance(v, Tensor) else None for v in values)
     if any(n is not None for n in nodes):
         kept = tuple(stored(v) if isinstance(v, Tensor) else v for v in values)

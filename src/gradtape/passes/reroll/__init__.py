@@ -40,9 +40,7 @@ def reroll(block: Block) -> Block:
     >>> [operation.op.name for operation in folded]
     ['scan']
     """
-    pass_ = _Reroll()
-    new = pass_.block(block)
-    return new if pass_.folded else block
+    return _Reroll().block(block, outermost=True)
 
 
 class _Reroll:
@@ -52,8 +50,8 @@ class _Reroll:
         self.folded = False
         self._callees: dict[Block, Block] = {}
 
-    def block(self, block: Block) -> Block:
-        """A copy of a block with its loops folded."""
+    def block(self, block: Block, outermost: bool = False) -> Block:
+        """A copy of a block with its loops folded; the outermost block itself if nothing was folded anywhere."""
         inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]] = {}
         for operation in block.operations:
             callee = callee_of(operation)
@@ -72,7 +70,7 @@ class _Reroll:
             if sum(1 for operation in walk(new) if operation.op is not CONSTANT) < before:
                 self.folded = True
                 return new
-        return _finished(_line(block, inner, False))
+        return _finished(_line(block, inner, False)) if self.folded or not outermost else block
 
 
 def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]], by_rows: bool) -> Line:
