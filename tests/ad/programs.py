@@ -132,7 +132,7 @@ def while_that_may_not_run(x):
     return y
 
 
-@program(VECTOR, np.float64(0.1))
+@program(VECTOR, np.float64(0.11))
 def unconnected_inputs(x, a):
     """`a` only decides how long the loop runs."""
     i = gt.constant(0.0, gt.float64)
@@ -405,7 +405,8 @@ def calls(x):
 
 @program(LONG, VECTOR)
 def one_callee_two_sizes(x, y):
-    return gt.reduce_sum(positive(x) ** 2) * gt.reduce_sum(gt.exp(positive(y))), positive(x)
+    one, other = positive(x), positive(-x)  # of one type, but not of one size
+    return gt.reduce_sum(one**2) * gt.reduce_sum(gt.exp(other)), gt.reduce_sum(positive(y) ** 3) * one, gt.concat([other, one], 0)
 
 
 @program(LONG, VECTOR)
@@ -445,7 +446,7 @@ def gradient_in_a_loop(x):
 @program(np.float64(0.8))
 def newton(a):
     """Two derivatives inside a loop whose length depends on them."""
-    x = a
+    x = a * 1.0  # another tensor: what the tape watches is x alone
     step = gt.constant(1.0, gt.float64)
     n = 0
     while gt.abs(step) > 1e-4 and n < 4:
@@ -453,7 +454,7 @@ def newton(a):
             outer.watch(x)
             with gt.GradientTape() as tape:
                 tape.watch(x)
-                f = gt.exp(x) - a * x * x * x
+                f = gt.exp(x) - a * x - 1.5
             slope = tape.gradient(f, x)
         step = f / slope * 0.5
         x = x - step + 0.01 * outer.gradient(slope, x)
@@ -463,7 +464,7 @@ def newton(a):
 
 @program(VECTOR)
 def loop_in_a_tape_in_a_loop(x):
-    y = x
+    y = x * 1.0  # another tensor: what the tape watches is y alone
     for _ in gt.range(2):
         with gt.GradientTape() as tape:
             tape.watch(y)

@@ -13,7 +13,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def test_there_are_examples() -> None:
     names = {path.stem for path in EXAMPLES}
-    assert {"linear_regression", "mlp", "pinn", "maml", "implicit_solver", "scipy_minimize", "tensorflow_programs"} <= names
+    eager = {"linear_regression", "mlp", "pinn", "maml", "implicit_solver", "scipy_minimize", "tensorflow_programs"}
+    assert eager | {"adaptive_ode", "rnn_early_stopping"} <= names
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

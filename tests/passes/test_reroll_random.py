@@ -29,6 +29,13 @@ def test_long_loops_are_folded(seed: int) -> None:
     assert size(reroll(made.block)) * 2 < size(made.block)
 
 
+@given(seed=SEEDS, count=st.integers(3, 12), inner=st.integers(3, 12), length=st.integers(2, 6), effects=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_nested_loops_keep_bits_and_effects(seed: int, count: int, inner: int, length: int, effects: bool) -> None:
+    made = Unrolled(seed, count, length, 0, effects, inner)
+    folded(made.block, made.arrays(seed))
+
+
 @given(seed=SEEDS, length=st.integers(1, 40), effects=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_other_programs_keep_their_meaning(seed: int, length: int, effects: bool) -> None:

@@ -90,13 +90,18 @@ def without_locations(block: Block) -> Block:
 class Unrolled:
     """A random body written out `count` times: what it is carried on, what differs, and what is used of it are random."""
 
-    def __init__(self, seed: int, count: int, size: int, depth: int = 0, effects: bool = False) -> None:
+    def __init__(self, seed: int, count: int, size: int, depth: int = 0, effects: bool = False, inner: int = 0) -> None:
+        """`inner`: the body ends with that many iterations of a loop of its own."""
         self.rng = rng = random.Random(seed)
         self.count = count
+        if inner:
+            self.body = Unrolled(seed + 1, inner, size, depth, effects).block
+        else:
+            self.body = Block([SCALAR, VECTOR, MATRIX, INTEGER, FLAG, VECTOR, SCALAR])
         maker = _Maker(rng, effects)
-        self.body = Block([SCALAR, VECTOR, MATRIX, INTEGER, FLAG, VECTOR, SCALAR])
-        while len(self.body.operations) < size:
-            maker.fill(self.body, size - len(self.body.operations), depth)
+        least = len(self.body.operations) + (rng.randrange(3) if inner else size)
+        while len(self.body.operations) < least:
+            maker.fill(self.body, least - len(self.body.operations), depth)
         made = [v for operation in self.body.operations for v in operation.results]
         # parameter → what it is in the next iteration (or the one after): results of the body, by chance none
         self.next: dict[Value, tuple[Value, int]] = {}

@@ -191,7 +191,7 @@ class Writer:
             head = f"for {i}, {y} in enumerate(x):"
         else:
             before, start = [f"{i} = 0"], [f"{i} += 1"]
-            head = f"while {i} < {bound} and {self.condition()}:"
+            head = f"while {i} < {bound} and ({self.condition()}):"
             if kind == "forever":
                 head, start = "while True:", [f"{i} += 1", f"if {i} > {bound}:", "    break"]
         scalars, loops = self.scalars, self.loops

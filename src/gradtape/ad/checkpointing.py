@@ -26,7 +26,7 @@ from gradtape.errors import GradientWarning
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ir.walk import Rebuild, clone, insert_param, program
+from gradtape.ir.walk import Rebuild, callee_of, clone, insert_param, program
 from gradtape.ops.dispatch import apply
 from gradtape.ops.lists import LIST_GET
 from gradtape.ops.regions import CHECKPOINTED, COUNT, SCAN, WHILE, loop_result
@@ -138,7 +138,7 @@ class _Parts:
         needs: set[Value] = set()
         state: list[int] = []
         while True:  # the carried values that residuals depend on, directly or through later iterations
-            needs = _needs(body, [*self.saved, *(outputs[j] for j in state)])
+            needs = _operations(body, [*self.saved, *(outputs[j] for j in state)])[1]
             grown = [j for j in range(loop.carried) if body.params[j + 1] in needs]
             if grown == state:
                 break
@@ -189,7 +189,8 @@ class _Parts:
         """The iterations themselves: the carried state, and lists of these values."""
         body = self.half.forward
         kept = [body.params[0], *(body.params[p] for p in (*self.state, *self.consts, *self.xs))]
-        step = clone(extract(kept, _operations(body, [*self.next, *saved]), body.name, outputs=[*self.next, *saved]))
+        operations, _ = _operations(body, [*self.next, *saved])
+        step = clone(extract(kept, operations, body.name, outputs=[*self.next, *saved]))
         n = len(self.state)
 
         def build(k: Any, *inner: Any) -> dict[str, Any]:
@@ -225,20 +226,32 @@ class _Parts:
         return {0: index, **dict(zip(self.consts, params[:m], strict=True)), **items}
 
 
-def _operations(block: Block, results: Iterable[Value]) -> list[Operation]:
-    """The operations of a block that these values come from."""
+def _operations(block: Block, results: Iterable[Value]) -> tuple[list[Operation], set[Value]]:
+    """The operations of a block that these values come from, and all values that takes: operands, and who tells sizes."""
+    told: dict[str, Value] = {}  # symbol → the first value that has it alone on an axis
+    for value in (*block.params, *(v for operation in block.operations for v in operation.results)):
+        if isinstance(value.type, TensorSpec):
+            for size in value.type.shape:
+                if isinstance(size, Dim) and size.name is not None:
+                    told.setdefault(size.name, value)
     wanted = set(results)
     kept = []
     for operation in reversed(block.operations):
         if not wanted.isdisjoint(operation.results):
             kept.append(operation)
             wanted.update(operation.operands)
-    return kept[::-1]
+            wanted.update(told[name] for name in _symbols(operation) if name in told)
+    return kept[::-1], wanted
 
 
-def _needs(block: Block, results: list[Value]) -> set[Value]:
-    """These values and what they come from."""
-    return {*results, *(v for operation in _operations(block, results) for v in operation.operands)}
+def _symbols(operation: Operation) -> set[str]:
+    """The symbols in attributes of an operation and of all that is inside it."""
+    inner = [*operation.regions.values()]
+    if (callee := callee_of(operation)) is not None:
+        inner.append(callee)
+    inside = [operation, *(o for part in inner for o in program(part))]
+    attrs = [value for o in inside for value in o.attrs.values() if not isinstance(value, Block)]
+    return set(symbols_in(attrs))
 
 
 def _sizes(half: Split, known: frozenset[str]) -> tuple[TensorSpec, ...] | None:
@@ -279,4 +292,7 @@ def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int,
         nodes: list[Any] = [twins[i]._node for i in sorted(wanted)]
     found = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)
     recording.close()
-    return {i: ct for i, ct in zip(sorted(wanted), found, strict=True) if ct is not None}
+    first: dict[Any, tuple[int, Any]] = {}  # a value may be given twice: its total counts once
+    for i, node, ct in zip(sorted(wanted), nodes, found, strict=True):
+        first.setdefault(node, (i, ct))
+    return {i: ct for i, ct in first.values() if ct is not None}

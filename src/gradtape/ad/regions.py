@@ -22,7 +22,7 @@ from gradtape.ad.checkpointing import all_at_once, expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing
+from gradtape.ad.tracing import Trace, current_trace, params_of, renamed_types, replay, traced, tracing
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -157,9 +157,10 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         forward = half.forward
         forward.give(outputs=forward.results)
         operation.attrs = {**operation.attrs, "callee": forward}
-    residuals = site.extend(half.saved)
+    residuals = site.extend(renamed_types(callee, [v.type for v in operation.operands], half.saved))
     given = [*residuals, *(inputs[p] for p in half.params), *(seeds[i] for i in places)]
-    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward})["outputs"]
+    types = [operation.operands[i].type for i in half.answers], {"outputs": len(half.answers)}
+    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward}, types)["outputs"]
     return dict(zip(half.answers, found, strict=True))
 
 
@@ -300,7 +301,8 @@ def _call_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: 
     both = jvp_block(callee, places, results)
     both.give(outputs=both.result_group("tangents"))
     given = [*inputs, *(tangents[i] for i in places)]
-    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both})["outputs"]
+    types = [operation.results[i].type for i in results], {"outputs": len(results)}
+    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both}, types)["outputs"]
     return _placed(operation, results, found)
 
 

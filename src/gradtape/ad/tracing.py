@@ -20,14 +20,16 @@ import numpy as np
 
 from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
-from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing
+from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing, match, substitute, symbols_in
 from gradtape.ir.graph import Block, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import random_state, staged
-from gradtape.ops.dispatch import CAST, WEAK, plain, record_general, stored
+from gradtape.ops.dispatch import CAST, WEAK, apply, plain, record_general, stored
+from gradtape.ops.list_values import TensorList
+from gradtape.ops.lists import LIST_ADD, LIST_NEW
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import SCOPE, TRACING, Scope, scope_of, user_frame
-from gradtape.ops.regions import result_types
+from gradtape.ops.regions import CALL, result_types
 from gradtape.ops.tensor import Tensor
 
 LEVEL = 1  # of traced tensors: batched tensors inside a trace are further in, tapes outside it further out
@@ -121,9 +123,6 @@ class TracedList(TracedTensor):
         return self._data.type
 
     def __add__(self, other: Any) -> Any:  # how the reverse walk adds cotangents
-        from gradtape.ops.dispatch import apply
-        from gradtape.ops.lists import LIST_ADD
-
         return apply(LIST_ADD, self, other)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -288,10 +287,11 @@ class Trace:
         """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
         inputs = [self.own(t) for group in groups.values() for t in group]
         layout = {name: len(group) for name, group in groups.items()}
+        operands = [self.operand(t, inputs) for t in inputs]
         types, result_layout = result or result_types(op, dict(regions), dict(attrs))
-        operation = Operation(
-            op, [self.operand(t, inputs) for t in inputs], types, attrs, regions, self.location(), layout, result_layout
-        )
+        if result is None and op is CALL:
+            types = renamed_types(attrs["callee"], [v.type for v in operands], types)
+        operation = Operation(op, operands, types, attrs, regions, self.location(), layout, result_layout)
         self._append(operation)
         outs = tuple(traced(v) for v in operation.results)
         scope = SCOPE.get()
@@ -376,6 +376,8 @@ class Trace:
 
     def constant(self, value: Any) -> TracedTensor:
         """A constant of the program; small equal ones are made once per block."""
+        if isinstance(value, TensorList):
+            return self.emit(LIST_NEW, [self.constant(item) for item in value], {"item": value.item})
         array = np.asarray(value)
         key = (array.dtype, array.shape, array.tobytes()) if array.size <= 16 and array.dtype != object else None
         known = self.constants[-1].get(key) if key is not None else None
@@ -429,6 +431,17 @@ class Trace:
         return self._last_captures
 
 
+def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+    """Types that a callee names, as one call of it has them: sizes of parameters are those of operands, others are new."""
+    env: dict[str, Any] = {}
+    for param, type in zip(callee.params, operands, strict=True):
+        if isinstance(type, TensorSpec):
+            match(param.type, type, env)
+    for name in sorted(symbols_in(list(types)) - env.keys()):
+        env[name] = fresh_symbol("n")
+    return [substitute(type, env) for type in types]
+
+
 def replace_free(block: Block, mapping: Mapping[Value, Value]) -> None:
     """Use other values in the operations and results of one block (its regions are isolated and do not see them)."""
     if not mapping:
@@ -459,8 +472,6 @@ def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
 
     Under a trace the operations are emitted with the types and locations they had.
     """
-    from gradtape.ops.dispatch import apply
-
     trace = current_trace()
     known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
     before = trace.loc

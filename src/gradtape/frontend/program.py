@@ -8,6 +8,7 @@ place, so that state, message and traceback are those of eager code.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, params_of
-from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
+from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
 from gradtape.frontend.places import Attribute, Cell, Global, Log, Place, VariableValue

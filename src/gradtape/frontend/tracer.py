@@ -9,6 +9,7 @@ The result is a `Program` (`frontend/program.py`), which does all of it for real
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -141,7 +142,7 @@ class Tracer:
         if entry is None:
             stored = variable._stored
             spec = TensorSpec(stored.shape, stored.dtype)
-            tensor = self.add_input(variable.read, spec, variable.name, "variable", variable)
+            tensor = self.add_input(_reader(variable), spec, variable.name, "variable")
             entry = self.variables[id(variable)] = VariableEntry(variable, tensor, self.captures[-1])
         return entry
 
@@ -319,6 +320,19 @@ class Tracer:
     def rollback(self, mark: Any) -> None:
         del self.trace.block.operations[mark[0] :]
         self.trace.constants[-1].clear()
+
+
+def _reader(variable: Variable) -> Callable[[], Any]:
+    """Reads a variable without keeping it alive: whoever calls the function has it."""
+    held = weakref.ref(variable)
+
+    def read() -> Any:
+        found = held()
+        if found is None:
+            raise RuntimeError("a variable this function used is gone")
+        return found.read()
+
+    return read
 
 
 def _leading_to(block: Block, value: Any) -> list[Any]:

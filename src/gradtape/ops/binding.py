@@ -112,7 +112,7 @@ def unpack(record: Record, entry: int, index: int) -> Any:
     pass can itself be recorded."""
     value = record.saved[entry]
     if value.__class__ is not tuple:
-        return reboxed(value, record if index < 0 else record.nodes[index])
+        return reboxed(value, record.nodes[index]) if index >= 0 else _output(value, record)
     if index < 0:
         return parts(record, value)
     return tuple(reboxed(v, record.nodes[index + i]) for i, v in enumerate(value))
@@ -123,14 +123,21 @@ def reboxed(value: Any, node: Record | None) -> Any:
     return box(value, node) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
+def _output(value: Any, node: Record) -> Any:
+    """An output as its record kept it, before it had an identity."""
+    if not isinstance(value, Tensor):
+        return reboxed(value, node)
+    twin = value.__copy__()
+    twin._node = node
+    return twin
+
+
 def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs of an op with several, as parts of its record."""
     scope = SCOPE.get()
     if scope is None or not any(key in scope.keys for key in record.keys):
         return tuple(reboxed(v, None) for v in values)
-    return tuple(
-        v if isinstance(v, Tensor) else box(v, _part(scope, record, i, v)) for i, v in enumerate(values)
-    )  # fmt: skip
+    return tuple(_output(v, _part(scope, record, i, v)) for i, v in enumerate(values))
 
 
 def _call(rule: str, names: tuple[str, ...], op: Op, boxed: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staging as _staging
+from gradtape.frontend.autograph.raising import ending, raising
 from gradtape.frontend.autograph.reading import in_, iterate, not_in
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
@@ -39,7 +40,7 @@ def if_stmt(
 ) -> None:
     """`if test: body() else: orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test):
-        staging.stage_if(test, body, orelse, State(get_state, set_state, names, line))
+        staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line))
     elif test:
         body()
     else:
@@ -54,7 +55,7 @@ def while_stmt(
     while True:
         go_on = test()
         if traced and is_staged(go_on):
-            staging.stage_while(test, body, State(get_state, set_state, names, line), first=go_on)
+            staging.stage_while(test, ending(body), State(get_state, set_state, names, line), first=go_on)
             return
         if not go_on:
             return
@@ -70,7 +71,7 @@ def for_stmt(
     if tracer is None:
         items: Iterable[Any] = iterated
     elif is_staged_iterable(iterated):
-        staging.stage_for(iterated, extra_test, body, State(get_state, set_state, names, line))
+        staging.stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
         return
     else:
         items = iterate(tracer, iterated)
@@ -108,14 +109,14 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
 def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first):
-        return staging.stage_and(first, second)
+        return staging.stage_and(first, ending(second))
     return second() if first else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first):
-        return staging.stage_or(first, second)
+        return staging.stage_or(first, ending(second))
     return first if first else second()
 
 
@@ -131,7 +132,7 @@ def not_(value: Any) -> Any:
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test):
-        return staging.stage_if_exp(test, body, orelse, line)
+        return staging.stage_if_exp(test, ending(body), ending(orelse), line)
     return body() if test else orelse()
 
 
@@ -168,7 +169,7 @@ def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
     if active() is not None and is_staged(test):
         staging.assert_(test, message, line)  # noqa: PT009  (not a unit test)
     elif not test:
-        raise AssertionError(message()) if message is not None else AssertionError
+        raise raising(AssertionError(message()) if message is not None else AssertionError())
 
 
 def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[Any], Any]) -> Any:
@@ -177,19 +178,3 @@ def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[An
     if tracer is None:
         return lazy(iter(iterated))
     return collected(iterated) if is_staged_iterable(iterated) else lazy(iter(iterate(tracer, iterated)))
-
-
-class _Unguarded:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
-_UNGUARDED = _Unguarded()
-
-
-def guarded_try(line: int) -> Any:
-    """Around the body of a `try` statement: staging may have something to say about code that may raise."""
-    return _UNGUARDED

@@ -159,6 +159,14 @@ class _Lowering:
     def branch(self, node: ast.If, rest: Block, loop: _Loop | None) -> tuple[Block, bool]:
         kinds = self.kinds([node])
         body_falls, orelse_falls = _falls(node.body), _falls(node.orelse)
+        # a branch that only raises ends the matter: what else there is stands after it
+        if not body_falls and not self.kinds(node.body):
+            tail, node.body, node.orelse = node.orelse + rest, self.block(node.body, loop), []
+            return [node, *self.block(tail, loop)], True
+        if not orelse_falls and not self.kinds(node.orelse):
+            tail, node.body = node.body + rest, self.block(node.orelse, loop)
+            node.test, node.orelse = build.located(ast.UnaryOp(ast.Not(), node.test), node.test), []
+            return [node, *self.block(tail, loop)], True
         if kinds and not body_falls:
             node.body, node.orelse = self.block(node.body, loop), self.block(node.orelse + rest, loop)
             return [node], True

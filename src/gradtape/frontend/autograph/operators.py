@@ -19,7 +19,6 @@ from gradtape.frontend.autograph.control import (
     for_stmt as for_stmt,
     generator as generator,
     get_nothing as get_nothing,
-    guarded_try as guarded_try,
     if_exp as if_exp,
     if_stmt as if_stmt,
     is_ as is_,
@@ -31,6 +30,7 @@ from gradtape.frontend.autograph.control import (
     while_stmt as while_stmt,
 )
 from gradtape.frontend.autograph.formatting import fstring as fstring, part as part
+from gradtape.frontend.autograph.raising import guarded_try as guarded_try, raising as raising
 from gradtape.frontend.autograph.reading import (
     add as add,
     append as append,

@@ -23,6 +23,8 @@ def _simple(emitter: Emitter, node: Any) -> list[ast.stmt]:
 def _leave(emitter: Emitter, node: Any) -> list[ast.stmt]:
     """`return` and `raise`."""
     each_child(emitter, node)
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        node.exc = build.located(build.call("raising", node.exc), node.exc)
     if not emitter.plain:
         emitter.definite = None
     return [node]
@@ -65,10 +67,13 @@ def _definition(emitter: Emitter, node: Any) -> list[ast.stmt]:
 
 def _try(emitter: Emitter, node: Any) -> list[ast.stmt]:
     before = emitter.definite
-    guard = ast.withitem(build.call("guarded_try", build.constant(node.lineno)), None)
     lost, lost_finally = unbound(node.body), unbound(node.finalbody)
     lost_anywhere = lost | unbound(node.orelse) | unbound(node.handlers)
-    node.body = [build.located(ast.With([guard], emitter.block(node.body), None), node)]
+    caught = build.strings(name for handler in node.handlers for name in _caught(handler.type))
+    node.body = emitter.block(node.body)
+    if node.handlers:
+        guard = ast.withitem(build.call("guarded_try", build.constant(node.lineno), caught), None)
+        node.body = [build.located(ast.With([guard], node.body, None), node)]
     node.orelse = emitter.block(node.orelse)
     end = emitter.definite
     for handler in node.handlers:
@@ -83,6 +88,16 @@ def _try(emitter: Emitter, node: Any) -> list[ast.stmt]:
         end = (end - lost_finally) | (emitter.definite - unsure)
     emitter.definite = end
     return [node]
+
+
+def _caught(kind: ast.expr | None) -> list[str]:
+    """The names of the exceptions a handler catches, as far as the source shows."""
+    match kind:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return [name]
+        case ast.Tuple(elts=parts):
+            return [name for part in parts for name in _caught(part)]
+    return ["BaseException"]
 
 
 def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:

@@ -3,7 +3,8 @@
 A Python loop runs at trace time, so its program is one long line. Segments equal in op, attributes, types and wiring are
 folded; what differs between them (constants, indices) is computed from the loop's index or scanned. The rounds: give equal
 operations equal numbers (`line`), find where the sequence repeats (`repeats`), check which repetitions are loops (`loops`)
-and which pay (`demand`), replace them (`scan`, `rewrite`), and again, since scans may repeat themselves: inner loops first.
+and which pay (`demand`), replace them (`scan`, `rewrite`), and again:
+scans may repeat themselves, and their bodies may have loops.
 
 Segments are contiguous and keep their place, so effects keep their order. Invariant: the program computes the same bits.
 """
@@ -16,14 +17,16 @@ import numpy as np
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import callee_of, walk
+from gradtape.ops.regions import SCAN
 from gradtape.ops.staged import CONSTANT
 from gradtape.passes.reroll.demand import Demand, demand, pays
 from gradtape.passes.reroll.line import OVERHEAD, Line, Table
 from gradtape.passes.reroll.loops import Loop, loops_in
 from gradtape.passes.reroll.repeats import LEAST, Run, find_runs
 from gradtape.passes.reroll.rewrite import rewrite
-from gradtape.passes.reroll.tidy import without_zeros
+from gradtape.passes.reroll.tidy import with_constants_inside, without_zeros
 
+FEW = 4
 ROUNDS = 16  # at most: levels of nesting, and loops that read what other loops made
 
 
@@ -65,7 +68,11 @@ class _Reroll:
             before = sum(1 for _ in walk(block))
             if not _fold(line, hopeful):
                 break
-            new = without_zeros(_finished(line))
+            new = with_constants_inside(_finished(line))
+            for operation in new.operations:
+                if operation.op is SCAN:  # loops in the bodies of the new loops
+                    operation.regions["body"] = self.block(operation.regions["body"], outermost=True)
+            new = without_zeros(new)
             # reads from lists were expected to be folded with the loops they are in
             if sum(1 for operation in walk(new) if operation.op is not CONSTANT) < before:
                 self.folded = True
@@ -110,7 +117,7 @@ def _is_worthwhile(table: Table, run: Run) -> bool:
 
 
 def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list[tuple[Loop, Demand]]:
-    """Loops that pay and do not overlap, short ones first; those that need lists of other values only if no other is left."""
+    """Loops that pay and do not overlap; those that need lists of other values only if no other is left."""
     found: list[tuple[Loop, Demand]] = []
     taken = np.zeros(len(table.items), bool)
     later: list[list[Loop]] = []
@@ -120,13 +127,15 @@ def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list
             if not taken[loop.start : loop.stop].any():
                 wanted = demand(table, loop, repeated, hopeful)
                 if pays(table, loop, wanted):
-                    wanted.nested = len(loops) > 1 or _is_inside(loop, runs)
+                    wanted.nested = len(loops) > 1 or _is_nested(loop, runs)
                     taken[loop.start : loop.stop] = True
                     found.append((loop, wanted))
 
+    for run in sorted(runs, key=lambda run: -run.period):
+        if (free := _free(taken, run)) is not None:
+            take([loop for loop in loops_in(table, free) if loop.clean and _is_simple(loop, run, runs)])
     for run in runs:
-        free = _free(taken, run)
-        if free is not None:
+        if (free := _free(taken, run)) is not None:
             loops = loops_in(table, free)
             take([loop for loop in loops if loop.clean])
             later.append([loop for loop in loops if not loop.clean])
@@ -136,10 +145,23 @@ def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list
     return sorted(found, key=lambda pair: pair[0].start)
 
 
-def _is_inside(loop: Loop, runs: list[Run]) -> bool:
-    """Whether a loop is part of something longer that repeats."""
-    length = loop.stop - loop.start
-    return any(run.period >= length and run.start <= loop.start and loop.stop <= run.stop for run in reversed(runs))
+def _is_simple(loop: Loop, run: Run, runs: list[Run]) -> bool:
+    """Whether a loop is better folded before the loops in it: then these need not look alike in all iterations.
+
+    If many constants differ they belong to the inner loops, which would have to gather them one by one afterwards.
+    """
+    scanned = {tuple(column) for column in loop.sources[:, loop.scanned].T.tolist()}
+    return len(scanned) <= FEW or not any(_is_part(other, run) for other in runs)
+
+
+def _is_nested(loop: Loop, runs: list[Run]) -> bool:
+    """Whether a loop is part of something longer that repeats, or has such parts."""
+    own = Run(loop.start, loop.stop, loop.period)
+    return any(_is_part(own, run) or _is_part(run, own) for run in runs)
+
+
+def _is_part(inner: Run, outer: Run) -> bool:
+    return inner.stop - inner.start <= outer.period and outer.start <= inner.start and inner.stop <= outer.stop
 
 
 def _free(taken: Any, run: Run) -> Run | None:

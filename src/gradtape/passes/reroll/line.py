@@ -95,7 +95,7 @@ class Line:
 
     def renamed(self, values: Iterable[Value]) -> list[Value]:
         same = self.same
-        return [same.get(value, value) for value in values]
+        return [same.get(value, value) for value in values] if same else list(values)
 
     def add(self, operation: Operation, attrs: dict[str, Any], regions: dict[str, Block]) -> None:
         """Take over an operation of the block, with attributes and regions of its own."""

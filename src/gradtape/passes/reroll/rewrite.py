@@ -6,6 +6,7 @@ item, so that repeated items stay alike and can be folded in the next round.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +35,10 @@ class _Rewriter:
         self.repeated = repeated
         self.scans: list[Scan] = []
         self.items = line.items = []  # the table keeps the old ones
-        self.bases = np.array([loop.base for loop, _ in loops])
-        self.ends = np.array([loop.end for loop, _ in loops])
+        self.bases = [loop.base for loop, _ in loops]
+        self.ends = [loop.end for loop, _ in loops]
         owners = np.searchsorted(self.bases, table.sources, "right") - 1
-        inside = (owners >= 0) & (table.sources < self.ends[owners])
+        inside = (owners >= 0) & (table.sources < np.array(self.ends)[owners])
         self.readers = set(np.unique(table.users[inside]).tolist())
         self.loc: Any = None
         self._read: dict[int, Value] = {}  # what the item at hand has read so far
@@ -82,7 +83,7 @@ class _Rewriter:
 
     def fetch(self, number: int) -> Value:
         """The value with this number, read from a scan where it is a result of a loop."""
-        owner = int(np.searchsorted(self.bases, number, "right")) - 1
+        owner = bisect_right(self.bases, number) - 1
         if owner < 0 or number >= self.ends[owner]:
             value = self.table.values[number]
             return self.line.same.get(value, value)

@@ -1,0 +1,147 @@
+"""`raise` and `try` in traced code.
+
+An exception that the user's code raises inside a staged branch or loop body belongs to the program: it is raised when, and if,
+that point is reached at run time. A `try` outside of it could not catch it then, so that is refused; a `try` around it in the
+same branch catches it while tracing, as in Python. Errors of gradtape itself are never deferred.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from gradtape.ad.tracing import current_trace
+from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import active
+from gradtape.frontend.staged_builtins import _Template
+from gradtape.ops import staged
+
+MARK = "ag__raised"
+# operations that may fail at run time for reasons no type shows, and what they raise
+MAY_FAIL = frozenset({"assert", "check_numerics", "cholesky", "inv", "py_call", "solve", "triangular_solve"})
+OP_ERRORS = frozenset(cls.__name__ for cls in InvalidArgumentError.__mro__)
+
+
+def in_region() -> bool:
+    """Whether what runs now is traced into a branch or loop body."""
+    return active() is not None and len(current_trace().blocks) > 1
+
+
+def raising(error: Any) -> Any:
+    """The operand of a `raise` statement; inside a staged construct, marked as the user's own."""
+    if active() is None or not in_region():
+        return error
+    made = error() if isinstance(error, type) and issubclass(error, BaseException) else error
+    if isinstance(made, BaseException):
+        setattr(made, MARK, True)
+    return made
+
+
+def ending(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A branch or body that may end with an exception: then the program raises it there."""
+
+    def traced(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except Exception as error:
+            if not getattr(error, MARK, False):
+                raise
+            _refuse_caught({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised there")
+            _emit(error)
+            return None
+
+    return traced
+
+
+class Again:
+    """An exception that cannot be rebuilt from a text: raised as it was, each time anew."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, *text: Any) -> BaseException:
+        try:
+            made = copy.copy(self.error)
+        except Exception:
+            made = self.error
+        return made.with_traceback(None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self.error).__name__}>"
+
+
+def _emit(error: BaseException) -> None:
+    template = _Template()
+    plain = len(error.args) <= 1 and error.__cause__ is None and type(error).__init__ in _SIMPLE
+    parts = tuple(template.part(arg) for arg in error.args) if plain else ()
+    trace = current_trace()
+    never = trace.constant(False)
+    attrs = {"template": parts, "exception": type(error) if plain else Again(error)}
+    trace.emit(staged.ASSERT, [never, *template.values], attrs)
+
+
+_SIMPLE = {Exception.__init__, ValueError.__init__, OSError.__init__, KeyError.__init__, AssertionError.__init__}
+
+
+class Guard:
+    """The body of a `try` statement with handlers, while a function is traced."""
+
+    __slots__ = ("block", "line", "names", "start", "token")
+
+    def __init__(self, line: int, names: tuple[str, ...]) -> None:
+        self.line = line
+        self.names = names
+
+    def __enter__(self) -> None:
+        self.block = current_trace().block
+        self.start = len(self.block.operations)
+        self.token = GUARDS.set((*GUARDS.get(), self))
+
+    def __exit__(self, kind: Any, *rest: object) -> None:
+        GUARDS.reset(self.token)
+        if kind is None:
+            for operation in _all(self.block.operations[self.start :]):
+                if operation.op.name in MAY_FAIL:
+                    exception = operation.attrs.get("exception")
+                    mro = {c.__name__ for c in exception.__mro__} if isinstance(exception, type) else OP_ERRORS
+                    self.refuse(mro, f"what `{operation.op.name}` raises")
+
+    def refuse(self, mro: set[str] | frozenset[str], what: str) -> None:
+        if not mro.isdisjoint(self.names):
+            raise InvalidArgumentError(
+                f"line {self.line}: this `try` would catch {what} only when the program runs, and a compiled program has no "
+                "`except`. Test the condition instead (an `if`, gt.where), or move the `try` out of the function"
+            )
+
+
+GUARDS: ContextVar[tuple[Guard, ...]] = ContextVar("gradtape_try", default=())
+
+
+def _refuse_caught(mro: set[str], what: str) -> None:
+    for guard in GUARDS.get():
+        guard.refuse(mro, what)
+
+
+def _all(operations: Any) -> Iterator[Any]:
+    for operation in operations:
+        yield operation
+        for block in operation.regions.values():
+            yield from _all(block.operations)
+
+
+class _Unguarded:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+_UNGUARDED = _Unguarded()
+
+
+def guarded_try(line: int, names: tuple[str, ...]) -> Any:
+    """Around the body of a `try` statement whose handlers catch exceptions of these names."""
+    return _UNGUARDED if active() is None else Guard(line, names)
