@@ -20,6 +20,7 @@ SAMPLE = 4  # one program in so many is differentiated twice
 GRADIENT = 1e-9
 INPUTS = [(np.array([0.31, -0.52, 0.77]), 2), (np.array([-0.43, 0.91, 0.15]), 3)]
 START = np.array([0.45, -0.35, 0.85])
+VARIABLE = gt.Variable(START)
 ALONG = (np.array([1.0, -0.7, 0.4]), np.array([0.3, 0.8, -0.5]))
 WEIGHTS = (np.array([0.6, 1.1, -0.9]), np.array([-0.2, 0.5, 0.7]))
 COUNTER = itertools.count()
@@ -45,8 +46,10 @@ def load(folder, program: Program, shift: int):
 
 
 def arguments(place: int, move: float = 0.0):
+    """Fresh tensors and the one variable (a program belongs to its variables), set to its start."""
     x, n = INPUTS[place]
-    return gt.constant(x + move * ALONG[0]), gt.constant(n), gt.Variable(START + move * ALONG[1])
+    VARIABLE.assign(START + move * ALONG[1])
+    return gt.constant(x + move * ALONG[0]), gt.constant(n), VARIABLE
 
 
 def loss(function, place: int, move: float = 0.0) -> float:

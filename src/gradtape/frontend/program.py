@@ -324,8 +324,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     pending = []
     for place, old in log.entries.values():
         pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
-    if not tracer.created:
-        log.undo()
+    _undo(log, tracer.created)
     block = tracer.block
     block.give(outputs=collector.outputs)
     from gradtape.frontend.pipeline import traced_program
@@ -339,6 +338,14 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     program.result = template
     program.actions = [action for action in pending if action is not None]
     return program
+
+
+def _undo(log: Any, created: Sequence[Any]) -> None:
+    """Everything as it was before the trace, except that variables it made stay where they were put."""
+    made = {id(v) for v in created}
+    for place, old in reversed(list(log.entries.values())):
+        if not made or not any(id(leaf) in made for leaf in tree.flatten(place.read())):
+            place.write(old)
 
 
 def _returnable(result: Any, function: Any) -> Any:
