@@ -17,6 +17,7 @@ from typing import Any
 
 from gradtape.ad.tracing import TRACE
 from gradtape.config import functions_run_eagerly
+from gradtape.frontend.autograph.tracebacks import strip
 from gradtape.frontend.cache import CacheInfo, Traced
 from gradtape.frontend.concrete import ConcreteFunction, with_stand_ins
 from gradtape.frontend.declared import checked_signature
@@ -35,6 +36,14 @@ class _Traceable:
     _state: State
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._called(args, kwargs)
+        except Exception as error:
+            if TRACE.get() is not None:
+                raise
+            raise strip(error)  # noqa: B904  (its causes are kept, and reduced to the user's frames like itself)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not kwargs:
             key = short_key(args)
             if key is not None:

@@ -179,7 +179,10 @@ class Program:
     def _failed(self, error: Exception, tensors: Sequence[Any], caller: Any) -> Any:
         """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
         if caller is not None and not self._has_effects():
-            caller.rerun(tensors)
+            try:
+                caller.rerun(tensors)
+            except Exception as eager:
+                raise eager from None
         raise error
 
     def _has_effects(self) -> bool:

@@ -34,6 +34,7 @@ from gradtape.frontend.places import (
     TensorVersion,
     VariableValue,
 )
+from gradtape.frontend.plans import JoinError
 from gradtape.frontend.program import Capture, Program, finished
 from gradtape.frontend.staged_values import staged_items
 from gradtape.frontend.variable import Variable
@@ -385,9 +386,11 @@ def trace_program(
             lifted.add(restart.key)
             tracer.logs[0].undo()
             continue
-        except BaseException:
+        except BaseException as error:
             for log in reversed(tracer.logs):
                 log.undo()
+            if isinstance(error, JoinError):
+                raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
             raise
         finally:
             variables.TRACING_VARIABLES.count -= 1
