@@ -143,9 +143,9 @@ def test_whole_containers(recorder: Recorder) -> None:
         for k in d:
             total += len(k)
         a, b = xs
-        return total, "q" in d, a, d.get("k")
+        return total, "q" in d, a, d.get("k"), b
 
-    assert convert(f)([5, 6], {"k": 1}) == (14, False, 5, 1)
+    assert convert(f)([5, 6], {"k": 1}) == (14, False, 5, 1, 6)
     assert recorder.log == [
         ("item", "list", LENGTH), ("item", "list", 0), ("item", "list", 1), ("item", "list", LENGTH), ("item", "dict", KEYS),
         ("item", "list", 0), ("item", "list", 1), ("item", "list", LENGTH), ("item", "dict", KEYS), ("item", "dict", "k"),
@@ -161,7 +161,8 @@ def test_called_functions_are_converted(recorder: Recorder) -> None:
             return x + self.k
 
     def f(x: int) -> Any:
-        return Model()(x), list(map(lambda v: v + WEIGHT, [x])), max([1, 2], key=lambda v: -v + WEIGHT)
+        mapped = map(lambda v: v + WEIGHT, [x])  # noqa: C417  (map is what is tested)
+        return Model()(x), list(mapped), max([1, 2], key=lambda v: -v + WEIGHT)
 
     assert convert(f)(1) == (4, [4], 1)
     assert [entry for entry in recorder.log if entry[:2] == ("outer", "WEIGHT")] == [("outer", "WEIGHT", "global")] * 5
@@ -280,5 +281,89 @@ def test_endless_loop_ended_by_a_tensor_is_refused(monkeypatch: pytest.MonkeyPat
         return total
 
     monkeypatch.setattr(control, "MAX_GUARDED", 20)
-    with pytest.raises(InvalidArgumentError, match=r"line \d+: this loop over a count ends when a tensor says so.*needs an end"):
+    with pytest.raises(InvalidArgumentError, match=r"line \d+: this loop over a count ends when a tensor says so.*an end"):
         gt.function(f)(gt.constant(5.0))
+
+
+def test_raise_in_a_staged_branch_happens_when_it_is_reached() -> None:
+    class CustomError(Exception):
+        def __init__(self, code: int, text: str) -> None:
+            super().__init__(text)
+            self.code = code
+
+    @gt.function
+    def f(x: Any) -> Any:
+        if x < 0.0:
+            raise ValueError(f"negative: {x}")
+        if x > 100.0:
+            raise CustomError(7, "large")
+        if x > 50.0:
+            return x
+        else:
+            if x == 13.0:
+                raise KeyError("unlucky")
+            y = x * 2.0
+        assert y != 4.0, f"four: {y}"
+        return y
+
+    assert float(f(gt.constant(1.0))) == 2.0
+    assert float(f(gt.constant(60.0))) == 60.0
+    with pytest.raises(ValueError, match=r"negative: -1\.0"):
+        f(gt.constant(-1.0))
+    with pytest.raises(CustomError, match="large") as caught:
+        f(gt.constant(101.0))
+    assert caught.value.code == 7
+    with pytest.raises(KeyError, match="unlucky"):
+        f(gt.constant(13.0))
+    with pytest.raises(AssertionError, match=r"four: 4\.0"):
+        f(gt.constant(2.0))
+    assert f.experimental_get_tracing_count() == 1
+
+
+def test_try_in_traced_code() -> None:
+    table = {"a": 1.0}
+
+    @gt.function
+    def python_errors(x: Any, key: str) -> Any:
+        try:
+            y = x * table[key]
+        except KeyError:
+            y = -x
+        return y
+
+    assert float(python_errors(gt.constant(2.0), "a")) == 2.0
+    assert float(python_errors(gt.constant(2.0), "b")) == -2.0
+
+    @gt.function
+    def caught_in_the_branch(x: Any) -> Any:
+        if x > 0.0:
+            try:
+                raise ValueError("local")
+            except ValueError:
+                x = x * 3.0
+        return x
+
+    assert float(caught_in_the_branch(gt.constant(2.0))) == 6.0
+    assert float(caught_in_the_branch(gt.constant(-2.0))) == -2.0
+
+    @gt.function
+    def caught_outside(x: Any) -> Any:
+        try:
+            if x < 0.0:
+                raise ValueError("negative")
+        except ValueError:
+            x = -x
+        return x
+
+    with pytest.raises(InvalidArgumentError, match=r"line \d+: this `try` would have to catch the ValueError raised in it"):
+        caught_outside(gt.constant(1.0))
+
+    @gt.function
+    def value_errors(x: Any) -> Any:
+        try:
+            return gt.linalg.cholesky(x)
+        except Exception:
+            return x
+
+    with pytest.raises(InvalidArgumentError, match="would have to catch what `cholesky` raises"):
+        value_errors(gt.eye(2))

@@ -716,3 +716,24 @@ def test_a_retracing_warning_counts_per_object():
     for k, model in enumerate(models):
         assert model.call(gt.constant(1.0)).numpy() == k
     assert issubclass(RetracingWarning, UserWarning)
+
+
+def test_check_leaves_lists_and_attributes_alone():
+    class Log:
+        def __init__(self):
+            self.count = 0
+            self.items = []
+
+        @gt.function(check=True)
+        def add(self, given, x):
+            self.count += 1
+            self.items.append(x * 2.0)
+            given.append(x)
+            return x
+
+    log, mine = Log(), []
+    log.add(mine, gt.constant(1.0))
+    assert (log.count, len(log.items), len(mine)) == (1, 1, 1)
+    log.add(mine, gt.constant(2.0))
+    assert (log.count, len(log.items), len(mine)) == (2, 2, 2)
+    assert [t.numpy() for t in log.items] == [2.0, 4.0]

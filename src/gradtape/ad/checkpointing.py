@@ -179,7 +179,7 @@ class _Parts:
             layout = {"index": 1, "carried": len(cts), "consts": len(consts), "xs": len(saved)}
             block = region(types, self._step_back(len(cts)), layout)
             groups = {"length": [count], "carried": list(ends), "consts": consts, "xs": saved}
-            found = current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": True})
+            found = current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": not self.loop.backwards})
             return {"cts": found["carried"], "ys": found["ys"]}
 
         layout = {**self.layout, "cts": len(cts), "seeds": len(seeds)}
@@ -194,7 +194,7 @@ class _Parts:
         n = len(self.state)
 
         def build(k: Any, *inner: Any) -> dict[str, Any]:
-            index = self._index(inner[n], k)
+            index = inner[n] + k
             values = self._own(index, inner[n + 1 :])
             outs = replay(step, [index, *inner[:n], *(values[p] for p in (*self.consts, *self.xs))])
             return {"carried": outs[:n], "ys": outs[n:]}
@@ -202,11 +202,11 @@ class _Parts:
         groups = {"length": [count], "carried": list(params[:n]), "consts": [first, *params[n:]], "xs": []}
         types = [COUNT, *self.types[:n], COUNT, *self.types[n:]]
         block = region(types, build, {"index": 1, "carried": n, "consts": len(types) - n - 1, "xs": 0})
-        return current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": False})
+        return current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": self.loop.backwards})
 
     def _step_back(self, cts: int) -> Callable[..., dict[str, Any]]:
         def build(k: Any, *inner: Any) -> dict[str, Any]:
-            index = self._index(inner[cts], k)
+            index = inner[cts] + k
             shared = len(self.consts) + len(self.xs)
             rest = inner[cts + 1 + shared :]
             own = self._own(index, inner[cts + 1 : cts + 1 + shared])
@@ -215,9 +215,6 @@ class _Parts:
             return {"carried": carried, "ys": ys}
 
         return build
-
-    def _index(self, first: Any, k: Any) -> Any:
-        return first - k if self.loop.backwards else first + k
 
     def _own(self, index: Any, params: Tensors) -> dict[int, Any]:
         """The parameters of the body at one index: constants, and items of the lists."""
@@ -277,8 +274,7 @@ def all_at_once(operation: Operation, inputs: Tensors) -> list[Any]:
     """The inputs of `reverse` for all iterations."""
     static, trace = operation.attrs["length"], current_trace()
     length = inputs[0] if static is None else trace.dim(static) if isinstance(static, Dim) else trace.constant(np.int32(static))
-    first = length - 1 if operation.attrs["reverse"] else trace.constant(np.int32(0))
-    return [first, length, *inputs[operation.layout["length"] :]]
+    return [trace.constant(np.int32(0)), length, *inputs[operation.layout["length"] :]]
 
 
 def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:

@@ -77,8 +77,7 @@ def _structured(operation: Operation, operands: list[Any], sizes: Sizes) -> list
         return _custom(operation, operands, sizes)
     if operation.op is CHECKPOINTED:  # every iteration at once: who looks at each operation keeps its values anyway
         length, rest = _length(operation, operands, sizes)
-        bounds = [_index(length - 1 if operation.attrs["reverse"] else 0), _index(length)]
-        return _run(operation.regions["reverse"], [*bounds, *rest], sizes)
+        return _run(operation.regions["reverse"], [_index(0), _index(length), *rest], sizes)
     return _scan(operation, operands, sizes) if operation.op is SCAN else _while(operation, operands, sizes)
 
 

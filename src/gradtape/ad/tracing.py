@@ -24,7 +24,7 @@ from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing, match, substit
 from gradtape.ir.graph import Block, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import random_state, staged
-from gradtape.ops.dispatch import CAST, WEAK, apply, plain, record_general, stored
+from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.lists import LIST_ADD, LIST_NEW
 from gradtape.ops.opdef import Op
@@ -40,6 +40,7 @@ class TracedTensor(Tensor):
 
     __slots__ = ()
     wraps = True
+    weak = False  # True for Python numbers of the program
     level: int
     _data: Any
 
@@ -132,46 +133,6 @@ class TracedList(TracedTensor):
         )
 
 
-class WeakTensor(TracedTensor):
-    """A Python number that became a tensor in staged control flow: it takes the dtype of the tensors it meets."""
-
-    __slots__ = ()
-
-    def __copy__(self) -> WeakTensor:
-        twin = weak(self._data)
-        twin._node = self._node
-        return twin
-
-    def weakly(self, number: Any) -> WeakTensor:
-        """A Python number as a weak constant."""
-        return weak_number(number)
-
-    def recast(self, dtype: DType) -> WeakTensor:
-        """In another dtype, weak still."""
-        return weak(current_trace().emit(CAST[0], (self,), {"dtype": dtype})._data)
-
-    def strong(self) -> TracedTensor:
-        """An ordinary tensor of this dtype."""
-        twin = traced(self._data)
-        twin._node = self._node
-        return twin
-
-
-def weak_number(number: Any) -> WeakTensor:
-    """A Python number as a constant of the program that gives way to tensors: integers in 64 bits, floats in float64."""
-    kind = np.bool_ if isinstance(number, bool) else np.int64 if isinstance(number, int) else None
-    return weak(current_trace().constant(np.asarray(number, kind))._data)
-
-
-def weak(value: Value) -> WeakTensor:
-    """The weakly typed number that stands for a value of the program."""
-    tensor = WeakTensor()
-    tensor._data = value
-    tensor._node = None
-    tensor.level = LEVEL
-    return tensor
-
-
 def traced(value: Value) -> TracedTensor:
     """The tensor (or list) that stands for a value of the program."""
     tensor = TracedList() if value.type.__class__ is ListSpec else TracedTensor()
@@ -192,7 +153,6 @@ def described(tensor: TracedTensor) -> str:
 
 
 TRACE: ContextVar[Any] = TRACING
-WEAK.append(WeakTensor)
 
 
 def current_trace(tensor: TracedTensor | None = None) -> Trace:
@@ -254,13 +214,22 @@ class Trace:
             several = op.outputs != 1
         operation = Operation(op, operands, types, attrs, loc=self.location())
         self._append(operation)
-        if op is not CAST[0] and any([v.__class__ is WeakTensor for v in values]) and all(  # noqa: C419  (quicker)
-            [v.__class__ is WeakTensor or not isinstance(v, Tensor) for v in values]  # noqa: C419
-        ):
-            outs: list[Any] = [traced(v) if v.type.dtype.is_bool else weak(v) for v in operation.results]
-        else:
-            outs = [traced(v) for v in operation.results]
+        outs = [traced(v) for v in operation.results]
+        example = self._weak_operand(op, values)
+        if example is not None:
+            outs = [out if out.dtype.is_bool else example.like(out._data) for out in outs]
         return tuple(outs) if several else outs[0]
+
+    @staticmethod
+    def _weak_operand(op: Op, values: Sequence[Any]) -> Any:
+        """One of the operands, if all of them are Python numbers (`ad/weak.py`): then so are the results."""
+        example = None
+        for v in values:
+            if isinstance(v, TracedTensor) and v.weak:
+                example = v
+            elif isinstance(v, Tensor):
+                return None
+        return None if op is CAST[0] else example
 
     def _inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         inferred, constraints = infer_by_probing(op, types, attrs)

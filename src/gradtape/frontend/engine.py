@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gradtape import config
@@ -103,10 +104,15 @@ class Engine:
         if TRACE.get() is not None:
             return self._inside(traced, caller)
         if new and self.options.check:
-            compare(self.name, target, traced.program, call, traced.leaves)
+            compare(self.name, target, partial(self._run_apart, target, traced, call), call, traced.leaves)
         if not kwargs and call.is_plain(args):
             state.cache.alias(short_key(args), traced)
         return traced.program(call.tensors, caller)
+
+    def _run_apart(self, target: Callable[..., Any], traced: Traced, call: Call, tensors: Sequence[Any]) -> Any:
+        """Run a program on other tensors and on copies of the call's lists and dicts."""
+        twin = Call(*call.rebuild(self.binder)(tensors))
+        return traced.program(twin.tensors, Caller(target, twin, self.binder))
 
     def _inside(self, traced: Traced, caller: Caller) -> Any:
         """A call while another function is traced: its program becomes part of that one, and so does what it read."""

@@ -35,8 +35,11 @@ _REACH = 20_000  # objects looked at, at most
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
-def compare(name: str, target: Callable[..., Any], program: Any, call: Call, leaves: Sequence[Leaf]) -> None:
-    """Raise `FunctionMismatchError` when program and Python function differ, in results or in gradients."""
+def compare(name: str, target: Callable[..., Any], program: Callable[[Any], Any], call: Call, leaves: Sequence[Leaf]) -> None:
+    """Raise `FunctionMismatchError` when program and Python function differ, in results or in gradients.
+
+    `program(tensors)` runs the traced program on the call with other tensors.
+    """
     names = [leaf.name for leaf in leaves if leaf.kind == "tensor"]
     state = Snapshot([target, call.args, call.kwargs])
     rebuild = call.rebuild(Binder(target))

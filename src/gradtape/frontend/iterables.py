@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, weak, weak_number
+from gradtape.ad.tracing import TracedList, TracedTensor, current_trace
+from gradtape.ad.weak import WeakTensor, weak, weak_number
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.staged_values import StagedItems, staged_items
 from gradtape.ir.dims import Dim

@@ -128,7 +128,7 @@ class TensorVersion(Place):
         if value.__class__ is not target.__class__:
             target.__class__ = value.__class__
         if value.wraps:
-            target.level = value.level
+            target.level = value.level  # type: ignore[attr-defined]
         target._data = value._data
         target._node = value._node
 

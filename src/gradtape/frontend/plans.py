@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, traced, weak
+from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, traced
+from gradtape.ad.weak import WeakTensor, weak
 from gradtape.dtypes import DType, as_dtype, bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items

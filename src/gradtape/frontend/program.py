@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.tracing import TRACE, TracedTensor, WeakTensor, tracing
+from gradtape.ad.tracing import TRACE, TracedTensor, tracing
+from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
 from gradtape.frontend.compiled import Compiled
 from gradtape.frontend.indexed_slices import IndexedSlices
@@ -62,12 +63,13 @@ class Capture:
 
     def changed(self) -> str | None:
         """In words, if what is found now is not what the program was made for."""
-        value = self.read()
+        value: Any = self.read()
         if not isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic)):
             return f"{self.label} was a tensor, now {type(value).__name__}"
-        if tuple(value.shape) != tuple(self.spec.shape):
-            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(value.shape)}"
-        dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else value.dtype.as_numpy_dtype
+        found: Any = value
+        if tuple(found.shape) != tuple(self.spec.shape):
+            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(found.shape)}"
+        dtype = found.dtype if isinstance(found, np.ndarray | np.generic) else found.dtype.as_numpy_dtype
         if np.dtype(dtype) != np.dtype(self.spec.dtype.as_numpy_dtype):
             return f"{self.label} had dtype {self.spec.dtype.name}, now {np.dtype(dtype).name}"
         return None
@@ -456,7 +458,14 @@ def _storable(value: Any, label: str, tracer: Any) -> None:
 
 
 def _assign(variable: Variable, index: int) -> Action:
-    return lambda outs, tensors, caller: variable.take_version(outs[index])
+    held = weakref.ref(variable)  # not to keep it: a variable that was an argument may go
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        target = held()
+        if target is not None:
+            target.take_version(outs[index])
+
+    return act
 
 
 def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape import tree
-from gradtape.ad.tracing import TracedTensor, WeakTensor, current_trace
+from gradtape.ad.tracing import TracedTensor, current_trace
+from gradtape.ad.weak import WeakTensor
 from gradtape.frontend.effects import active
 from gradtape.ops import staged
 from gradtape.ops.tensor import Tensor, TensorLike

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedTensor, WeakTensor, current_trace, weak
+from gradtape.ad.tracing import TracedTensor, current_trace
+from gradtape.ad.weak import WeakTensor, weak
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_lists
 from gradtape.frontend.effects import active
@@ -137,6 +138,11 @@ def item(target: Any, key: Any) -> Any:
     return _chosen([(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError)
 
 
+def always(value: Any) -> Callable[[], Any]:
+    """A branch that is just a value."""
+    return lambda: value
+
+
 def _one_shape(values: Sequence[Any]) -> bool:
     return len({tuple(getattr(v, "shape", ())) for v in values}) == 1
 
@@ -150,7 +156,7 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
     current_trace().emit(staged.ASSERT, [truth(found)], attrs)
     value = pairs[-1][1]
     for flag, other in reversed(pairs[:-1]):
-        value = stage_if_exp(flag, lambda other=other: other, lambda value=value: value)
+        value = stage_if_exp(flag, always(other), always(value))
     return value
 
 
@@ -170,7 +176,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             )
         _check_found(functools.reduce(logical_or, [equal(key, k) for k in keys]), KeyError)
         for k in keys:
-            target[k] = stage_if_exp(equal(key, k), lambda: value, lambda k=k: target[k])
+            target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
     else:
         count = len(target)
         flags = [logical_or(equal(key, i), equal(key, i - count)) for i in range(count)]
@@ -178,7 +184,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             raise IndexError("list assignment index out of range")
         _check_found(functools.reduce(logical_or, flags), IndexError)
         for i, flag in enumerate(flags):
-            target[i] = stage_if_exp(flag, lambda: value, lambda i=i: target[i])
+            target[i] = stage_if_exp(flag, lambda: value, functools.partial(target.__getitem__, i))
 
 
 def _check_found(flag: Any, exception: type[Exception]) -> None:
@@ -310,9 +316,9 @@ def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         best, best_key = values[0], keys[0]
         for v, k in zip(values[1:], keys[1:], strict=True):
             flag = better(k, best_key)
-            best = stage_if_exp(flag, lambda v=v: v, lambda best=best: best) if is_staged(flag) else v if flag else best
+            best = stage_if_exp(flag, always(v), always(best)) if is_staged(flag) else v if flag else best
             best_key = best if key is None else (
-                stage_if_exp(flag, lambda k=k: k, lambda b=best_key: b) if is_staged(flag) else k if flag else best_key
+                stage_if_exp(flag, always(k), always(best_key)) if is_staged(flag) else k if flag else best_key
             )
         return best
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedList, TracedTensor, WeakTensor, current_trace, params_of
+from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, params_of
+from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import StagedIterable, staged_iterable

@@ -244,7 +244,7 @@ class Tracer:
 
     def _number(self, place: Place, value: Any, label: str) -> Any:
         """Python state that the function also writes: an input, in the widest type of its kind."""
-        from gradtape.ad.tracing import weak
+        from gradtape.ad.weak import weak
 
         kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
         made = self.add_input(lambda: kind(place.read()), TensorSpec((), kind), label, "number")
@@ -252,7 +252,7 @@ class Tracer:
 
     def number_input(self, owner: Any, label: str, read: Callable[[], float]) -> Any:
         """A Python number the library asks for at each call, such as a learning rate."""
-        from gradtape.ad.tracing import weak
+        from gradtape.ad.weak import weak
 
         key = ("number", id(owner), label)
         known = self.stand_ins.get(key)  # type: ignore[call-overload]

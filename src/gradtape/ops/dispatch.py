@@ -199,8 +199,9 @@ def promote(*values: Any) -> tuple[Any, ...]:
     else:
         return tuple(tensors)
     dtype = None
-    if any([t.__class__ in WEAK for t in tensors]):  # noqa: C419
-        return _promote_weak(tensors)
+    for t in tensors:
+        if t.__class__ in WEAK:
+            return WEAK[t.__class__](tensors)
     for t in tensors:
         if isinstance(t, Tensor):
             dtype = t.dtype if dtype is None else promote_dtypes(dtype, t.dtype)
@@ -210,33 +211,8 @@ def promote(*values: Any) -> tuple[Any, ...]:
     return tuple(t if t.dtype is dtype else apply(CAST[0], t, dtype=dtype) for t in converted)
 
 
-WEAK: list[type] = []  # classes of tensors that stand for Python numbers: set by ad/tracing.py
-
-
-def _promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
-    """Staged Python numbers give way to tensors, as the numbers themselves would, unless theirs is a richer kind."""
-    strong = [t for t in tensors if t.__class__ not in WEAK and isinstance(t, Tensor | ndarray | np.generic)]
-    numbers = [t for t in tensors if t.__class__ in WEAK]
-    if not strong:
-        richest = numbers[0].dtype
-        for t in numbers[1:]:
-            richest = promote_dtypes(richest, t.dtype)
-        if any(isinstance(t, (float, complex)) for t in tensors):
-            richest = promote_dtypes(
-                richest, as_dtype(np.result_type(*[t for t in tensors if isinstance(t, (float, complex))]))
-            )
-        made = [t if isinstance(t, Tensor) else numbers[0].weakly(t) for t in tensors]
-        return tuple(t if t.dtype is richest else t.recast(richest) for t in made)
-    wanted = promote(*strong)[0].dtype
-    for t in numbers:
-        if _KINDS.index(t.dtype.dtype.kind) > _KINDS.index(wanted.dtype.kind if wanted.dtype.kind in _KINDS else "f"):
-            wanted = as_dtype(np.complex64 if t.dtype.is_complex else np.float32)
-    return promote(*[apply(CAST[0], t, dtype=wanted) if t.__class__ in WEAK and t.dtype is not wanted
-                     else box(t._data, t._node) if t.__class__ is Tensor else t.strong() if t.__class__ in WEAK else t
-                     for t in tensors])  # fmt: skip
-
-
-_KINDS = "biufc"
+# classes of tensors that stand for Python numbers, and how values with some of them are promoted: set by ad/weak.py
+WEAK: dict[type, Callable[[list[Any]], tuple[Any, ...]]] = {}
 CAST: list[Op] = []  # set by ops/elementwise.py, which defines the op
 
 

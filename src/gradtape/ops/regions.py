@@ -17,12 +17,13 @@ item i, `ys` lists that collect one item per iteration. A scan has a static `len
 the group `length`; with `reverse=True` it runs from the last index to the first, reading and writing items at the index.
 `count` is the number of iterations that ran.
 
-`checkpointed` means `reverse` on all iterations: from the state at the start of the loop and the cotangents at its end, it
-gives those at the start, and one item of each of `ys` per iteration. `reverse` needs memory for every iteration that it is
-given, so a backend runs it on a few at a time, last ones first, and has their states from `advance`; `first` is the index of the
-first of `count` iterations, which go down with `reverse=True`. `saved` are the types an iteration of `reverse` keeps, if known.
+`checkpointed` means `reverse` on all iterations (first = 0): from the state at the start of a loop and the cotangents at its
+end, it gives those at the start, and one item of each of `ys` per iteration. `reverse` needs memory for every iteration it is
+given, so a backend runs it on a few at a time, the last to run first, and has the states before them from `advance`. `first` is
+the lowest index of `count` iterations; with `reverse=True` the loop runs them from the highest. `saved` are the types that
+`reverse` keeps for an iteration, None if not known.
 
-Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, the
+Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, those of loops in `ad/loops.py`, the
 meaning in `backends/`; the type rule here takes the types from the regions.
 """
 

@@ -66,23 +66,20 @@ class Checkpointed:
                 begin += ahead
             else:
                 state = stack.pop()
-            given = [*self._span(begin, end, count), *state, *others, *cts, *seeds]
+            span = self._span(begin, end, count)
+            given = [*span, *state, *others, *cts, *seeds]
             del state
             cts.clear()
             found = list(reverse(given))
             cts = found[: sizes["cts"]]
-            self._place(ys, found[sizes["cts"] :], begin, count)
+            for whole, part in zip(ys, found[sizes["cts"] :], strict=True):
+                whole[span[0] : span[0] + span[1]] = part
             end = begin
         return (*cts, *ys)
 
     def _span(self, begin: int, end: int, count: int) -> tuple[Any, Any]:
-        """The first index and the number of the iterations from `begin` to `end`, in the order in which they ran."""
-        return np.int32(count - 1 - begin if self._backwards else begin), np.int32(end - begin)
-
-    def _place(self, ys: list[TensorList], parts: Sequence[Any], begin: int, count: int) -> None:
-        for whole, part in zip(ys, parts, strict=True):
-            for k, item in enumerate(part):
-                whole[count - 1 - begin - k if self._backwards else begin + k] = item
+        """The lowest index and the number of the iterations from `begin` to `end`, in the order in which they ran."""
+        return np.int32(count - end if self._backwards else begin), np.int32(end - begin)
 
     def _plan(self, count: int, start: list[Any], saved: Any) -> Plan:
         item = None if saved is None or any(None in tuple(t.shape) for t in saved) else sum(map(_bytes_of, saved))

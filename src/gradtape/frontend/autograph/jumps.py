@@ -48,8 +48,8 @@ def _jumps_in_finally(function: ast.FunctionDef) -> bool:
 
 
 def _returns_inside(statements: Sequence[ast.AST]) -> bool:
-    """Whether a return stands inside a loop or branch."""
-    branching = (node for node in own(statements) if isinstance(node, (ast.If, *LOOPS)))
+    """Whether a return stands inside a loop or branch, or in a `try` that something must follow."""
+    branching = (n for n in own(statements) if isinstance(n, (ast.If, *LOOPS)) or (isinstance(n, ast.Try) and n.handlers))
     return any(isinstance(inner, ast.Return) for node in branching for inner in own([node]))
 
 

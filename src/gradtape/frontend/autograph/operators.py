@@ -30,7 +30,7 @@ from gradtape.frontend.autograph.control import (
     while_stmt as while_stmt,
 )
 from gradtape.frontend.autograph.formatting import fstring as fstring, part as part
-from gradtape.frontend.autograph.raising import guarded_try as guarded_try, raising as raising
+from gradtape.frontend.autograph.raising import after_try as after_try, guarded_try as guarded_try, raising as raising
 from gradtape.frontend.autograph.reading import (
     add as add,
     append as append,

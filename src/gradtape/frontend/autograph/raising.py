@@ -13,15 +13,18 @@ from contextvars import ContextVar
 from typing import Any
 
 from gradtape.ad.tracing import current_trace
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.frontend.effects import active
 from gradtape.frontend.staged_builtins import _Template
 from gradtape.ops import staged
 
 MARK = "ag__raised"
 # operations that may fail at run time for reasons no type shows, and what they raise
-MAY_FAIL = frozenset({"assert", "check_numerics", "cholesky", "inv", "py_call", "solve", "triangular_solve"})
-OP_ERRORS = frozenset(cls.__name__ for cls in InvalidArgumentError.__mro__)
+MAY_FAIL = frozenset({
+    "assert", "check_numerics", "checked_indices", "cholesky", "eig", "eigh", "getitem_at", "index", "inv", "list_get",
+    "list_set", "put_at", "py_call", "solve", "sqrtm", "svd", "take", "triangular_solve", "update_at",
+})  # fmt: skip
+OP_ERRORS = frozenset(cls.__name__ for kind in (InvalidArgumentError, OutOfRangeError) for cls in kind.__mro__)
 
 
 def in_region() -> bool:
@@ -48,7 +51,8 @@ def ending(run: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not getattr(error, MARK, False):
                 raise
-            _refuse_caught({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised there")
+            for guard in GUARDS.get():
+                guard.consider({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised in it")
             _emit(error)
             return None
 
@@ -88,16 +92,20 @@ _SIMPLE = {Exception.__init__, ValueError.__init__, OSError.__init__, KeyError._
 class Guard:
     """The body of a `try` statement with handlers, while a function is traced."""
 
-    __slots__ = ("block", "line", "names", "start", "token")
+    __slots__ = ("block", "line", "names", "refusal", "start", "token")
 
     def __init__(self, line: int, names: tuple[str, ...]) -> None:
         self.line = line
         self.names = names
+        self.refusal = ""  # said after the statement: its own handlers must not catch it
 
     def __enter__(self) -> None:
         self.block = current_trace().block
         self.start = len(self.block.operations)
-        self.token = GUARDS.set((*GUARDS.get(), self))
+        around = GUARDS.get()
+        if not around:
+            REFUSED.set("")
+        self.token = GUARDS.set((*around, self))
 
     def __exit__(self, kind: Any, *rest: object) -> None:
         GUARDS.reset(self.token)
@@ -106,22 +114,21 @@ class Guard:
                 if operation.op.name in MAY_FAIL:
                     exception = operation.attrs.get("exception")
                     mro = {c.__name__ for c in exception.__mro__} if isinstance(exception, type) else OP_ERRORS
-                    self.refuse(mro, f"what `{operation.op.name}` raises")
+                    self.consider(mro, f"what `{operation.op.name}` raises")
+        if self.refusal:
+            REFUSED.set(self.refusal)
 
-    def refuse(self, mro: set[str] | frozenset[str], what: str) -> None:
-        if not mro.isdisjoint(self.names):
-            raise InvalidArgumentError(
-                f"line {self.line}: this `try` would catch {what} only when the program runs, and a compiled program has no "
+    def consider(self, mro: set[str] | frozenset[str], what: str) -> None:
+        """An exception with these bases may come at run time: refuse if a handler waits for it."""
+        if not self.refusal and not mro.isdisjoint(self.names):
+            self.refusal = (
+                f"line {self.line}: this `try` would have to catch {what} when the program runs, and a compiled program has no "
                 "`except`. Test the condition instead (an `if`, gt.where), or move the `try` out of the function"
             )
 
 
 GUARDS: ContextVar[tuple[Guard, ...]] = ContextVar("gradtape_try", default=())
-
-
-def _refuse_caught(mro: set[str], what: str) -> None:
-    for guard in GUARDS.get():
-        guard.refuse(mro, what)
+REFUSED: ContextVar[str] = ContextVar("gradtape_try_refused", default="")
 
 
 def _all(operations: Any) -> Iterator[Any]:
@@ -145,3 +152,10 @@ _UNGUARDED = _Unguarded()
 def guarded_try(line: int, names: tuple[str, ...]) -> Any:
     """Around the body of a `try` statement whose handlers catch exceptions of these names."""
     return _UNGUARDED if active() is None else Guard(line, names)
+
+
+def after_try() -> None:
+    """After a `try` statement with handlers: say what could not be caught."""
+    if active() is not None and (refusal := REFUSED.get()):
+        REFUSED.set("")
+        raise InvalidArgumentError(refusal)

@@ -28,6 +28,10 @@ ENTRIES: dict[int, Entry] = {}
 def note(code: CodeType, entry: Entry) -> Entry:
     """Remember something about a code object for as long as it lives."""
     key = id(code)
-    entry.reference = weakref.ref(code, lambda _, forget=ENTRIES.pop: forget(key, None))
+
+    def forget(_: Any, pop: Any = ENTRIES.pop) -> None:  # the table may be gone first when the interpreter ends
+        pop(key, None)
+
+    entry.reference = weakref.ref(code, forget)
     ENTRIES[key] = entry
     return entry

@@ -87,7 +87,7 @@ def _try(emitter: Emitter, node: Any) -> list[ast.stmt]:
     if end is not None and unsure is not None and emitter.definite is not None:
         end = (end - lost_finally) | (emitter.definite - unsure)
     emitter.definite = end
-    return [node]
+    return [node, ast.Expr(build.call("after_try"))] if node.handlers else [node]
 
 
 def _caught(kind: ast.expr | None) -> list[str]:

@@ -170,7 +170,7 @@ class Optimizer:
     def _plain_rate(self) -> float:
         """The learning rate as the number that was given, unless the variable was assigned another."""
         value = self._rate._stored._data
-        return self._exact if np.float32(self._exact) == value else float(value)  # type: ignore[return-value, arg-type]
+        return self._exact if np.float32(self._exact) == value else float(value)  # type: ignore[return-value]
 
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
