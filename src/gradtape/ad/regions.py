@@ -41,9 +41,7 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
         found: list[Any] = attrs["rule"](record, cts, needed)
         return found
     operation: Operation = attrs["operation"]
-    inputs = [
-        reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)
-    ]
+    inputs = [reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)]
     wanted = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
     trace = current_trace()
     seeds = {i: trace.own(ct) for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
@@ -348,9 +346,7 @@ def _loop_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: 
     return tuple(ends.get(i) for i in range(len(operation.results)))
 
 
-def _dual_loop(
-    both: Block, body: Block, active: list[int], consts: list[int], xs: list[int], carried: int
-) -> Block:
+def _dual_loop(both: Block, body: Block, active: list[int], consts: list[int], xs: list[int], carried: int) -> Block:
     """The body on (index, carried + tangents, consts + tangents, xs + tangents)."""
     names = body.layout
     n_consts, n_xs = names["consts"], names.get("xs", 0)

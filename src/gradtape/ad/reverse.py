@@ -40,7 +40,11 @@ class Split:
 
 
 def split(
-    block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = (), near: Collection[int] = (),
+    block: Block,
+    wanted: Collection[int],
+    seeded: Sequence[int],
+    free: Collection[int] = (),
+    near: Collection[int] = (),
     recompute: bool = False,
 ) -> Split:
     """Reverse mode of `block` with respect to the parameters `wanted`, cotangents given for the results `seeded`.
@@ -54,9 +58,7 @@ def split(
     trace = Trace(root)
     recording = Recording()
     with tracing(trace):
-        inputs = [
-            recording.watched(t) if i in wanted else t for i, t in enumerate(params_of(root))
-        ]
+        inputs = [recording.watched(t) if i in wanted else t for i, t in enumerate(params_of(root))]
         nodes = [inputs[i]._node for i in sorted(wanted)]
         with scope_of(Scope((recording,), (None,))):
             recording.level = LEVEL
@@ -101,8 +103,15 @@ _CHEAP = frozenset(
 
 
 def _cut(
-    root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int, free: set[int],
-    near: set[int], recompute: bool,
+    root: Block,
+    boundary: int,
+    results: list[Value],
+    grads: list[Value],
+    answers: list[int],
+    count: int,
+    free: set[int],
+    near: set[int],
+    recompute: bool,
 ) -> Split:
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}

@@ -46,6 +46,7 @@ class WeakTensor(TracedTensor):
 
 
 def weak(value: Value) -> WeakTensor:
+    """The number that stands for a value of the program."""
     tensor = WeakTensor()
     tensor._data = value
     tensor._node = None

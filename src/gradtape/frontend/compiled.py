@@ -106,9 +106,7 @@ class Compiled:
         outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
         count = len(self.block.results)
         attrs = {"rule": functools.partial(_backward, levels, wanted), "inputs": tuple(t._data for t in tensors)}
-        record_general(
-            scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs)
-        )
+        record_general(scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs))
         attrs["saved"] = tuple(t._data for t in outs[count:])
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["types"] = tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count])
@@ -164,8 +162,8 @@ def _again(
     attrs: Any = record.attrs
     if attrs["inputs"] is None:
         raise FailedPreconditionError(
-            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran, and it has effects, so "
-            "it cannot run again; nest as many tapes as derivatives around the call"
+            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran, and it has effects, "
+            "so it cannot run again; nest as many tapes as derivatives around the call"
         )
     seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
     half, first, second = level.halves(wanted, seeded)
@@ -174,7 +172,9 @@ def _again(
     outs = first(inputs)
     found = second([*outs[len(level.block.results) :], *seeds])
     answers = dict(zip(half.answers, found, strict=True))
-    return [None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)]
+    return [
+        None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)
+    ]
 
 
 def _zeros(record: Record, index: int, count: int, boxed: bool) -> Any:

@@ -39,6 +39,8 @@ class StagedIterable:
 
 
 class Rows(StagedIterable):
+    """The rows of a tensor."""
+
     def __init__(self, tensor: Any) -> None:
         if not tensor.ndim:
             raise TypeError("cannot iterate over a scalar tensor")
@@ -52,6 +54,8 @@ class Rows(StagedIterable):
 
 
 class Items(StagedIterable):
+    """The items of a list of the program."""
+
     def __init__(self, items: TracedList, known: int | None = None) -> None:
         self.items = items
         self.known = known
@@ -87,10 +91,16 @@ class Range(StagedIterable):
         number = weak(index._data) if index.__class__ is TracedTensor else index
         if number.__class__ is WeakTensor:
             number = number.recast(weak_number(0).dtype)
-        return self.start + number * self.step if not (self.start.__class__ is int and self.start == 0 and self.step == 1) else number
+        return (
+            self.start + number * self.step
+            if not (self.start.__class__ is int and self.start == 0 and self.step == 1)
+            else number
+        )
 
 
 class Zip(StagedIterable):
+    """`zip` of several: as long as the shortest."""
+
     def __init__(self, parts: Sequence[StagedIterable]) -> None:
         self.parts = parts
 
@@ -110,6 +120,8 @@ class Zip(StagedIterable):
 
 
 class Enumerate(StagedIterable):
+    """`enumerate`: the index, a Python number, beside the item."""
+
     def __init__(self, part: StagedIterable, start: Any) -> None:
         self.part, self.start = part, start
 
@@ -121,6 +133,8 @@ class Enumerate(StagedIterable):
 
 
 class Reversed(StagedIterable):
+    """From the last item to the first."""
+
     def __init__(self, part: StagedIterable) -> None:
         self.part = part
 
@@ -133,6 +147,8 @@ class Reversed(StagedIterable):
 
 
 class Mapped(StagedIterable):
+    """`map`: a function of corresponding items."""
+
     def __init__(self, function: Callable[..., Any], parts: Sequence[StagedIterable]) -> None:
         self.function, self.parts = function, Zip(parts)
 
@@ -157,13 +173,19 @@ class Fixed(StagedIterable):
         if index.__class__ is int:
             return self.values[index]
         if self._whole is None:
-            self._whole = convert(np.asarray(self.values) if all(isinstance(v, (int, float, bool)) for v in self.values) else self.values)
+            self._whole = convert(
+                np.asarray(self.values) if all(isinstance(v, (int, float, bool)) for v in self.values) else self.values
+            )
         return self._whole[index]
 
 
 def is_staged_iterable(value: Any) -> bool:
     """Whether a `for` over this value must be staged."""
-    return isinstance(value, (StagedIterable, TracedTensor)) or staged_items(value) is not None or isinstance(value, (Tensor, TensorLike))
+    return (
+        isinstance(value, (StagedIterable, TracedTensor))
+        or staged_items(value) is not None
+        or isinstance(value, (Tensor, TensorLike))
+    )
 
 
 def staged_iterable(value: Any) -> StagedIterable:

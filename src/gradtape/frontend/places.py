@@ -34,6 +34,8 @@ class Place:
 
 
 class Attribute(Place):
+    """`target.name`."""
+
     __slots__ = ("held", "name")
 
     def __init__(self, target: Any, name: str) -> None:
@@ -67,6 +69,8 @@ class Attribute(Place):
 
 
 class ListContent(Place):
+    """All items of a list."""
+
     __slots__ = ("target",)
 
     def __init__(self, target: list[Any]) -> None:
@@ -81,6 +85,8 @@ class ListContent(Place):
 
 
 class DictContent(Place):
+    """All items of a dict."""
+
     __slots__ = ("target",)
 
     def __init__(self, target: dict[Any, Any]) -> None:
@@ -96,6 +102,8 @@ class DictContent(Place):
 
 
 class SetContent(Place):
+    """All members of a set."""
+
     __slots__ = ("target",)
 
     def __init__(self, target: set[Any]) -> None:
@@ -134,6 +142,8 @@ class TensorVersion(Place):
 
 
 class VariableValue(Place):
+    """The value a variable has in the program."""
+
     __slots__ = ("entry",)
 
     def __init__(self, entry: Any) -> None:
@@ -148,6 +158,8 @@ class VariableValue(Place):
 
 
 class Global(Place):
+    """A name of a module."""
+
     __slots__ = ("name", "space")
 
     def __init__(self, space: dict[str, Any], name: str) -> None:
@@ -166,6 +178,8 @@ class Global(Place):
 
 
 class Cell(Place):
+    """A variable of an enclosing function."""
+
     __slots__ = ("cell",)
 
     def __init__(self, cell: Any, name: str) -> None:

@@ -205,7 +205,7 @@ def join(a: Any, b: Any, label: str, carried: frozenset[int] = frozenset()) -> P
     if same(a, b):
         return Same(a)
     raise JoinError(
-        f"{label} is {_shown(a)} on one path and {_shown(b)} on the other; which one it is depends on a tensor's value, known only "
+        f"{label} is {_shown(a)} on one path and {_shown(b)} on the other; which one depends on a tensor's value, known only "
         "when the function runs. Only tensors, numbers and structures of them can depend on it"
     )
 
@@ -304,6 +304,7 @@ def _given_way(number: DType, strong: DType) -> DType:
 
 
 def is_missing(value: Any) -> bool:
+    """Whether a value is None or an unset name."""
     return value is None or isinstance(value, Undefined)
 
 

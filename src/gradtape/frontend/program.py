@@ -515,7 +515,9 @@ def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], colle
     kinds = {k: type(old.get(k)) if type(old.get(k)) in (bool, int, float) else None for k in changed}
     for k, v in changed.items():
         if isinstance(k, TracedTensor):
-            raise InvalidArgumentError(f"{label}: a tensor known only at run time cannot be the key of a dict that outlives the call")
+            raise InvalidArgumentError(
+                f"{label}: a tensor known only at run time cannot be the key of a dict that outlives the call"
+            )
         _storable(v, label, collector.tracer)
     template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
 

@@ -100,6 +100,7 @@ class _Template:
 
 
 def fstring(parts: Sequence[Any]) -> StagedText:
+    """An f-string with staged values in it."""
     return StagedText(parts)
 
 
@@ -129,13 +130,17 @@ def item(target: Any, key: Any) -> Any:
     if staged_items(target) is not None:
         return staged_lists.get(target, key)
     if isinstance(target, dict):
-        return _chosen([(equal(key, k), v) for k, v in target.items() if isinstance(k, (int, float))], "a key of the dict", KeyError)
+        return _chosen(
+            [(equal(key, k), v) for k, v in target.items() if isinstance(k, (int, float))], "a key of the dict", KeyError
+        )
     if isinstance(key, slice):
         return convert(target)[key]
     if all(isinstance(v, (Tensor, TensorLike, int, float, np.ndarray, np.generic)) for v in target) and _one_shape(target):
         return convert(list(target))[key]
     count = len(target)
-    return _chosen([(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError)
+    return _chosen(
+        [(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError
+    )
 
 
 def always(value: Any) -> Callable[[], Any]:
@@ -161,12 +166,15 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
+    """`target[key] = value` where the key, or the list, is staged."""
     if isinstance(target, Maybe):
         target.get()[key] = value
     elif staged_items(target) is not None:
         staged_lists.put(target, key, value)
     elif isinstance(key, slice):
-        raise InvalidArgumentError("a slice with bounds known only at run time cannot be assigned in a Python list; use a tensor")
+        raise InvalidArgumentError(
+            "a slice with bounds known only at run time cannot be assigned in a Python list; use a tensor"
+        )
     elif isinstance(target, dict):
         keys = [k for k in target if isinstance(k, (int, float)) and not isinstance(k, bool)]
         if not keys:
@@ -193,6 +201,7 @@ def _check_found(flag: Any, exception: type[Exception]) -> None:
 
 
 def del_item(target: Any, key: Any) -> None:
+    """`del target[key]` is refused."""
     raise InvalidArgumentError("`del` with an index known only when the function runs is not supported; use pop() or a tensor")
 
 
@@ -317,8 +326,10 @@ def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         for v, k in zip(values[1:], keys[1:], strict=True):
             flag = better(k, best_key)
             best = stage_if_exp(flag, always(v), always(best)) if is_staged(flag) else v if flag else best
-            best_key = best if key is None else (
-                stage_if_exp(flag, always(k), always(best_key)) if is_staged(flag) else k if flag else best_key
+            best_key = (
+                best
+                if key is None
+                else (stage_if_exp(flag, always(k), always(best_key)) if is_staged(flag) else k if flag else best_key)
             )
         return best
 
@@ -377,6 +388,7 @@ def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], la
 
 
 def elementwise_truth(tensor: Any) -> Any:
+    """Which elements count as true."""
     from gradtape.ops.compare import not_equal
 
     return not_equal(tensor, 0)

@@ -18,6 +18,7 @@ from gradtape.ops.shape import stack
 
 
 def staged_cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    """`cond` on a staged predicate."""
     return stage_if_exp(pred, converted(true_fn), converted(false_fn))
 
 
@@ -32,6 +33,7 @@ def staged_case(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
 
 
 def staged_switch(index: Any, table: dict[int, Callable[[], Any]], default: Callable[[], Any]) -> Any:
+    """`switch_case` on a staged index."""
     pairs = [(equal(index, place), function) for place, function in table.items()]
     return staged_case(pairs, default)
 

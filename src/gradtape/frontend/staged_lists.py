@@ -23,11 +23,13 @@ def _items(target: list[Any]) -> StagedItems:
 
 
 def append(target: list[Any], value: Any) -> None:
+    """One more item."""
     before = _items(target)
     target[0] = before.with_items(apply(LIST_PUSH, before.items, to_spec(value, before.items.spec.item)), 1)
 
 
 def extend(target: list[Any], values: Any) -> None:
+    """More items."""
     if staged_items(values) is not None:
         raise InvalidArgumentError("extending a staged list by a staged list is not supported; append in a loop")
     for value in values:
@@ -35,6 +37,7 @@ def extend(target: list[Any], values: Any) -> None:
 
 
 def pop(target: list[Any], index: Any = -1) -> Any:
+    """Take the last item off."""
     if index.__class__ is not int or index != -1:
         raise InvalidArgumentError("a list that grows in a staged loop can only be popped at its end: use pop()")
     before = _items(target)
@@ -44,6 +47,7 @@ def pop(target: list[Any], index: Any = -1) -> Any:
 
 
 def clear(target: list[Any]) -> None:
+    """No items."""
     target[0] = StagedItems(list_new([], _items(target).items.spec.item))
 
 
@@ -55,11 +59,13 @@ def get(target: list[Any], index: Any) -> Any:
 
 
 def put(target: list[Any], index: Any, value: Any) -> None:
+    """`target[index] = value`."""
     before = _items(target)
     target[0] = before.with_items(apply(LIST_SET, before.items, convert(index), to_spec(value, before.items.spec.item)), 0)
 
 
 def length(target: list[Any]) -> Any:
+    """`len(target)`."""
     return apply(LIST_LEN, _items(target).items)
 
 

@@ -67,7 +67,8 @@ def truth(value: Any) -> Any:
         value = list_len(items if isinstance(items, TracedList) else items.items)
     if value.ndim and value.size != 1:
         raise InvalidArgumentError(
-            f"the truth value of a tensor with shape {tuple(value.shape)} is ambiguous; use gt.reduce_any(t) or gt.reduce_all(t)"
+            f"the truth value of a tensor with shape {tuple(value.shape)} is ambiguous; "
+            "use gt.reduce_any(t) or gt.reduce_all(t)"
         )
     if value.ndim:
         value = reshape(value, ())
@@ -152,6 +153,7 @@ def stage_and(first: Any, second: Callable[[], Any]) -> Any:
 
 
 def stage_or(first: Any, second: Callable[[], Any]) -> Any:
+    """`first or second()`, the second evaluated only where needed."""
     return stage_if_exp(first, lambda: first, second)
 
 
@@ -404,7 +406,12 @@ def _settled(plan: Plan, result: Any, start: Any, end: Any, count: int) -> Any:
         if before is not None and grown is not None:
             return [StagedItems(result[0].items, before + count * grown)]
         return result
-    if isinstance(plan, CarryMaybe) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
+    if (
+        isinstance(plan, CarryMaybe)
+        and isinstance(result, Maybe)
+        and not isinstance(end, (Maybe, Undefined))
+        and end is not None
+    ):
         return result.value
     return result
 
@@ -416,21 +423,3 @@ def _int32(length: Any) -> Any:
     if isinstance(tensor, WeakTensor):
         tensor = tensor.strong()
     return tensor if tensor.dtype == COUNT.dtype else cast(tensor, COUNT.dtype)
-
-
-# what converted code finds here besides loops and branches; these build on them
-from gradtape.frontend.staged_builtins import (
-    assert_ as assert_,
-    call_builtin as call_builtin,
-    container_call as container_call,
-    contains as contains,
-    del_item as del_item,
-    fstring as fstring,
-    inplace as inplace,
-    item as item,
-    list_method as list_method,
-    method as method,
-    print_ as print_,
-    set_item as set_item,
-    unpack as unpack,
-)

@@ -175,7 +175,9 @@ class Tracer:
         if isinstance(target, types.ModuleType):
             if not _user_module(target):
                 return value
-            return self._read(Global(target.__dict__, name), value, name, lambda: self.guards.name(target.__dict__, name, value))
+            return self._read(
+                Global(target.__dict__, name), value, name, lambda: self.guards.name(target.__dict__, name, value)
+            )
         if isinstance(target, (Tensor, TensorLike)) or id(target) not in self.external:
             return value
         if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
@@ -225,7 +227,11 @@ class Tracer:
         if any(place.key in log.entries for log in self.logs):
             return self.known(value) if not isinstance(value, TracedTensor) else value  # written here: the program's own
         if isinstance(value, (Tensor, np.ndarray)):
-            return value if isinstance(value, TracedTensor) and self._mine(value) else self._tensor_or_array(value, place.read, label)
+            return (
+                value
+                if isinstance(value, TracedTensor) and self._mine(value)
+                else self._tensor_or_array(value, place.read, label)
+            )
         if place.key in self.lifted:
             return self._number(place, value, label)
         if type(value) in (int, float, bool):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from gradtape.frontend import staging as _staging
+from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.reading import attr, before_change, del_attr, iterate, set_attr
 from gradtape.frontend.effects import KEYS, LENGTH, active
 from gradtape.frontend.iterables import StagedIterable

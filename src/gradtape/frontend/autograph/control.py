@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend import staging as _staging
+from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.raising import ending, raising
 from gradtape.frontend.autograph.reading import in_, iterate, not_in
 from gradtape.frontend.effects import active

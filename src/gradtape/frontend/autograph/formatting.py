@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradtape.frontend import staging as _staging
+from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.effects import active
 from gradtape.frontend.staging import is_staged
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from gradtape.frontend import staging as _staging
+from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.effects import KEYS, LENGTH, active
 from gradtape.frontend.staged_values import Maybe, Undefined, staged_items
