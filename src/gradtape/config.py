@@ -11,7 +11,15 @@ _state = {
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Make `@function` run the undecorated Python function (for debugging)."""
+    """Make `@function` run the undecorated Python function (for debugging).
+
+    >>> import gradtape as gt
+    >>> f = gt.function(lambda x: x.numpy().tolist())  # no program can do that
+    >>> gt.config.run_functions_eagerly(True)
+    >>> f(gt.constant([1.0, 2.0]))
+    [1.0, 2.0]
+    >>> gt.config.run_functions_eagerly(False)
+    """
     _state["functions_run_eagerly"] = bool(run_eagerly)
 
 

@@ -298,27 +298,3 @@ def break_inside_try_free_code_with_pass(v):
         else:
             pass
     return y
-
-
-@zoo([(0.7, np.int32(3)), (0.3, np.int32(2))])
-def except_around_a_staged_error(x, n):
-    try:
-        for i in gt.range(n):
-            x = x * (1.3 + 0.1 * gt.cast(i, gt.float64))
-            assert x < 1.0
-    except AssertionError:
-        x = x * 0.5
-    return x
-
-
-@zoo([(0.7,), (1.7,)])
-def raise_caught_by_the_caller(x):
-    def checked(t):
-        if t > 1.0:
-            raise ValueError("too large")
-        return t * t
-
-    try:
-        return checked(x)
-    except ValueError:
-        return gt.sin(x)

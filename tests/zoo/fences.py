@@ -240,6 +240,30 @@ def returned_object(x):
     return x, SimpleNamespace(y=x)
 
 
+@fence((*X, N), ValueError, "this `try` would have to catch what `assert` raises", "no `except`", "Test the condition")
+def except_around_a_staged_error(x, n):
+    try:  # HERE
+        for i in gt.range(n):
+            x = x * (1.3 + 0.1 * gt.cast(i, gt.float64))
+            assert x < 1.0
+    except AssertionError:
+        x = x * 0.5
+    return x
+
+
+@fence(X, ValueError, "this `try` would have to catch the ValueError raised in it", "no `except`")
+def raise_in_a_branch_caught_around(x):
+    def checked(t):
+        if t > 1.0:
+            raise ValueError("too large")
+        return t * t
+
+    try:  # HERE
+        return checked(x)
+    except ValueError:
+        return gt.sin(x)
+
+
 @fence((*X, N), errors.StaticDimensionNeeded, "known only when the function runs")
 def generator_over_a_staged_loop(x, n):
     def steps():

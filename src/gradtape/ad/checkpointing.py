@@ -67,7 +67,7 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
     length, static = loop.length(inputs)
     groups = {"length": length, **parts.operands, "cts": loop.starts(inputs, seeds), "seeds": parts.seeds}
     regions = {"advance": parts.advance(), "reverse": parts.reverse([t._data.type for t in groups["cts"]])}
-    known = symbols_in([t._data.type for group in groups.values() for t in group])
+    known = {name for group in groups.values() for t in group for name in _told(t._data)}
     attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
     found = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
     return loop.answers(found["cts"], found["ys"])
@@ -119,8 +119,11 @@ def _warn_about(effect: Operation, loop: Operation) -> None:
     warnings.warn_explicit(
         f"memory_limit does not hold for this loop: {effect.op.name} (at {effect.loc}) inside a branch or an inner loop cannot "
         "run twice, so the loop keeps what its backward pass needs for every iteration",
-        GradientWarning, loc.file if loc else "gradtape", loc.line if loc else 0,
+        GradientWarning, loc.file if loc else "gradtape", loc.line if loc else 0, registry=_SAID,
     )  # fmt: skip
+
+
+_SAID: dict[Any, Any] = {}  # warnings given
 
 
 # -- the two regions ---------------------------------------------------------------------------------------------------
@@ -179,7 +182,9 @@ class _Parts:
             layout = {"index": 1, "carried": len(cts), "consts": len(consts), "xs": len(saved)}
             block = region(types, self._step_back(len(cts)), layout)
             groups = {"length": [count], "carried": list(ends), "consts": consts, "xs": saved}
-            found = current_trace().structured(SCAN, groups, {"body": block}, {"length": None, "reverse": not self.loop.backwards})
+            found = current_trace().structured(
+                SCAN, groups, {"body": block}, {"length": None, "reverse": not self.loop.backwards}
+            )
             return {"cts": found["carried"], "ys": found["ys"]}
 
         layout = {**self.layout, "cts": len(cts), "seeds": len(seeds)}
@@ -227,10 +232,8 @@ def _operations(block: Block, results: Iterable[Value]) -> tuple[list[Operation]
     """The operations of a block that these values come from, and all values that takes: operands, and who tells sizes."""
     told: dict[str, Value] = {}  # symbol → the first value that has it alone on an axis
     for value in (*block.params, *(v for operation in block.operations for v in operation.results)):
-        if isinstance(value.type, TensorSpec):
-            for size in value.type.shape:
-                if isinstance(size, Dim) and size.name is not None:
-                    told.setdefault(size.name, value)
+        for name in _told(value):
+            told.setdefault(name, value)
     wanted = set(results)
     kept = []
     for operation in reversed(block.operations):
@@ -239,6 +242,13 @@ def _operations(block: Block, results: Iterable[Value]) -> tuple[list[Operation]
             wanted.update(operation.operands)
             wanted.update(told[name] for name in _symbols(operation) if name in told)
     return kept[::-1], wanted
+
+
+def _told(value: Value) -> list[str]:
+    """The symbols that stand alone on an axis of a tensor."""
+    if not isinstance(value.type, TensorSpec):
+        return []
+    return [size.name for size in value.type.shape if isinstance(size, Dim) and size.name is not None]
 
 
 def _symbols(operation: Operation) -> set[str]:
@@ -251,7 +261,7 @@ def _symbols(operation: Operation) -> set[str]:
     return set(symbols_in(attrs))
 
 
-def _sizes(half: Split, known: frozenset[str]) -> tuple[TensorSpec, ...] | None:
+def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
     """The types that one iteration keeps; None where their sizes are not known when the loop starts."""
     found = []
     for value in half.forward.result_group("saved"):
@@ -261,6 +271,8 @@ def _sizes(half: Split, known: frozenset[str]) -> tuple[TensorSpec, ...] | None:
             if not isinstance(length, int) or isinstance(spec.item, ListSpec):
                 return None
             spec = TensorSpec((length, *spec.item.shape), spec.item.dtype)
+        if 0 in tuple(spec.shape):
+            continue
         if None in tuple(spec.shape) or not symbols_in(spec) <= known:
             return None
         found.append(spec)

@@ -22,6 +22,7 @@ from gradtape.ops.plan import Like, parameters
 from gradtape.ops.record import TRACING, current_scope
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import broadcast_to
+from gradtape.ops.staged import masked_multiply
 
 
 def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any, attrs: dict[str, Any]) -> Any:
@@ -86,9 +87,12 @@ def _elementwise(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out
             parts.append(t * partial if partial != 1 else t)
             continue
         p = partial(*_arguments(partial, op, inputs, out, attrs))
-        product = t * p
         # a zero tangent on a lane with a non-finite partial contributes nothing
-        parts.append(product if TRACING.get() is None and all_finite([product]) else t * cleaned(t, p))
+        if TRACING.get() is not None:
+            parts.append(masked_multiply(t, p))
+        else:
+            product = t * p
+            parts.append(product if all_finite([product]) else t * cleaned(t, p))
     total = _sum(parts)
     return None if total is None else broadcast_to(total, out.shape)
 

@@ -23,6 +23,7 @@ from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphEr
 from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing, match, substitute, symbols_in
 from gradtape.ir.graph import Block, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
+from gradtape.ir.walk import clone
 from gradtape.ops import random_state, staged
 from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
 from gradtape.ops.list_values import TensorList
@@ -439,7 +440,7 @@ def params_of(block: Block) -> list[TracedTensor]:
 def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
     """Run a block's operations again on other tensors, through the op functions: recorded, traced or batched as they are.
 
-    Under a trace the operations are emitted with the types and locations they had.
+    Under a trace the operations are emitted with the types and locations they had, regions being copied.
     """
     trace = current_trace()
     known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
@@ -453,9 +454,8 @@ def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
             for name, count in operation.layout.items():
                 groups[name] = operands[start : start + count]
                 start += count
-            found = trace.structured(
-                operation.op, groups, operation.regions, operation.attrs, (types, dict(operation.result_layout))
-            )
+            regions = {name: clone(block) for name, block in operation.regions.items()}
+            found = trace.structured(operation.op, groups, regions, operation.attrs, (types, dict(operation.result_layout)))
             outs: Any = [t for group in found.values() for t in group]
         else:
             trace.types = types

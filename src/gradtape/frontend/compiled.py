@@ -162,7 +162,7 @@ def _again(
     attrs: Any = record.attrs
     if attrs["inputs"] is None:
         raise FailedPreconditionError(
-            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran, and it has effects, "
+            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran; it has effects, "
             "so it cannot run again; nest as many tapes as derivatives around the call"
         )
     seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)

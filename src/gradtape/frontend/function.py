@@ -102,7 +102,13 @@ class _Traceable:
         return traced, call
 
     def to_text(self, *args: Any, **kwargs: Any) -> str:
-        """The program for these arguments; without arguments, all programs traced so far."""
+        """The program for these arguments; without arguments, all programs traced so far.
+
+        >>> import gradtape as gt
+        >>> f = gt.function(lambda x: x * x, name="square")
+        >>> print(f.to_text(gt.TensorSpec([3])).splitlines()[0])
+        func square(%x: float32[3]"x") {
+        """
         if args or kwargs or (self._engine.declared is not None and not self._state.cache.all()):
             return self._for(args, kwargs)[0].program.to_text()
         texts = [traced.program.to_text() for traced in self._state.cache.all()]
@@ -119,7 +125,14 @@ class _Traceable:
         return self._state.cache.traces
 
     def cache_info(self) -> CacheInfo:
-        """Hits, misses, the bound and the number of programs kept."""
+        """Hits, misses, the bound and the number of programs kept.
+
+        >>> import gradtape as gt
+        >>> f = gt.function(lambda x, n: x * n)
+        >>> results = [f(gt.constant(1.0), n) for n in (2, 3, 3)]
+        >>> f.cache_info()
+        CacheInfo(hits=1, misses=2, maxsize=64, currsize=2)
+        """
         return self._state.cache.info()
 
     def clear_cache(self) -> None:
@@ -127,7 +140,14 @@ class _Traceable:
         self._state.clear()
 
     def explain(self) -> str:
-        """What was traced, when and why; what each program reads, captures and keeps."""
+        """What was traced, when and why; what each program reads, captures and keeps.
+
+        >>> import gradtape as gt
+        >>> f = gt.function(lambda x, n: x * n, name="scaled")
+        >>> results = [f(gt.constant(1.0), n) for n in (2, 3)]
+        >>> [line.split(" (")[0].strip() for line in f.explain().splitlines() if "argument `n`" in line]
+        ['trace 2: argument `n`: 2 → 3']
+        """
         cache = self._state.cache
         options = self._engine.options
         source = "converted by AutoGraph" if options.autograph else "as it is (autograph=False)"

@@ -24,6 +24,7 @@ from gradtape.ops.record import user_location
 
 _GONE: Any = type("Gone", (), {"__repr__": lambda self: "gone"})()
 _CONTAINERS = (list, dict, tuple, set, frozenset)
+_DERIVED = ("keys", "length", "missing", "unshadowed")  # reads that lead to no object
 
 
 class _Read:
@@ -32,7 +33,7 @@ class _Read:
     __slots__ = ("expected", "key", "kind", "label", "origin", "parent", "value_id", "where")
 
     def __init__(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str) -> None:
-        self.kind = kind  # "object" (a root), "global", "unshadowed", "cell", "attribute", "item", "length", "array"
+        self.kind = kind  # "object" (a root), "global", "unshadowed", "cell", "attribute", "missing", "item", "keys", ...
         self.parent = parent
         self.origin = origin  # of reads without a parent: a dict, a cell, an Identity, a function
         self.key = key
@@ -64,6 +65,10 @@ class _Read:
         above = self.parent.again()
         if self.kind == "attribute":
             return getattr(above, self.key)
+        if self.kind == "missing":
+            return hasattr(above, self.key)
+        if self.kind == "keys":
+            return tuple(above) if isinstance(above, dict) else frozenset(above)
         return len(above) if self.kind == "length" else above[self.key]
 
 
@@ -131,6 +136,19 @@ class Guards:
             parent = self._parent(container)
             self._note("length", parent, container, None, parent.label, len(container))
 
+    def keys(self, container: Any) -> None:
+        """The keys of a dict, or the members of a set, were used: by a loop, or by `in`."""
+        if id(container) not in self._own:
+            parent = self._parent(container)
+            found = tuple(container) if isinstance(container, dict) else frozenset(container)
+            self._note("keys", parent, container, None, parent.label, found)
+
+    def missing(self, target: Any, name: str) -> None:
+        """`target` was found to have no attribute `name`."""
+        if id(target) not in self._own:
+            parent = self._parent(target)
+            self._note("missing", parent, target, name, f"{parent.label}.{name}", False)
+
     def array(self, read: Callable[[], Any] | np.ndarray[Any, Any], value: Any, label: str = "an array") -> None:
         """The content of a NumPy array was used by Python code: `read()` (or the array itself) must still have it."""
         if isinstance(read, np.ndarray):
@@ -191,7 +209,7 @@ class Guards:
         return root
 
     def _note(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any) -> None:
-        place = (kind, id(origin), key.__class__, key)
+        place = (kind, id(origin), frozen(key))
         if place in self._reads:
             return
         read = _Read(kind, parent, origin if parent is None else None, key, label)
@@ -200,7 +218,7 @@ class Guards:
         read.where = user_location()
         self._reads[place] = read
         self._alive += (origin, value)
-        if kind not in ("length", "unshadowed") and value.__class__ not in SCALARS:
+        if kind not in _DERIVED and value.__class__ not in SCALARS:
             self._reached.setdefault(id(value), read)
             if read.expected.text.startswith("a large "):
                 self.unguarded[f"the items of `{label}` that were not read one by one ({read.expected.text})"] = None
@@ -245,8 +263,10 @@ class Guards:
         """For `explain`: one line per guard."""
         found = []
         for read in self._reads.values():
-            if read.kind == "length" and read.expected is not None:
-                found.append(f"len(`{read.label}`) = {read.expected.text}")
+            if read.kind in ("keys", "length") and read.expected is not None:
+                found.append(f"{_called(read)} = {read.expected.text}")
+            elif read.kind == "missing" and read.expected is not None:
+                found.append(f"`{read.label}` does not exist")
             elif read.kind not in ("object", "unshadowed") and read.expected is not None:
                 found.append(f"{_called(read)} = {read.expected.text}")
         return found + [line for inner in self._inner for line in inner.lines()]
@@ -314,7 +334,9 @@ def _root_label(target: Any) -> str:
 
 
 def _called(read: _Read) -> str:
-    kind = {"global": "global ", "cell": "closure variable "}.get(read.kind, "")
+    if read.kind == "length":
+        return f"len(`{read.label}`)"
+    kind = {"global": "global ", "cell": "closure variable ", "keys": "the keys of "}.get(read.kind, "")
     return f"{kind}`{read.label}`"
 
 
@@ -331,8 +353,8 @@ def _difference(read: _Read) -> str | None:
         return f"the builtin `{read.label}` is now hidden by a global of that name{where}"
     if now is _GONE:
         return f"{_called(read)} was {read.expected.text}, now it is gone{where}"
-    if read.kind == "length":
-        return f"len(`{read.label}`) was {read.expected.text}, now {now}{where}"
+    if read.kind == "missing":
+        return f"`{read.label}` did not exist, now it does{where}"
     text = _array_text(now) if read.kind == "array" and isinstance(now, np.ndarray) else shown(now)
     if text == read.expected.text:
         if read.kind == "array" or isinstance(now, _CONTAINERS):
@@ -369,6 +391,9 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
         if read.kind == "length":
             lines.append(f"if len({above}) != {read.expected.value if read.expected else -1}: return False")
             continue
+        if read.kind == "missing":
+            lines.append(f"if hasattr({above}, {read.key!r}): return False")
+            continue
         if read.kind == "array":
             space[f"o{n}"] = read.origin
             lines.append(f"{name} = o{n}()")
@@ -376,6 +401,8 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
             lines.append(f"{name} = o{n}[{read.key!r}]")
         elif read.kind == "cell":
             lines.append(f"{name} = o{n}.cell_contents")
+        elif read.kind == "keys":
+            lines.append(f"{name} = tuple({above}) if isinstance({above}, dict) else frozenset({above})")
         elif read.kind == "attribute":
             plain = read.key.isidentifier() and not keyword.iskeyword(read.key)
             lines.append(f"{name} = {above}.{read.key}" if plain else f"{name} = getattr({above}, {read.key!r})")
@@ -415,6 +442,9 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
         return f"{name}.__class__ is not float or {name} != c{n}"
     if kind is float and value == 0:
         return f"{name}.__class__ is not float or {name} or _copysign(1.0, {name}) != {math.copysign(1.0, value)}"
+    if kind is tuple and value and value[0] is MethodType:
+        space[f"s{n}"], space[f"f{n}"], space["_Method"] = value[1]._ref, value[2]._ref, MethodType
+        return f"{name}.__class__ is not _Method or {name}.__self__ is not s{n}() or {name}.__func__ is not f{n}()"
     if kind is tuple and not identities(value) and value:
         space[f"c{n}"] = value
         return f"_frozen({name}) != c{n}"

@@ -452,8 +452,8 @@ def _storable(value: Any, label: str, tracer: Any) -> None:
             continue
         raise InvalidArgumentError(
             f"{label}: a gt.function can store tensors, numbers, strings and structures of them; this is a new "
-            f"{type(leaf).__name__}, made while the function was traced, and would be the same object after every call. Make it "
-            "outside the function"
+            f"{type(leaf).__name__}, made while the function was traced, and would be the same object after every call. Make "
+            "it outside the function"
         )
 
 

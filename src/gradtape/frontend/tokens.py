@@ -77,7 +77,7 @@ def _set(value: Any) -> Any:
 _TOKENS: dict[type, Callable[[Any], Any]] = {
     int: _by_value, bool: _by_value, str: _by_value, bytes: _by_value, type(None): _by_value, range: _by_value,
     float: _float, complex: _complex, MethodType: _method, DType: lambda v: (DType, v.name),
-    set: _set, frozenset: _set,
+    set: _set, frozenset: _set, slice: lambda v: (slice, token(v.start), token(v.stop), token(v.step)),
 }  # fmt: skip
 SCALARS = (int, bool, str, bytes, type(None), float, complex)
 

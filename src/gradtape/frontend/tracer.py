@@ -181,14 +181,24 @@ class Tracer:
         if isinstance(target, (Tensor, TensorLike)) or id(target) not in self.external:
             return value
         if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+            if isinstance(value, types.MethodType) and value.__self__ is target and _user_class(type(target)):
+                self.guards.attribute(target, name, value)
             return value
         return self._read(Attribute(target, name), value, name, lambda: self.guards.attribute(target, name, value))
+
+    def no_attr(self, target: Any, name: str) -> None:
+        """An attribute was asked for and is not there."""
+        if id(target) in self.external:
+            self.guards.missing(target, name)
 
     def item(self, container: Any, key: Any, value: Any) -> Any:
         if id(container) not in self.external or isinstance(value, TracedTensor):
             return value
         if key is LENGTH or key is KEYS:
-            self.guards.length(container)
+            if key is KEYS and isinstance(container, (dict, set, frozenset)):
+                self.guards.keys(container)
+            else:
+                self.guards.length(container)
             return value
         if self._written(container):
             return self.known(value)
@@ -356,6 +366,10 @@ def _leading_to(block: Block, value: Any) -> list[Any]:
             "while it is traced; make the variable outside, or from constants and shapes"
         )
     return kept[::-1]
+
+
+def _user_class(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in ("gradtape", "numpy", "scipy", "builtins")
 
 
 def _user_module(module: types.ModuleType) -> bool:

@@ -201,6 +201,8 @@ def _group(operation: Operation, place: str) -> list[Value]:
 
 
 def _compare(operation: Operation, left: str, relation: str, right: Any) -> Complaints:
+    if relation == "any":
+        return
     types = [value.type for value in _group(operation, left)]
     if relation == "is":
         exact, type = right
@@ -313,6 +315,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         ("reverse.out.cts", "fits", "out.cts"),
         ("in.cts", "fits", "out.cts"),
         ("reverse.out.ys", "fits", "out.ys"),
+    ),
+    "custom": (
+        ("vjp",),
+        ("in.inputs", "any", None),
+        ("in.values", "fits", "out.outputs"),
+        ("in.values", "fits", "vjp.in.cts"),
+        ("in.consts", "fits", "vjp.in.consts"),
     ),
     "call": (
         (),

@@ -119,8 +119,13 @@ def unpack(record: Record, entry: int, index: int) -> Any:
 
 
 def reboxed(value: Any, node: Record | None) -> Any:
-    """Bare arrays become tensors again; wrappers and Python numbers are what they were."""
-    return box(value, node) if isinstance(value, (np.ndarray, np.generic)) else value
+    """Bare arrays become tensors again, wrappers get back their identity; Python numbers are what they were."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return box(value, node)
+    if isinstance(value, Tensor) and value._node is not node:
+        value = value.__copy__()
+        value._node = node
+    return value
 
 
 def _output(value: Any, node: Record) -> Any:

@@ -92,7 +92,7 @@ def split(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any])
     x, counts = inputs
     if not flags[0]:
         x = broadcast_to(x, (size_of(counts), *tuple(x.shape)))
-    return apply(op, x, counts[0] if flags[1] else counts, axis=attrs["axis"] + 1)
+    return apply(op, x, counts[0] if flags[1] else counts, axis=attrs["axis"] + 1, size=attrs["size"])
 
 
 def resize(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -93,9 +93,9 @@ def joined_rows_spec(values: Any, *, axis: int, length: Any, item_shape: Any) ->
     return TensorSpec(dims, values.item.dtype)
 
 
-def parted_spec(x: Any, lengths: Any, *, axis: int) -> ListSpec:
-    """How long each part is, only run time knows."""
-    return ListSpec(TensorSpec((*x.shape[:axis], None, *x.shape[axis + 1 :]), x.dtype))
+def parted_spec(x: Any, lengths: Any, *, axis: int, size: Any) -> ListSpec:
+    """How long each part is, only run time knows, unless all are of one `size`."""
+    return ListSpec(TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype))
 
 
 # -- on bare values --------------------------------------------------------------------------------------------------
@@ -178,9 +178,9 @@ def lengths_of(values: Any, *, axis: int) -> Any:
     return np.array([value.shape[axis] for value in values], np.int32)
 
 
-def parted(x: Any, lengths: Any, *, axis: int) -> TensorList:
+def parted(x: Any, lengths: Any, *, axis: int, size: Any) -> TensorList:
     """Consecutive parts of an array along an axis."""
-    item = TensorSpec((*x.shape[:axis], None, *x.shape[axis + 1 :]), as_dtype(x.dtype))
+    item = TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), as_dtype(x.dtype))
     return TensorList(np.split(x, np.cumsum(lengths)[:-1], axis) if len(lengths) else (), item)
 
 

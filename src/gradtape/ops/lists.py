@@ -73,11 +73,25 @@ LIST_STACK = general(
     call=lambda x: list_stack(list_from_tensor(x)),
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(3)), Sample(normal(0, 2))],
 )
+def taken_apart(ct: Any, values: Any, axis: int, length: Any, item_shape: Any) -> Any:
+    """The parts that were joined; a list of known length has items of one shape, so the parts have one size."""
+    size = None if length is None or item_shape is None else item_shape[axis]
+    return apply(LIST_SPLIT, ct, apply(LIST_LENGTHS, values, axis=axis), axis=axis, size=size)
+
+
+def put_together(ct: Any, shape: tuple[Any, ...], axis: int, size: Any) -> Any:
+    """Parts joined to an array of this shape."""
+    if not size:
+        return apply(LIST_CONCAT, ct, axis=axis, length=None, item_shape=shape)
+    part = (*shape[:axis], size, *shape[axis + 1 :])
+    return apply(LIST_CONCAT, ct, axis=axis, length=shape[axis] // size, item_shape=part)
+
+
 LIST_CONCAT = general(
     "list_concat",
     "values",
     list_values.joined,
-    vjps=(lambda ct, values, axis: apply(LIST_SPLIT, ct, apply(LIST_LENGTHS, values, axis=axis), axis=axis),),
+    vjps=(lambda ct, values, axis, length, item_shape: taken_apart(ct, values, axis, length, item_shape),),
     jvps=(lambda t, axis, length, item_shape: apply(LIST_CONCAT, t, axis=axis, length=length, item_shape=item_shape),),
     infer=list_values.joined_rows_spec,
     batch=lambda op, flags, inputs, attrs: batches.concat(op, flags, inputs, attrs),
@@ -99,10 +113,10 @@ LIST_SPLIT = general(
     "x lengths",
     list_values.parted,
     vjps=(
-        lambda ct, x_spec, axis: apply(LIST_CONCAT, ct, axis=axis, length=None, item_shape=tuple(x_spec.shape)),
+        lambda ct, x_spec, axis, size: put_together(ct, tuple(x_spec.shape), axis, size),
         None,
     ),
-    jvps=(lambda t, lengths, axis: apply(LIST_SPLIT, t, lengths, axis=axis), None),
+    jvps=(lambda t, lengths, axis, size: apply(LIST_SPLIT, t, lengths, axis=axis, size=size), None),
     infer=list_values.parted_spec,
     batch=lambda op, flags, inputs, attrs: batches.split(op, flags, inputs, attrs),
     call=lambda x, lengths: list_concat(list_split(x, lengths)),
@@ -317,7 +331,7 @@ def list_concat(values: Any, length: Any = None, item_shape: Any = None) -> Any:
 
 def list_split(x: Any, lengths: Any) -> Any:
     """Consecutive parts of x along the first axis, as many rows each as `lengths` says."""
-    return apply(LIST_SPLIT, convert(x), convert(lengths), axis=0)
+    return apply(LIST_SPLIT, convert(x), convert(lengths), axis=0, size=None)
 
 
 def list_push(values: Any, value: Any) -> Any:

@@ -21,6 +21,9 @@ from gradtape.ops.list_values import TensorList
 Run = Callable[[list[Any]], Sequence[Any]]  # empties the list it is given
 
 
+_SAID: dict[Any, Any] = {}  # warnings given
+
+
 class Checkpointed:
     """One `checkpointed` operation of a program."""
 
@@ -91,7 +94,7 @@ class Checkpointed:
                 f"memory_limit cannot be met: of the limit, {self._limit} bytes are for reversing this loop of {count} "
                 f"iterations, and {way.size} bytes are used ({way.states} states beside the first, and what one iteration "
                 "needs); less would take too long. Raise the limit, or carry less from one iteration to the next",
-                GradientWarning, loc.file if loc else "gradtape", loc.line if loc else 0,
+                GradientWarning, loc.file if loc else "gradtape", loc.line if loc else 0, registry=_SAID,
             )  # fmt: skip
         return way
 

@@ -1,7 +1,7 @@
 """Which states of a loop to keep when it is reversed within a memory limit: binomial checkpointing.
 
-A loop of n iterations is reversed from its last iterations to its first, `piece` iterations at a time; their states come from the
-nearest state that is kept. With s states (the one at the start among them) and every piece advanced over at most r times,
+A loop of n iterations is reversed from its last iterations to its first, `piece` iterations at a time; their states come from
+the nearest state that is kept. With s states (the one at the start among them) and every piece advanced over at most r times,
 β(s, r) = C(s + r, s) pieces can be reversed, and no order needs fewer advances than the one used here: A. Griewank and
 A. Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000. Pure arithmetic: nothing here runs a program.
 

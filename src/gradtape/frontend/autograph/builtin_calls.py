@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from gradtape.frontend import staged_code as _staging
-from gradtape.frontend.autograph.reading import attr, before_change, del_attr, iterate, set_attr
+from gradtape.frontend.autograph.reading import attr, before_change, del_attr, iterate, own_method, set_attr
 from gradtape.frontend.effects import KEYS, LENGTH, active
 from gradtape.frontend.iterables import StagedIterable
 from gradtape.frontend.staged_values import staged_items
@@ -98,6 +98,9 @@ def _staged_if(any_of: Callable[[Any], bool], builtin: Any) -> Any:
 def _len(*args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and is_part_of_program(args[0]):
         return staging.call_builtin("len", args, kwargs)
+    own = own_method(args[0], "__len__") if len(args) == 1 else None
+    if own is not None:
+        return own()
     count = len(*args, **kwargs)
     return active().item(args[0], LENGTH, count) if isinstance(args[0], (list, tuple, dict, set)) else count
 
@@ -162,8 +165,19 @@ def _with_function(builtin: Any) -> Any:
 def _getattr(*args: Any) -> Any:
     if len(args) == 2 and isinstance(args[1], str):
         return attr(args[0], args[1])
-    value = getattr(*args)
-    return value if value is args[2] else active().attr(args[0], args[1], value)
+    if len(args) != 3 or not isinstance(args[1], str):
+        return getattr(*args)
+    return attr(args[0], args[1]) if _hasattr(*args[:2]) else args[2]
+
+
+def _hasattr(*args: Any) -> bool:
+    if len(args) != 2 or not isinstance(args[1], str):
+        return hasattr(*args)
+    if hasattr(*args):
+        attr(*args)  # noted: what is found may change, or go
+        return True
+    active().no_attr(*args)
+    return False
 
 
 def _setattr(*args: Any) -> None:
@@ -190,7 +204,8 @@ def _reduce(*args: Any) -> Any:
 
 
 OVERLOADS: dict[Any, Any] = {
-    builtins.len: _len, builtins.getattr: _getattr, builtins.setattr: _setattr, builtins.delattr: _delattr,
+    builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
+    builtins.delattr: _delattr,
     builtins.print: _print, functools.reduce: _reduce,
     **{f: _staged_if(is_part_of_program, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
     **{f: _staged_if(_holds, f) for f in (list, tuple)},

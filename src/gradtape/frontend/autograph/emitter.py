@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.frontend.autograph import build
-from gradtape.frontend.autograph.names import info, own, written
+from gradtape.frontend.autograph.names import in_words, info, own, written
 from gradtape.frontend.autograph.scopes import GLOBAL, VARIABLE, Scope
 
 Definite = set[str] | None  # None: the point cannot be reached
@@ -58,7 +58,7 @@ class Frame:
 
 def undefined(name: str) -> ast.expr:
     """`ag__.Undefined('name')`."""
-    return build.call("Undefined", build.constant(name))
+    return build.call("Undefined", build.constant(in_words(name)))
 
 
 def join(a: Definite, b: Definite) -> Definite:
@@ -103,7 +103,7 @@ class Emitter:
         if self.definite is None or name in (self.definite if inside else self.frame.function.outside):
             return build.located(plain, node)
         owner.undefined.add(name)
-        return build.located(build.call("ld" if inside else "ld_free", plain, build.constant(name)), node)
+        return build.located(build.call("ld" if inside else "ld_free", plain, build.constant(in_words(name))), node)
 
     def bind(self, names: Iterable[str]) -> None:
         """These names are bound now."""
@@ -187,7 +187,7 @@ class Emitter:
         unpack = ast.Assign([build.names_tuple(state, ast.Store())], build.load("ag__values"))
         put: ast.stmt = build.define(setter, ["ag__values"], [ast.Nonlocal(state), unpack])
         made = [build.located(get, where), build.located(put, where)]
-        return made, [build.load(getter), build.load(setter), build.strings(state)]
+        return made, [build.load(getter), build.load(setter), build.strings(in_words(name) for name in state)]
 
     def thunk(self, node: ast.expr) -> ast.expr:
         """A function of no arguments that evaluates an expression; names it binds are bound in the frame around it."""

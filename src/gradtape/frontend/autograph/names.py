@@ -84,6 +84,19 @@ def loaded(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
 
 
+def in_words(name: str) -> str:
+    """A name as messages call it: what AutoGraph adds has a meaning too."""
+    for start, words in (
+        ("ag__return", "return value"),
+        ("ag__done", "return"),
+        ("ag__break", "break"),
+        ("ag__continue", "continue"),
+    ):
+        if name.startswith(start):
+            return words
+    return name
+
+
 class Info:
     """What the passes note about a function definition they made or met."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from gradtape.frontend import staged_code as _staging
@@ -121,9 +121,11 @@ def attr(target: Any, name: str) -> Any:
         return getattr(target, name)
     found = getattr(type(target), name, None)
     if found.__class__ is property and found.fget.__class__ is FunctionType:
-        from gradtape.frontend.autograph.calling import conv
+        from gradtape.frontend.autograph.convert import converted_function
 
-        return conv(found.fget)(target)
+        getter = converted_function(found.fget, quiet=True)
+        if getter is not found.fget:
+            return getter(target)
     return tracer.attr(target, name, getattr(target, name))
 
 
@@ -157,7 +159,19 @@ def item(target: Any, key: Any) -> Any:
         return target[key]
     if _staged_item(target, key):
         return staging.item(target, key)
-    return tracer.item(target, key, target[key])
+    own = own_method(target, "__getitem__")
+    return own(key) if own is not None else tracer.item(target, key, target[key])
+
+
+def own_method(target: Any, name: str) -> Any:
+    """A special method that the user's class defines, converted; None for any other object."""
+    function = getattr(type(target), name, None)
+    if function.__class__ is not FunctionType:
+        return None
+    from gradtape.frontend.autograph.convert import converted_function
+
+    made = converted_function(function, quiet=True)
+    return None if made is function else MethodType(made, target)
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
