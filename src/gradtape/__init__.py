@@ -73,6 +73,7 @@ from gradtape.frontend.functional import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
+from gradtape.frontend.graph_gradients import gradients as gradients, hessians as hessians
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.misc import (

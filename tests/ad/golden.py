@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import gradtape.ad.regions  # noqa: F401  (the rules of structured operations)
-from gradtape.ad.regions import jvp_block
+from gradtape.ad.dual import jvp_block
 from gradtape.ad.reverse import Split, split
 from gradtape.ir.graph import Block
 from gradtape.ir.parser import parse

@@ -10,7 +10,6 @@ import pytest
 
 import gradtape as gt
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend import staging
 from gradtape.frontend.autograph import control, convert
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 
@@ -196,7 +195,7 @@ def staged(monkeypatch: pytest.MonkeyPatch, recorder: Recorder) -> list[Any]:
 
     monkeypatch.setattr(control, "is_staged", lambda value: isinstance(value, Staged))
     for name in ("stage_if", "stage_while", "stage_for"):
-        monkeypatch.setattr(staging, name, stage(name))
+        monkeypatch.setattr(control.staging, name, stage(name))
     return calls
 
 

@@ -73,7 +73,8 @@ def test_planned_advances_are_those_of_the_schedule():
 
 def test_the_least_memory_grows_like_the_logarithm_and_so_does_the_time():
     for length in (10, 1000, 10**6):
-        least = floor(length, 1, 0)
+        least = floor(length, 1, 10)
+        assert least.piece == 1
         assert least.states <= math.log2(length)
         assert repetitions(length, least.states + 1) <= math.ceil(math.log2(length))
         assert least.advances <= length * math.ceil(math.log2(length))

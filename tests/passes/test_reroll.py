@@ -11,6 +11,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.backends.numpy import compile_block
+from gradtape.ir.dims import fresh_symbol
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.printer import to_text
 from gradtape.ir.types import TensorSpec
@@ -357,6 +358,46 @@ def test_programs_do_not_grow_with_the_trip_count(count: int) -> None:
         for _ in range(4):
             expected = np.sin(expected) * value
     assert compile_block(new)(np.float64(0.5), values) == (expected,)
+
+
+def test_the_backward_pass_does_not_grow_either() -> None:
+    def slope(x: Any, c: Any) -> Any:
+        with gt.GradientTape() as tape:
+            tape.watch([x, c])
+            y = x
+            for k in range(400):
+                y = gt.sin(y * c[k])
+        return tape.gradient(y, [x, c])
+
+    block = dce(trace(slope, spec(), spec(400)))
+    assert size(block) > 2000
+    assert size(folded(block)) < 60
+
+
+def test_symbolic_dimensions() -> None:
+    def masked(x: Any, y: Any) -> Any:
+        for k in range(12):
+            x = gt.sin(x) * y[k] + gt.zeros_like(x)
+        z = gt.boolean_mask(x, x > 0)
+        for k in range(12):
+            z = gt.sin(z) + gt.ones_like(z) * float(k)
+        return x, z
+
+    n = fresh_symbol("n")
+    block = trace(masked, TensorSpec((n,), "float64"), spec(12))
+    rng = np.random.default_rng(0)
+    new = folded(block, [rng.normal(size=7), rng.normal(size=12)])
+    assert names(new).count("scan") == 2
+
+
+def test_sizes_made_in_a_loop_stay_apart() -> None:
+    def shrinking(x: Any) -> Any:
+        for _ in range(12):
+            x = gt.sin(gt.boolean_mask(x, x > -1))
+        return x
+
+    block = trace(shrinking, TensorSpec((fresh_symbol("n"),), "float64"))
+    assert reroll(block) is block
 
 
 # -- effects -------------------------------------------------------------------------------------------------------------

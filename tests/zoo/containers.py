@@ -1,4 +1,4 @@
-"""Containers in loops: lists appended, popped and overwritten, dicts and lists keyed by the index, TensorArrays, comprehensions."""
+"""Containers in loops: lists appended, popped, overwritten, dicts and lists keyed by the index; TensorArrays, comprehension."""
 
 from __future__ import annotations
 

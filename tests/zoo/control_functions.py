@@ -25,7 +25,10 @@ def cond_with_structures(x):
 
 @zoo(SCALARS)
 def cond_nested(x):
-    return gt.cond(x > 0, lambda: gt.cond(x > 0.5, lambda: x**3, lambda: x), lambda: gt.cond(x > -1.0, lambda: -x, lambda: x * x))
+    def inner():
+        return gt.cond(x > 0.5, lambda: x**3, lambda: x)
+
+    return gt.cond(x > 0, inner, lambda: gt.cond(x > -1.0, lambda: -x, lambda: x * x))
 
 
 @zoo([(0.7,), (-1.3,), (2.4,)])

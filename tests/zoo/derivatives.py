@@ -1,4 +1,4 @@
-"""Derivatives inside: tapes in functions, in loops, in tapes; custom gradients, stop_gradient, recompute_grad, functional forms."""
+"""Derivatives inside: tapes in functions, loops and tapes; custom gradients, stop_gradient, recompute_grad, functional form."""
 
 from __future__ import annotations
 

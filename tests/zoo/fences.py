@@ -61,9 +61,9 @@ N = gt.constant(3)
 
 @fence(double(3.5), RecursionError, "countdown_by_recursion", "depth")
 def countdown_by_recursion(x):
-    if x < 1.0:
+    if x < 1.0:  # HERE
         return x
-    return countdown_by_recursion(x - 1.0)  # HERE
+    return countdown_by_recursion(x - 1.0)
 
 
 @fence((*X, N), ValueError, "`out`", r"\(1,\)", r"\(2,\)")

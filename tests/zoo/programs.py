@@ -160,7 +160,9 @@ class Writer:
         return [f"if {self.condition()}:", *indented(self.maybe_simple()), f"    {way}"]
 
     def maybe_simple(self) -> list[str]:
-        return self.draw(st.sampled_from([self.write_scalar, self.write_item, self.write_append]))(0) if self.draw(st.booleans()) else []
+        if self.draw(st.booleans()):
+            return []
+        return self.draw(st.sampled_from([self.write_scalar, self.write_item, self.write_append]))(0)
 
     # -- nested statements -----------------------------------------------------------------------------------------------
 

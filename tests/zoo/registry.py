@@ -35,6 +35,7 @@ class Entry:
     inputs: tuple[tuple[Any, ...], ...]
     order: int  # how often it is differentiated: 0 where nothing is differentiable
     traces: int | None  # traces that calls with all the inputs need; None: one per signature
+    plain: bool  # a function without state: every instance is the same
 
     def __str__(self) -> str:
         return self.name
@@ -43,17 +44,17 @@ class Entry:
 ENTRIES: dict[str, Entry] = {}
 
 
-def _register(name: str, make: Any, inputs: Any, order: int, traces: int | None) -> None:
+def _register(name: str, make: Any, inputs: Any, order: int, traces: int | None, plain: bool) -> None:
     assert name not in ENTRIES, f"two zoo entries are called {name}"
     assert inputs, f"{name} has no inputs"
-    ENTRIES[name] = Entry(name, make, tuple(inputs), order, traces)
+    ENTRIES[name] = Entry(name, make, tuple(inputs), order, traces, plain)
 
 
 def zoo(inputs: Any, order: int = 2, traces: int | None = None) -> Any:
     """Register a plain function: `inputs` is a list of argument tuples."""
 
     def register(function: Any) -> Any:
-        _register(function.__name__, lambda: Instance(function), inputs, order, traces)
+        _register(function.__name__, lambda: Instance(function), inputs, order, traces, plain=True)
         return function
 
     return register
@@ -63,7 +64,7 @@ def stateful(inputs: Any, order: int = 2, traces: int | None = None) -> Any:
     """Register a factory of `Instance`s: each call gives the function with state of its own."""
 
     def register(factory: Any) -> Any:
-        _register(factory.__name__, factory, inputs, order, traces)
+        _register(factory.__name__, factory, inputs, order, traces, plain=False)
         return factory
 
     return register

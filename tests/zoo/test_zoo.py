@@ -15,8 +15,21 @@ import gradtape as gt
 from tests.harness.numeric import inner_all, size_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo import (  # noqa: F401  (importing registers the entries)
-    branches, builtin_calls, callables, containers, control_functions, derivatives, exits, loops, models, numerics, sequences,
-    simulations, state, updates, variables,
+    branches,
+    builtin_calls,
+    callables,
+    containers,
+    control_functions,
+    derivatives,
+    exits,
+    loops,
+    models,
+    numerics,
+    sequences,
+    simulations,
+    state,
+    updates,
+    variables,
 )  # fmt: skip
 from tests.zoo.checks import SEED, gradients, run, slope, slope_of_gradient, sources_of, weighted
 from tests.zoo.registry import ENTRIES, Entry, arguments, signature
@@ -53,6 +66,16 @@ def numeric_slope(name: str, place: int):
 @functools.cache
 def numeric_second(name: str, place: int):
     return slope_of_gradient(ENTRIES[name], ENTRIES[name].inputs[place])
+
+
+@functools.cache
+def shared(step):
+    return gt.function(step)
+
+
+def compiler(entry: Entry):
+    """`gt.function`; entries without state share one compiled function, so that each is traced once for all its tests."""
+    return shared if entry.plain else gt.function
 
 
 def same(actual, expected, what):
@@ -126,48 +149,50 @@ def test_eager_second_derivative(entry, place):
 
 # -- compiled ------------------------------------------------------------------------------------------------------------
 
-if hasattr(gt, "function"):
 
-    @every_entry
-    def test_function_values_state_and_effects(entry):
-        compiled = []
+@every_entry
+def test_function_values_state_and_effects(entry):
+    compiled = []
 
-        def compile(step):
-            compiled.append(gt.function(step))
-            return compiled[0]
+    def compile(step):
+        compiled.append(gt.function(step))
+        return compiled[0]
 
-        same(run(entry, compile), eager_run(entry.name), entry.name)
-        wanted = entry.traces if entry.traces is not None else len({signature(given) for given in entry.inputs})
-        assert compiled[0].experimental_get_tracing_count() == wanted, f"{entry.name}: {compiled[0].explain()}"
+    same(run(entry, compile), eager_run(entry.name), entry.name)
+    wanted = entry.traces if entry.traces is not None else len({signature(given) for given in entry.inputs})
+    assert compiled[0].experimental_get_tracing_count() == wanted, f"{entry.name}: {compiled[0].explain()}"
 
-    @once
-    def test_function_first_derivative(entry, place):
-        loss, found = gradients(entry, entry.inputs[place], gt.function)
-        same_number(loss, eager_gradients(entry.name, place, 1)[0], IDENTITY, 1.0, f"{entry.name}: value under a tape")
-        for a, b in zip(found, eager_gradients(entry.name, place, 1)[1], strict=True):
-            same_array(a, b, GRADIENT, f"{entry.name}: compiled against eager gradient")
-        check_first(entry, place, loss, found)
 
-    @twice
-    def test_function_second_derivative(entry, place):
-        _, first, second = gradients(entry, entry.inputs[place], gt.function, order=2)
-        for a, b in zip(second, eager_gradients(entry.name, place, 2)[2], strict=True):
-            same_array(a, b, GRADIENT, f"{entry.name}: compiled against eager second derivative")
-        check_second(entry, place, first, second)
+@once
+def test_function_first_derivative(entry, place):
+    loss, found = gradients(entry, entry.inputs[place], compiler(entry))
+    same_number(loss, eager_gradients(entry.name, place, 1)[0], IDENTITY, 1.0, f"{entry.name}: value under a tape")
+    for a, b in zip(found, eager_gradients(entry.name, place, 1)[1], strict=True):
+        same_array(a, b, GRADIENT, f"{entry.name}: compiled against eager gradient")
+    check_first(entry, place, loss, found)
 
-    @once
-    def test_gradient_taken_inside_the_function(entry, place):
-        instance = entry.make()
-        step = instance.step
 
-        def inside(*args):
-            sources = sources_of(args, instance)
-            with gt.GradientTape(through_assignments=True) as tape:
-                tape.watch(sources)
-                loss = weighted(step(*args))
-            return tape.gradient(loss, sources, unconnected_gradients="zero")
+@twice
+def test_function_second_derivative(entry, place):
+    _, first, second = gradients(entry, entry.inputs[place], compiler(entry), order=2)
+    for a, b in zip(second, eager_gradients(entry.name, place, 2)[2], strict=True):
+        same_array(a, b, GRADIENT, f"{entry.name}: compiled against eager second derivative")
+    check_second(entry, place, first, second)
 
-        gt.random.set_seed(SEED)
-        found = gt.function(inside)(*arguments(entry.inputs[place]))
-        for a, b in zip(found, eager_gradients(entry.name, place, 1)[1], strict=True):
-            same_array(np.asarray(a), b, GRADIENT, f"{entry.name}: gradient inside the function")
+
+@once
+def test_gradient_taken_inside_the_function(entry, place):
+    instance = entry.make()
+    step = instance.step
+
+    def inside(*args):
+        sources = sources_of(args, instance)
+        with gt.GradientTape(through_assignments=True) as tape:
+            tape.watch(sources)
+            loss = weighted(step(*args))
+        return tape.gradient(loss, sources, unconnected_gradients="zero")
+
+    gt.random.set_seed(SEED)
+    found = gt.function(inside)(*arguments(entry.inputs[place]))
+    for a, b in zip(found, eager_gradients(entry.name, place, 1)[1], strict=True):
+        same_array(np.asarray(a), b, GRADIENT, f"{entry.name}: gradient inside the function")

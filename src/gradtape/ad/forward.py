@@ -33,9 +33,9 @@ def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any,
     if not op.differentiable or all(t is None for t in tangents):
         return None
     if op.kind == "region":
-        from gradtape.ad.regions import region_jvp
+        from gradtape.ad.dual import region_jvp
 
-        return region_jvp(attrs["operation"], inputs, tangents)
+        return region_jvp(attrs["operation"], inputs, tangents, out)
     with np.errstate(all="ignore"):
         if op.kind == "elementwise":
             return _elementwise(op, inputs, tangents, out, attrs)

@@ -158,9 +158,7 @@ def _save_items(site: Site, half: Split) -> list[TracedTensor]:
     return site.extend([ListSpec(t) for t in half.saved])
 
 
-def _backward_body(
-    loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int]
-) -> Callable[..., Any]:
+def _backward_body(loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int]) -> Callable[..., Any]:
     """(index, cotangents of carried values, sums for constants, constants, residuals, items, cotangents of ys) → one step."""
     n, m = layout["carried"], layout["consts"]
     first, last = n + m + len(half.saved), n + m + len(half.saved) + len(items)

@@ -1,10 +1,9 @@
-"""Derivatives of structured operations: cond, while, scan, call (those of loops in reverse mode are in `ad/loops.py`).
+"""Reverse mode of structured operations: cond, call, custom (loops are in `ad/loops.py`, forward mode in `ad/dual.py`).
 
-Reverse mode: each region is split (`ad/reverse.py`) into a forward and a backward block. The operation that already stands
+Each region is split (`ad/reverse.py`) into a forward and a backward block. The operation that already stands
 in the program is *augmented*, in place, to give the residuals as further results; the backward pass is another structured
 operation. A loop's residuals are lists with one item per iteration, which the backward loop (a scan from the last index to
 the first) reads: values of the program, so the backward pass can be differentiated again and run twice.
-Forward mode runs values and tangents side by side in one new operation.
 
 Invariant: an input that no result depends on differentiably gets None, never zeros.
 """
@@ -15,20 +14,20 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from gradtape.ad.activity import differentiable, loop_varied, varied
+from gradtape.ad.activity import differentiable
 from gradtape.ad.backward import REGION_RULE
 from gradtape.ad.budget import limited
-from gradtape.ad.checkpointing import all_at_once, expanded_vjp
+from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.tracing import Trace, current_trace, params_of, renamed_types, replay, traced, tracing
+from gradtape.ad.tracing import current_trace, params_of, renamed_types, replay, traced
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.record import Record
-from gradtape.ops.regions import CALL, COND, CUSTOM, SCAN, body_result, loop_result
+from gradtape.ops.regions import CALL, COND, CUSTOM
 from gradtape.ops.tensor import Tensor
 
 Tensors = Sequence[Any]
@@ -188,216 +187,9 @@ def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, 
     return {i: g for i, g in zip(operation.attrs["places"], found, strict=True) if i in wanted}
 
 
-def _custom_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...] | None:
-    """J·t as the gradient of Re⟨vjp(v), t⟩ in v."""
-    from gradtape.ad.forward import inner
-    from gradtape.ad.recording import Recording
-
-    count = operation.layout["inputs"] + operation.layout["values"]
-    recording = Recording()
-    with recording.recording():
-        seeds = [recording.watched(zeros_for(traced(v))) for v in operation.results]
-        found = replay(operation.regions["vjp"], [*seeds, *inputs[count:]])
-        parts = [inner(g, tangents[i]) for i, g in zip(operation.attrs["places"], found, strict=True) if i in moving]
-        total = None
-        for part in parts:
-            total = part if total is None else total + part
-    if total is None:
-        return None
-    nodes: list[Any] = [s._node for s in seeds]
-    answer = recording.cotangents([total], [zeros_for(total) + 1.0], nodes, boxed=True)
-    recording.close()
-    return tuple(answer)
-
-
 _REVERSE: dict[str, Callable[..., dict[int, Any]]] = {
     "cond": _cond_vjp, "while": loop_vjp, "scan": loop_vjp, "call": _call_vjp,
     "custom": _custom_vjp, "checkpointed": expanded_vjp,
-}  # fmt: skip
-
-
-# -- forward mode ----------------------------------------------------------------------------------------------------
-
-
-def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors) -> tuple[Any, ...] | None:
-    """Tangents of the results of a structured operation, None where nothing moves."""
-    moving = {i for i, t in enumerate(tangents) if t is not None and differentiable(operation.operands[i])}
-    if not moving:
-        return None
-    trace = current_trace()
-    own = [None if t is None else trace.own(t) for t in tangents]
-    return _FORWARD[operation.op.name](operation, inputs, own, moving)
-
-
-def jvp_block(block: Block, moving: Sequence[int], results: Sequence[int]) -> Block:
-    """parameters, tangents of `moving` → results, tangents of `results` (zeros where a result does not move)."""
-    root = Block([p.type for p in block.params], [p.name for p in block.params], block.name)
-    trace = Trace(root)
-    with tracing(trace):
-        inputs = params_of(root)
-        seeds = {i: traced(root.add_param(block.params[i].type)) for i in moving}
-        outs, found = pushed(block, inputs, seeds)
-        ends = [found[i] if found.get(i) is not None else zeros_for(outs[i]) for i in results]
-        root.give(outputs=[trace.operand(t) for t in outs], tangents=[trace.operand(t) for t in ends])
-    return root
-
-
-def pushed(block: Block, inputs: Tensors, seeds: dict[int, Any]) -> tuple[list[Any], dict[int, Any]]:
-    """Run a block on tensors and push tangents along: (results, tangents of results by position)."""
-    from gradtape.ad.forward import jvp_of
-
-    trace = current_trace()
-    known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
-    moves: dict[Value, Any] = {block.params[i]: t for i, t in seeds.items()}
-    for operation in block.operations:
-        single = Block([v.type for v in operation.operands])
-        alone = Operation(
-            operation.op, single.params, [v.type for v in operation.results], operation.attrs, operation.regions, operation.loc,
-            operation.layout, operation.result_layout,
-        )  # fmt: skip
-        single.append(alone).home = None
-        single.give(outputs=alone.results)
-        operands = [known[v] for v in operation.operands]
-        outs = replay(single, operands)
-        known.update(zip(operation.results, outs, strict=True))
-        tangents = tuple(moves.get(v) for v in operation.operands)
-        if all(t is None for t in tangents):
-            continue
-        trace.loc = operation.loc
-        several = operation.op.outputs != 1
-        attrs = {"operation": operation} if operation.op.kind == "region" else operation.attrs
-        found = jvp_of(operation.op, tuple(operands), tangents, tuple(outs) if several else outs[0], attrs)
-        trace.loc = None
-        if found is not None:
-            pairs = zip(operation.results, found if several else (found,), strict=True)
-            moves.update({v: t for v, t in pairs if t is not None and differentiable(v)})
-    return [known[v] for v in block.results], {i: moves.get(v) for i, v in enumerate(block.results) if v in moves}
-
-
-def _moving_results(block: Block, moving: Sequence[int]) -> set[int]:
-    found = varied(block, [block.params[i] for i in moving])
-    return {i for i, v in enumerate(block.results) if v in found}
-
-
-def _cond_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
-    places = sorted(i - 1 for i in moving if i > 0)
-    results = sorted(set().union(*(_moving_results(b, places) for b in operation.regions.values())))
-    regions = {}
-    for name, block in operation.regions.items():
-        both = jvp_block(block, places, results)
-        regions[name] = both.give(outputs=both.result_group("tangents"))
-        both.layout = {"inputs": len(both.params)}
-    given = [*inputs[1:], *(tangents[i + 1] for i in places)]
-    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": given}, regions, {})["outputs"]
-    return _placed(operation, results, found)
-
-
-def _call_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
-    callee = operation.attrs["callee"]
-    places = sorted(moving)
-    results = sorted(_moving_results(callee, places))
-    both = jvp_block(callee, places, results)
-    both.give(outputs=both.result_group("tangents"))
-    given = [*inputs, *(tangents[i] for i in places)]
-    types = [operation.results[i].type for i in results], {"outputs": len(results)}
-    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both}, types)["outputs"]
-    return _placed(operation, results, found)
-
-
-def _checkpointed_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
-    """As of a call of `reverse` on all iterations."""
-    block = operation.regions["reverse"]
-    given = all_at_once(operation, inputs)
-    skipped = operation.layout["length"]
-    call = Operation(CALL, block.params, [v.type for v in block.results], {"callee": block})
-    return _call_jvp(call, given, [None, None, *tangents[skipped:]], {i + 2 - skipped for i in moving})
-
-
-def _loop_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> tuple[Any, ...]:
-    body = operation.regions["body"]
-    skipped = operation.layout.get("length", 0)
-    carried, consts = operation.layout["carried"], operation.layout["consts"]
-    params, results = loop_varied(operation, moving)
-    active = [j for j in range(carried) if j + 1 in params]
-    moved_consts = [p for p in sorted(params) if carried < p <= carried + consts]
-    moved_xs = [p for p in sorted(params) if p > carried + consts]
-    places = [body_result(operation, i) for i in sorted(results)]
-    moved_ys = [k for k in places if k is not None and k >= carried]
-    order = [*(j + 1 for j in active), *moved_consts, *moved_xs]
-    both = jvp_block(body, order, [*active, *moved_ys])
-    ys = len(body.results) - carried
-    block = _dual_loop(both, body, active, moved_consts, moved_xs, carried)
-    starts = [tangents[j + skipped] if tangents[j + skipped] is not None else zeros_for(inputs[j + skipped]) for j in active]
-    flat = list(inputs)
-    given: dict[str, list[Any]] = {}
-    if "length" in operation.layout:
-        given["length"] = flat[:skipped]
-    given["carried"] = [*flat[skipped : skipped + carried], *starts]
-    own = flat[skipped + carried : skipped + carried + consts]
-    given["consts"] = [*own, *(tangents[p - 1 + skipped] for p in moved_consts)]
-    regions = {"body": block}
-    if operation.op is SCAN:
-        given["xs"] = [*flat[skipped + carried + consts :], *(tangents[p - 1 + skipped] for p in moved_xs)]
-    else:
-        regions["test"] = _dual_test(operation.regions["test"], starts, given["consts"][consts:])
-    found = current_trace().structured(operation.op, given, regions, operation.attrs)
-    ends = dict(zip(active, found["carried"][carried:], strict=True))
-    ends.update(zip((loop_result(operation, k) for k in moved_ys), found["ys"][ys:], strict=True))
-    return tuple(ends.get(i) for i in range(len(operation.results)))
-
-
-def _dual_loop(both: Block, body: Block, active: list[int], consts: list[int], xs: list[int], carried: int) -> Block:
-    """The body on (index, carried + tangents, consts + tangents, xs + tangents)."""
-    names = body.layout
-    n_consts, n_xs = names["consts"], names.get("xs", 0)
-    types = [p.type for p in body.params]
-    order = [
-        0,
-        *range(1, 1 + carried), *(("t", j + 1) for j in active),
-        *range(1 + carried, 1 + carried + n_consts), *(("t", p) for p in consts),
-        *range(1 + carried + n_consts, 1 + carried + n_consts + n_xs), *(("t", p) for p in xs),
-    ]  # fmt: skip
-    layout = {"index": 1, "carried": carried + len(active), "consts": n_consts + len(consts)}
-    if "xs" in names:
-        layout["xs"] = n_xs + len(xs)
-    moving = [*(j + 1 for j in active), *consts, *xs]
-
-    def build(*params: Any) -> dict[str, Any]:
-        by_place = dict(zip(order, params, strict=True))
-        outs = replay(both, [*(by_place[i] for i in range(len(types))), *(by_place["t", p] for p in moving)])
-        count = len(body.results)
-        values, tangents = outs[:count], outs[count:]
-        return {
-            "carried": [*values[:carried], *tangents[: len(active)]],
-            "ys": [*values[carried:], *tangents[len(active) :]],
-        }
-
-    return region([types[o] if isinstance(o, int) else types[o[1]] for o in order], build, layout)
-
-
-def _dual_test(test: Block, starts: Tensors, extra: Tensors) -> Block:
-    """The test looks at the values only."""
-    carried = test.group("carried")
-    consts = test.group("consts")
-    types = [
-        *(v.type for v in carried), *(t._data.type for t in starts), *(v.type for v in consts), *(t._data.type for t in extra)
-    ]  # fmt: skip
-
-    def build(*params: Any) -> dict[str, Any]:
-        own = [*params[: len(carried)], *params[len(carried) + len(starts) : len(carried) + len(starts) + len(consts)]]
-        return {"flag": replay(test, own)}
-
-    return region(types, build, {"carried": len(carried) + len(starts), "consts": len(consts) + len(extra)})
-
-
-def _placed(operation: Operation, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    known = dict(zip(places, values, strict=True))
-    return tuple(known.get(i) for i in range(len(operation.results)))
-
-
-_FORWARD: dict[str, Callable[..., tuple[Any, ...] | None]] = {
-    "cond": _cond_jvp, "while": _loop_jvp, "scan": _loop_jvp, "call": _call_jvp,
-    "custom": _custom_jvp, "checkpointed": _checkpointed_jvp,
 }  # fmt: skip
 
 REGION_RULE.append(region_vjp)

@@ -29,11 +29,13 @@ from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and, not_equal
 from gradtape.ops.dispatch import convert
+from gradtape.ops.record import INTERNAL, user_frame
 from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import reshape
 from gradtape.ops.tensor import Tensor, TensorLike
 
 MAX_UNROLLED = 10_000
+MAX_NESTED = 40  # branches in branches; Python's own recursion limit is not far beyond
 
 
 class State:
@@ -159,6 +161,8 @@ def stage_or(first: Any, second: Callable[[], Any]) -> Any:
 
 def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State, value: bool) -> Any:
     trace, tracer = current_trace(), active()
+    if len(trace.blocks) > MAX_NESTED:
+        raise RecursionError(_endless(state))
     flag = truth(test)
     ran = [_Ran(Block(), state, run) for run in (then, orelse)]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
@@ -184,6 +188,22 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
         tracer.note(place)
         place.write(result)
     return results[-1] if value else None
+
+
+def _endless(state: State) -> str:
+    """Branches inside branches without end: some function calls itself in one of them."""
+    names: dict[Any, int] = {}
+    frame: Any = user_frame(1)
+    while frame is not None:
+        if frame.f_code.co_filename not in INTERNAL:
+            at = (frame.f_code.co_filename, frame.f_code.co_name.partition(".")[0])
+            names[at] = names.get(at, 0) + 1
+        frame = frame.f_back
+    name = max(names, key=lambda at: names[at])[1]
+    return (
+        f"`{name}` calls itself inside branches that depend on tensors, {MAX_NESTED} deep and not yet at an end: the depth of the "
+        "recursion depends on values known only when the function runs. Write it as a `while` loop"
+    )
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ LIST_STACK = general(
     call=lambda x: list_stack(list_from_tensor(x)),
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(3)), Sample(normal(0, 2))],
 )
+
+
 def taken_apart(ct: Any, values: Any, axis: int, length: Any, item_shape: Any) -> Any:
     """The parts that were joined; a list of known length has items of one shape, so the parts have one size."""
     size = None if length is None or item_shape is None else item_shape[axis]

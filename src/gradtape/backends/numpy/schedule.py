@@ -10,6 +10,7 @@ Invariant: a larger limit never means more advances, nor, for the same loop, les
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -23,35 +24,45 @@ class Plan(NamedTuple):
     size: int
 
 
+_WORKING = 2  # states on the way: before and after the iteration that runs
+
+
+@functools.lru_cache(maxsize=1024)
 def plan(length: int, limit: int, state: int, item: int | None) -> Plan:
-    """The quickest way within `limit` bytes; the smallest one whose time is bounded (`floor`) if that is more.
+    """The quickest way within `limit` bytes; that with the least memory (`floor`) if none is.
 
     `state`: the bytes of one state. `item`: the bytes an iteration keeps while its piece is reversed; None: not known, then
     pieces are single iterations, which keep who knows what.
     """
-    best = floor(length, state, item)
+    found = []
     for piece in pieces(length, item):
-        kept = piece * (item or 0)
-        number = -(-length // piece)
-        states = number - 1 if not state else min((limit - kept) // state - _WORKING, number - 1)
-        if states < 0:
-            continue
-        found = Plan(piece, states, _advances(number, states + 1) * piece, kept + (states + _WORKING) * state)
-        if found.size <= limit and (found.advances, found.size) < (best.advances, best.size):
-            best = found
-    return best
-
-
-_WORKING = 2  # states on the way: before and after the iteration that runs
+        least = _leanest(length, piece, state, item)
+        room = limit - least.size
+        if room >= 0:
+            number = -(-length // piece)
+            more = number if not state else room // state
+            found.append(_plan(length, piece, min(least.states + more, number - 1), state, item))
+    return min(found, key=lambda way: (way.advances, way.size)) if found else floor(length, state, item)
 
 
 def floor(length: int, state: int, item: int | None) -> Plan:
     """The least memory with which every iteration is run again at most log2(length) times."""
-    allowed = max(1, math.ceil(math.log2(max(length, 2))))
+    ways = [_leanest(length, piece, state, item) for piece in pieces(length, item)]
+    return min(ways, key=lambda way: (way.size, way.advances))
+
+
+def _leanest(length: int, piece: int, state: int, item: int | None) -> Plan:
+    """With as few states as the bound on the time allows."""
+    allowed = max(1, math.ceil(math.log2(length))) if length > 1 else 1
     states = 0
-    while repetitions(length, states + 1) > allowed:
+    while repetitions(-(-length // piece), states + 1) > allowed:
         states += 1
-    return Plan(1, states, _advances(length, states + 1), (item or 0) + (states + _WORKING) * state)
+    return _plan(length, piece, states, state, item)
+
+
+def _plan(length: int, piece: int, states: int, state: int, item: int | None) -> Plan:
+    advances = _advances(-(-length // piece), states + 1) * piece
+    return Plan(piece, states, advances, piece * (item or 0) + (states + _WORKING) * state)
 
 
 def pieces(length: int, item: int | None) -> list[int]:

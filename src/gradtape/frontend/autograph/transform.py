@@ -10,6 +10,7 @@ import __future__
 import ast
 import builtins
 import copy
+import sys
 import warnings
 from types import CodeType
 from typing import Any
@@ -37,10 +38,9 @@ FACTORY = "ag__factory"
 CONVERTED = "ag__converted"
 OPTIMIZED = 0x01  # a function's code, as opposed to a class body's
 # how functions that the user wrote as expressions are called in tracebacks
-EXPRESSION_NAMES = {
-    "lambda": "<lambda>", "listcomp": "<listcomp>", "setcomp": "<setcomp>", "dictcomp": "<dictcomp>",
-    "genexpr": "<genexpr>", "genlist": "<genexpr>",
-}  # fmt: skip
+EXPRESSION_NAMES = {"lambda": "<lambda>", "genexpr": "<genexpr>", "genlist": "<genexpr>"}
+if sys.version_info < (3, 12):  # since then, comprehensions have no frames of their own
+    EXPRESSION_NAMES |= {"listcomp": "<listcomp>", "setcomp": "<setcomp>", "dictcomp": "<dictcomp>"}
 
 
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
@@ -69,6 +69,7 @@ def _definition(node: Any, class_name: str | None) -> ast.FunctionDef:
         info(made).kind = "lambda"
         return made
     node.decorator_list, node.returns = [], None
+    node.__dict__["type_params"] = []
     return node
 
 

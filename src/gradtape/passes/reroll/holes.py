@@ -17,7 +17,7 @@ from gradtape.ir.slots import Field, Slot, slots_in
 from gradtape.ir.walk import Rebuild, clone, flat, groups_of, insert_param, layout_of
 from gradtape.ops.dynamic import ADD_AT, GETITEM_AT, PUT_AT, UPDATE_AT, open_axes, result_axes
 from gradtape.ops.index import GETITEM, PUT_SLICE, UPDATE
-from gradtape.ops.regions import COND, COUNT, SCAN
+from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import PAD
 from gradtape.ops.staged import ASSERT, PRINT
 from gradtape.passes.facts import attr_key, attrs_key, type_key
@@ -88,6 +88,8 @@ def _structured_outline(item: Any) -> tuple[Any, tuple[int, ...]]:
         holes.append(attrs["length"])
         attrs = {name: attr for name, attr in attrs.items() if name != "length"}
     inside = tuple([(name, _block_outline(region, holes)) for name, region in item.regions.items()])
+    if item.op not in (COND, WHILE, SCAN):  # nobody hands operands down there
+        inside, holes = (*inside, ("holes", tuple(holes))), []
     return (attrs_key(attrs), inside, tuple(item.layout.items()), tuple(item.result_layout.items())), tuple(holes)
 
 

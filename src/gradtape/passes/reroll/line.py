@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import as_dtype
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.lists import LIST_FROM_TENSOR, LIST_GET
@@ -90,6 +91,8 @@ class Line:
         self._type_of: dict[Value, int] = {}
         self._rows, self._dropped = find_rows(block) if by_rows else ({}, set())
         self._lists: dict[tuple[Value, int], Value] = {}
+        self._symbolic = False  # whether any type has a symbolic dimension
+        self._sizes: set[str] = set(symbols_in([v.type for v in block.params]))
         for param in block.params:
             self._note(param)
 
@@ -168,15 +171,30 @@ class Line:
         type_of = self._type_of
         for value in item.results:
             self._note(value)
+        if self._symbolic and self._makes_sizes(item):
+            outlined = id(item)
         key = (item.op, outlined, *[type_of[v] for v in item.operands], *[type_of[v] for v in item.results])
         tokens = self._tokens
         item.token = tokens.setdefault(key, len(tokens))
         return item
 
+    def _makes_sizes(self, item: Item) -> bool:
+        """Whether a dimension is first known by the results of an item: it must stay where everybody sees it."""
+        made = symbols_in([v.type for v in item.results])
+        known = self._sizes
+        new = made - known
+        known |= new
+        return bool(new)
+
     def _note(self, value: Value) -> None:
         """Give the type of a value a number."""
         type = value.type
-        key = (id(type.dtype), *type.shape) if type.__class__ is TensorSpec else type_key(type)  # dtypes are unique
+        if type.__class__ is TensorSpec:
+            key: Any = (id(type.dtype), *type.shape)  # dtypes are unique
+            self._symbolic |= any(d.__class__ is not int for d in type.shape)
+        else:
+            key = type_key(type)
+            self._symbolic |= bool(symbols_in(type))
         types = self._types
         self._type_of[value] = types.setdefault(key, len(types))
 

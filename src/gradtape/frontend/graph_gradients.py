@@ -1,0 +1,140 @@
+"""`gradients` and `hessians`: derivatives of what a traced function has computed so far, without a tape.
+
+The operations between the sources and the targets are traced once more under a recorder; passes merge the copies with the
+originals. Outside a traced function nothing was written down, so there a tape is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape import tree
+from gradtape.ad.tracing import TRACE, Trace, TracedTensor
+from gradtape.frontend.tape import GradientTape
+from gradtape.frontend.tape_messages import UnconnectedGradients
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ops.create import zeros_like
+from gradtape.ops.dispatch import convert
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
+
+    >>> import gradtape as gt
+    >>> @gt.function
+    ... def f(x):
+    ...     y = x * x * x
+    ...     return gt.gradients(y, x)[0]
+    >>> f(gt.constant(2.0)).numpy()
+    np.float32(12.0)
+
+    Raises:
+        RuntimeError: outside a `gt.function`.
+    """
+    trace = _trace("gradients")
+    sources = [convert(x) for x in tree.flatten(xs)]
+    targets = [convert(y) for y in tree.flatten(ys)]
+    stopped = [convert(t) for t in tree.flatten(stop_gradients)] if stop_gradients is not None else []
+    weights = None if grad_ys is None else tree.flatten(grad_ys)
+    tape = GradientTape()
+    with tape:
+        twins, outs = _again(trace, sources, targets, stopped, tape.watch)
+    found = tape.gradient(outs, twins, weights)
+    zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
+    return [zeros_like(x) if g is None and zero else g for g, x in zip(found, sources, strict=True)]
+
+
+def hessians(
+    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
+) -> list[Any]:
+    """The second derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
+
+    >>> import gradtape as gt
+    >>> @gt.function
+    ... def f(x):
+    ...     return gt.hessians(gt.reduce_sum(x ** 3.0), x)[0]
+    >>> f(gt.constant([1.0, 2.0])).numpy()
+    array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    trace = _trace("hessians")
+    targets = [convert(y) for y in tree.flatten(ys)]
+    answers = []
+    for x in tree.flatten(xs):
+        outer = GradientTape()
+        with outer:
+            inner = GradientTape()
+            with inner:
+
+                def watch(tensor: Any, tapes: Any = (outer, inner)) -> None:
+                    for tape in tapes:
+                        tape.watch(tensor)
+
+                twins, outs = _again(trace, [convert(x)], targets, [], watch)
+            first = inner.gradient(outs, twins[0])
+        answers.append(None if first is None else outer.jacobian(first, twins[0]))
+    return answers
+
+
+def _trace(what: str) -> Trace:
+    trace: Trace | None = TRACE.get()
+    if trace is None:
+        raise RuntimeError(
+            f"gt.{what} works inside a gt.function, where the computation is written down; in eager code use a gt.GradientTape"
+        )
+    return trace
+
+
+def _again(
+    trace: Trace, sources: Sequence[Any], targets: Sequence[Any], stopped: Sequence[Any], watch: Callable[[Any], None]
+) -> tuple[list[Any], list[Any]]:
+    """Twins of the sources, watched, and the targets computed from them."""
+    from gradtape.ad.reverse import extract
+    from gradtape.ad.tracing import replay
+
+    twins = [x.__copy__() for x in sources]
+    for twin in twins:
+        twin._node = None
+        watch(twin)
+    starts: dict[Value, Any] = {x._data: twin for x, twin in zip(sources, twins, strict=True) if isinstance(x, TracedTensor)}
+    wanted = [y._data for y in targets if isinstance(y, TracedTensor)]
+    fixed = {t._data for t in stopped if isinstance(t, TracedTensor)} - set(starts)
+    operations, outside = _between(trace.block, set(starts), wanted, fixed)
+    params = [*starts, *outside]
+    block = extract(params, operations, "again", outputs=wanted)
+    from gradtape.ad.tracing import traced
+
+    inputs = [*starts.values(), *(traced(v) for v in outside)]
+    outs = iter(replay(block, inputs))
+    return twins, [next(outs) if isinstance(y, TracedTensor) else y for y in targets]
+
+
+def _between(
+    block: Block, starts: set[Value], wanted: Sequence[Value], fixed: set[Value]
+) -> tuple[list[Operation], list[Value]]:
+    """The operations that lead from `starts` to `wanted`, and the other values they use."""
+    moving = set(starts)
+    forward = []
+    for operation in block.operations:
+        if not operation.op.effect and any(v in moving for v in operation.operands):
+            forward.append(operation)
+            moving.update(v for v in operation.results if v not in fixed and v not in starts)
+    needed = set(wanted)
+    kept = []
+    for operation in reversed(forward):
+        if any(v in needed for v in operation.results):
+            kept.append(operation)
+            needed.update(operation.operands)
+    made = {v for operation in kept for v in operation.results}
+    used = dict.fromkeys([*(v for operation in kept for v in operation.operands), *wanted])
+    return kept[::-1], [v for v in used if v not in made and v not in starts]
