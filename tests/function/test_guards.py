@@ -375,3 +375,49 @@ def test_no_guards_no_check():
     assert guards.check is None
     assert guards.changed() is None
     assert not guards.expired()
+
+
+def test_keys_count_apart_from_values():
+    table = {i: i for i in range(100)}
+
+    def note(guards):
+        guards.keys(table)
+
+    guards = sealed(note)
+    table[3] = "another value"
+    agrees(guards, True)
+    table[1000] = table.pop(5)
+    agrees(guards, False)
+
+
+def test_members_of_sets():
+    members = {1, 2}
+    guards = sealed(lambda g: g.keys(members))
+    members.discard(1)
+    members.add(3)
+    agrees(guards, False)
+
+
+def test_attributes_that_do_not_exist():
+    thing = Thing()
+
+    def note(guards):
+        guards.label(thing, "self")
+        guards.missing(thing, "k")
+
+    guards = sealed(note)
+    assert guards.lines() == ["`self.k` does not exist"]
+    thing.k = 1
+    agrees(guards, False)
+    assert guards.changed().startswith("`self.k` did not exist, now it does (read at ")
+    del thing.k
+    agrees(guards, True)
+
+
+def test_slices_as_keys():
+    items = list(range(100))
+    guards = sealed(lambda g: g.item(items, slice(0, 3), items[0:3]))
+    items[50] = -1
+    agrees(guards, True)
+    items[2] = -1
+    agrees(guards, False)

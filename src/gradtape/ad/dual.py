@@ -17,9 +17,10 @@ from gradtape.ad.recording import Recording
 from gradtape.ad.regions import region_vjp
 from gradtape.ad.sites import region, zeros_for
 from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing
+from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import has_effect
-from gradtape.ops.record import Record
+from gradtape.ops.record import Record, current_scope
 from gradtape.ops.regions import CALL, COND, SCAN, body_result, loop_result
 
 Tensors = Sequence[Any]
@@ -32,6 +33,11 @@ def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, out: Te
     if not moving:
         return None
     if operation.op.name == "custom" or has_effect(operation):
+        if has_effect(operation) and any(not recorder.key.holds for recorder in current_scope().recorders):
+            raise UnimplementedError(
+                f"nested ForwardAccumulators around {operation.op.name} (at {operation.loc}), which prints, asserts, draws random "
+                "numbers or calls Python inside: use a GradientTape for one of them, or move that out of the loop, branch or call"
+            )
         return _transposed(out[0]._node.nodes[0], operation, own, moving)
     return _RULES[operation.op.name](operation, inputs, own, moving)[1]
 
@@ -165,7 +171,9 @@ def _call(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
     callee = operation.attrs["callee"]
     places = sorted(moving)
     results = sorted(_moving_results(callee, places))
-    both = jvp_block(callee, places, results)
+    key = (callee, tuple(places))
+    known: dict[Any, Block] = current_trace().memory
+    both = known[key] if key in known else known.setdefault(key, jvp_block(callee, places, results))
     both.give(outputs=both.results)
     given = [*inputs, *(tangents[i] for i in places)]
     found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both}, _types(operation, results))["outputs"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from gradtape.ad.activity import differentiable
 from gradtape.ad.backward import REGION_RULE
-from gradtape.ad.budget import limited
+from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
@@ -143,11 +143,7 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     operation = site.operation
     callee: Block = operation.attrs["callee"]
     places = sorted(seeds)
-    again = bool(operation.attrs.get("recompute"))
-    own = range(len(callee.params))
-    limit = operation.attrs.get("memory_limit")  # its own; otherwise that of the program around it
-    with limited(limit) if limit is not None else nullcontext():
-        half = split(callee, wanted, places, free=own if again else (), near=own, recompute=again)
+    half = _callee_halves(operation, wanted, places)
     if not half.answers:
         return {}
     if half.saved:
@@ -159,6 +155,23 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     types = [operation.operands[i].type for i in half.answers], {"outputs": len(half.answers)}
     found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward}, types)["outputs"]
     return dict(zip(half.answers, found, strict=True))
+
+
+def _callee_halves(operation: Operation, wanted: set[int], places: list[int]) -> Split:
+    """The callee in two halves, the same for all calls that want the same; under a memory limit for each anew."""
+    callee: Block = operation.attrs["callee"]
+    again = bool(operation.attrs.get("recompute"))
+    own = range(len(callee.params))
+    limit = operation.attrs.get("memory_limit")  # its own; otherwise that of the program around it
+    key = (callee, frozenset(wanted), tuple(places), again)
+    known: dict[Any, Split] = current_trace().memory
+    if limit is None and BUDGET.get() is None and key in known:
+        return known[key]
+    with limited(limit) if limit is not None else nullcontext():
+        half = split(callee, wanted, places, free=own if again else (), near=own, recompute=again)
+    if limit is None and BUDGET.get() is None:
+        known[key] = half
+    return half
 
 
 # -- custom ----------------------------------------------------------------------------------------------------------

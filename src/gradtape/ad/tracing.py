@@ -194,6 +194,9 @@ class Trace:
         self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
         self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
         self.is_input: Callable[[Tensor], bool] = lambda tensor: False  # whether a concrete tensor is one, not a constant
+        self._locations: dict[tuple[Any, int], Location] = {}  # asking a frame for its line takes a while
+        self._inferences: dict[Any, Any] = {}  # result types of operations without attributes
+        self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
 
     @property
@@ -233,6 +236,17 @@ class Trace:
         return None if op is CAST[0] else example
 
     def _inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
+        if attrs or not types:
+            return self._newly_inferred(op, types, attrs)
+        question = (op, *types)
+        known = self._inferences.get(question)
+        if known is None:
+            known = self._newly_inferred(op, types, attrs)
+            if not any([t.__class__ is ListSpec or any([d.__class__ is not int for d in t.shape]) for t in types]):
+                self._inferences[question] = known
+        return known
+
+    def _newly_inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         inferred, constraints = infer_by_probing(op, types, attrs)
         for constraint in constraints:
             self.constraints[constraint] = None
@@ -286,7 +300,11 @@ class Trace:
         if self.loc is not None:
             return self.loc
         frame = user_frame(1)
-        return Location(frame.f_code.co_filename, frame.f_lineno)
+        at = (frame.f_code, frame.f_lasti)
+        known = self._locations.get(at)
+        if known is None:
+            known = self._locations[at] = Location(frame.f_code.co_filename, frame.f_lineno)
+        return known
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -349,11 +367,11 @@ class Trace:
         if isinstance(value, TensorList):
             return self.emit(LIST_NEW, [self.constant(item) for item in value], {"item": value.item})
         array = np.asarray(value)
-        key = (array.dtype, array.shape, array.tobytes()) if array.size <= 16 and array.dtype != object else None
+        key = (array.dtype.char, array.shape, array.tobytes()) if array.size <= 16 and array.dtype.kind != "O" else None
         known = self.constants[-1].get(key) if key is not None else None
         if known is not None:
             return known.__copy__()
-        kept = array[()] if array.ndim == 0 and array.dtype != object else array
+        kept = array[()] if array.ndim == 0 and array.dtype.kind != "O" else array
         out = self.emit(staged.CONSTANT, (), {"value": kept})
         if key is not None:
             self.constants[-1][key] = out

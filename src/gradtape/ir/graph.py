@@ -79,10 +79,10 @@ class Operation:
         self.op = op
         self.operands = list(operands)
         self.attrs: dict[str, Any] = dict(attrs or {})
-        self.regions: dict[str, Block] = dict(regions or {})
+        self.regions: dict[str, Block] = dict(regions) if regions else {}
         self.loc = loc
-        self.layout: dict[str, int] = dict(layout or {})
-        self.result_layout: dict[str, int] = dict(result_layout or {})
+        self.layout: dict[str, int] = dict(layout) if layout else {}
+        self.result_layout: dict[str, int] = dict(result_layout) if result_layout else {}
         self.results = [Value(type, self, i) for i, type in enumerate(types)]
         self.home: Block | None = None  # the block it was traced into, while that is open
 

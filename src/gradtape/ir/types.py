@@ -162,6 +162,9 @@ class TensorSpec:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    def __hash__(self) -> int:
+        return hash((tuple.__hash__(self.shape), self.dtype.name))
+
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         return cls(tensor.shape, tensor.dtype, name)
