@@ -532,6 +532,18 @@ def comparison_not_bool(x):
     return V(1) < V(2) < V(3), V(1) == V(2) == V(3)
 
 
+def gen_reads_maybe_unbound(x):
+    if x:
+        y = 1
+    return sum(y + i for i in range(2))
+
+
+def comp_reads_maybe_unbound(x):
+    for i in range(x):
+        y = i
+    return [y for _ in range(2)], list(map(lambda v: v + y, [1]))
+
+
 CASES = [
     (short_and, 1), (short_and, 0), (short_or, 0), (short_or, 3), (mixed, 0), (mixed, 1), (not_value, 0), (ternary, 0), (ternary, 1),
     *[(nested_ternary, x) for x in (-1, 0, 1)], *[(chained, x) for x in (-1, 5, 11, 7)], (chained_mixed, 2), (chained_mixed, 0),
@@ -549,5 +561,6 @@ CASES = [
     (delete_in_loop, 1), (delete_in_loop, 3), (delete_unbound, 0), (delete_unbound, 1), (starred_calls, 0), (starred_calls, 1),
     (not_callable, 3), (wrong_arguments, 0), (builtin_calls, [3, 1, 2]), (builtin_errors, 0), (list_methods, [5, 6]), (dict_methods, 1),
     (string_methods, 1), (locals_call, 0), (locals_call, 1), (eval_exec, 1), (globals_call, 1), (large_expression, 3),
-    (bytes_and_constants, 0), (conditional_import, 0), (conditional_import, 1), (comparison_not_bool, 0),
+    (bytes_and_constants, 0), (conditional_import, 0), (conditional_import, 1), (comparison_not_bool, 0), (gen_reads_maybe_unbound, 0),
+    (gen_reads_maybe_unbound, 1), (comp_reads_maybe_unbound, 0), (comp_reads_maybe_unbound, 2),
 ]  # fmt: skip

@@ -308,6 +308,20 @@ def curvature(x: Any, w: Any) -> Any:
     return outer.gradient(slope, x)
 
 
+def training(w: Any, b: Any, x: Any) -> Any:
+    losses = []
+    for _ in range(10):
+        with gt.GradientTape() as tape:
+            tape.watch([w, b])
+            h = x
+            for layer in range(12):
+                h = gt.tanh(h @ w[layer] + b[layer])
+            losses.append(gt.reduce_mean(h * h))
+        slopes = tape.gradient(losses[-1], [w, b])
+        w, b = w - 0.1 * slopes[0], b - 0.1 * slopes[1]
+    return w, b, gt.stack(losses)
+
+
 CASES = [
     (power_iteration, (spec(3, 3), spec(3)), 10),
     (python_zero, (spec(12),), 8),
@@ -329,6 +343,7 @@ CASES = [
     (first_used, (spec(),), 6),
     (gradient, (spec(12, 2), spec(2, 2), spec(2)), 70),
     (curvature, (spec(), spec()), 110),
+    (training, (spec(12, 3, 3), spec(12, 3), spec(5, 3)), 100),
 ]
 
 
@@ -489,7 +504,7 @@ def wired_differently(x: Any) -> Any:
 
 def other_attributes(x: Any) -> Any:
     for k in range(12):
-        x = gt.nn.leaky_relu(x, 0.1 * k)
+        x = gt.sin(x) ** (k + 2)
     return x
 
 
@@ -501,15 +516,10 @@ def all_results(x: Any) -> Any:
     return found
 
 
-@pytest.mark.parametrize("function", [few, shrinking, wired_differently, all_results])
+@pytest.mark.parametrize("function", [few, shrinking, wired_differently, other_attributes, all_results])
 def test_these_stay_as_they_are(function: Callable[..., Any]) -> None:
     block = trace(function, spec(20))
     assert reroll(block) is block
-
-
-def test_values_of_another_kind_of_loop_stay_apart() -> None:
-    block = trace(other_attributes, spec(3))
-    folded(block)
 
 
 def test_regions_and_callees_are_folded_too() -> None:

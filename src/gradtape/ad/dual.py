@@ -35,8 +35,8 @@ def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, out: Te
     if operation.op.name == "custom" or has_effect(operation):
         if has_effect(operation) and any(not recorder.key.holds for recorder in current_scope().recorders):
             raise UnimplementedError(
-                f"nested ForwardAccumulators around {operation.op.name} (at {operation.loc}), which prints, asserts, draws random "
-                "numbers or calls Python inside: use a GradientTape for one of them, or move that out of the loop, branch or call"
+                f"nested ForwardAccumulators around the {operation.op.name} at {operation.loc}, which prints, asserts, draws "
+                "random numbers or calls Python inside: use a GradientTape for one of them, or take that out of it"
             )
         return _transposed(out[0]._node.nodes[0], operation, own, moving)
     return _RULES[operation.op.name](operation, inputs, own, moving)[1]

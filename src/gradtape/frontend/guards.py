@@ -73,14 +73,14 @@ class _Read:
 
 
 class _Expected:
-    """What a read must give. `code` is a Python expression over `v` that is true when it does not."""
+    """What a read must give, and how messages call it."""
 
     __slots__ = ("holds", "text", "value")
 
     def __init__(self, holds: Callable[[Any], bool], text: str, value: Any) -> None:
         self.holds = holds
         self.text = text
-        self.value = value  # for the compiled check: an exact scalar, or None
+        self.value = value  # for the compiled check: an exact scalar, a token, or `_GONE` for none of them
 
 
 class Guards:
@@ -141,7 +141,7 @@ class Guards:
         if id(container) not in self._own:
             parent = self._parent(container)
             found = tuple(container) if isinstance(container, dict) else frozenset(container)
-            self._note("keys", parent, container, None, parent.label, found)
+            self._note("keys", parent, container, None, parent.label, found, _by_token(found, limit=10**6))
 
     def missing(self, target: Any, name: str) -> None:
         """`target` was found to have no attribute `name`."""
@@ -163,7 +163,7 @@ class Guards:
         kept = np.array(value)
         form = (kept.shape, kept.dtype, kept.tobytes())
         entry = _Read("array", None, again, None, label)
-        entry.expected = _Expected(lambda now: _content(now) == form, _array_text(kept), None)
+        entry.expected = _Expected(lambda now: _content(now) == form, _array_text(kept), _GONE)
         entry.where = user_location()
         self._reads.setdefault(("array", id(read)), entry)
         self._alive.append(read)
@@ -208,12 +208,14 @@ class Guards:
         self._alive.append(target)
         return root
 
-    def _note(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any) -> None:
+    def _note(
+        self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any, condition: _Expected | None = None
+    ) -> None:
         place = (kind, id(origin), frozen(key))
         if place in self._reads:
             return
         read = _Read(kind, parent, origin if parent is None else None, key, label)
-        read.expected = expected(value)
+        read.expected = condition or expected(value)
         read.value_id = id(value)
         read.where = user_location()
         self._reads[place] = read
@@ -288,20 +290,21 @@ def expected(value: Any) -> _Expected:
         if stand_in is None:
             count = len(value)
             large = f"a large {kind.__name__} of {count}"
-            return _Expected(lambda now: now.__class__ is kind and len(now) == count, large, None)
+            return _Expected(lambda now: now.__class__ is kind and len(now) == count, large, _GONE)
         return _by_token(value)
     held = Identity(value)
     return _Expected(lambda now: held == Identity(now), shown(value), held)
 
 
-def _by_token(value: Any) -> _Expected:
-    stand_in = frozen(value)
-    return _Expected(lambda now: frozen(now) == stand_in, shown(value), value if value.__class__ in SCALARS else stand_in)
+def _by_token(value: Any, limit: int = 64) -> _Expected:
+    stand_in = frozen(value, limit)
+    kept = value if value.__class__ in SCALARS else stand_in if limit <= 64 else _GONE
+    return _Expected(lambda now: frozen(now, limit) == stand_in, shown(value), kept)
 
 
 def _by_class(value: Any) -> _Expected:
     kind = value.__class__
-    return _Expected(lambda now: now.__class__ is kind, f"a {kind.__name__}", None)
+    return _Expected(lambda now: now.__class__ is kind, f"a {kind.__name__}", _GONE)
 
 
 def _content(array: Any) -> Any:
@@ -432,7 +435,7 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
     if kind is Identity:
         space[f"r{n}"] = value._ref
         return f"{name} is None or {name} is not r{n}()" if value.weak else f"{name} is not r{n}()"
-    if kind is bool:
+    if kind is bool or value is None:
         return f"{name} is not {value}"
     if kind is int or kind is str or kind is bytes:
         space[f"c{n}"] = value

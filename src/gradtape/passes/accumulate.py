@@ -21,13 +21,14 @@ from gradtape.ops.dynamic import ADD_AT, PUT_AT
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
-from gradtape.ops.regions import COND, SCAN, WHILE
+from gradtape.ops.regions import CHECKPOINTED, COND, SCAN, WHILE
 from gradtape.passes.facts import same_type, uniform
 
 _SUMS = (ADD, LIST_ADD)
 _INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
 _AT = (ADD_AT, LIST_ADD_AT)
-_STRUCTURED = (COND, SCAN, WHILE)
+_LOOPS = (SCAN, WHILE, CHECKPOINTED)
+_STRUCTURED = (COND, *_LOOPS)
 _Uses = dict[Value, list[tuple[Operation | None, int]]]
 
 
@@ -50,7 +51,7 @@ def accumulate(block: Block) -> Block:
         elif operation in plan.totals:
             groups = scope.groups(operation)
             for place, total in plan.totals[operation].items():
-                groups["carried"][place] = scope[total]
+                groups[_sums_of(operation)][place] = scope[total]
             scope.copy(operation, operands=groups)
         else:
             scope.copy(operation)
@@ -147,9 +148,9 @@ def terms_of(value: Value) -> list[Operation] | None:
         elif op is COND:
             if not any(terms_of(branch.results[value.index]) for branch in producer.regions.values()):
                 return None
-        elif op is SCAN or op is WHILE:
-            place = value.index
-            if place >= producer.layout["carried"] or not _is_zero(producer.group("carried")[place]):
+        elif op in _LOOPS:
+            place, group = value.index, _sums_of(producer)
+            if place >= producer.layout[group] or not _is_zero(producer.group(group)[place]):
                 return None
             if not _only_adds(producer, place, {}):
                 return None
@@ -158,8 +159,26 @@ def terms_of(value: Value) -> list[Operation] | None:
     return found[::-1]
 
 
+def _sums_of(loop: Operation) -> str:
+    """The group of operands from which a loop's first results start."""
+    return "cts" if loop.op is CHECKPOINTED else "carried"
+
+
+def _slot(loop: Operation, place: int) -> int:
+    """Which of the values that a loop starts from an operand is."""
+    slot = place
+    for group, count in loop.layout.items():
+        if group == _sums_of(loop):
+            return slot if 0 <= slot < count else -1
+        slot -= count
+    return -1
+
+
 def _only_adds(loop: Operation, place: int, known: dict[Block, _Uses]) -> bool:
     """Whether a loop does nothing with a carried value but add sparse values to it."""
+    if loop.op is CHECKPOINTED:
+        part = loop.regions["reverse"]
+        return _leads(part, part.group("cts")[place], part.result_group("cts")[place], known)
     body, test = loop.regions["body"], loop.regions.get("test")
     if test is not None and _uses(test, known)[test.group("carried")[place]]:
         return False
@@ -187,9 +206,7 @@ def _leads(block: Block, value: Value, result: Value, known: dict[Block, _Uses])
             if found is None:
                 return False
             value = operation.results[found]
-        elif (op is SCAN or op is WHILE) and 0 <= (slot := place - operation.layout.get("length", 0)) < operation.layout[
-            "carried"
-        ]:
+        elif op in _LOOPS and (slot := _slot(operation, place)) >= 0:
             if not _only_adds(operation, slot, known):
                 return False
             value = operation.results[slot]

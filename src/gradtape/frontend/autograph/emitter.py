@@ -100,10 +100,21 @@ class Emitter:
                 return build.located(plain, node)
             return build.located(build.call("outer", build.load(build.SCOPE), build.constant(name), plain), node)
         inside = owner.function is self.frame.function
-        if self.definite is None or name in (self.definite if inside else self.frame.function.outside):
+        if not inside:
+            certain = name in self.frame.function.outside
+        elif self.definite is None:
+            certain = not self.exposed(name) or name in owner.scope.parameters
+        else:
+            certain = name in self.definite
+        if certain:
             return build.located(plain, node)
         owner.undefined.add(name)
         return build.located(build.call("ld" if inside else "ld_free", plain, build.constant(in_words(name))), node)
+
+    def exposed(self, name: str) -> bool:
+        """Whether generated functions see this variable, even where control flow itself is left alone."""
+        owner = self.scope.owner(name)
+        return not self.plain or (owner is not None and name in owner.shared)
 
     def bind(self, names: Iterable[str]) -> None:
         """These names are bound now."""
@@ -213,7 +224,9 @@ class Emitter:
     def function(self, node: ast.FunctionDef, scope: Scope) -> None:
         """Emit the body of a user's function in place."""
         notes = info(node)
-        known = self.definite if self.definite is not None else set(scope.outer_reads())
+        known = self.definite
+        if known is None:
+            known = {n for n in scope.outer_reads() if not self.exposed(n) or n in self.scope.parameters}
         outside = {n for n in known | self.frame.function.outside if not self._deleted(n)}
         outside.add(node.name)
         frame = Frame(scope, self.frame, scope.variables, outside)

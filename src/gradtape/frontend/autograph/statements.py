@@ -107,7 +107,7 @@ def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
     if name is None:
         handler.body = emitter.block(handler.body)
         return emitter.definite
-    if emitter.plain and emitter.is_variable(name):
+    if emitter.is_variable(name) and not emitter.exposed(name):
         handler.body = emitter.block(handler.body)
         return emitter.definite
     # Python unbinds the name at the end, however the handler is left: generated functions must find Undefined instead

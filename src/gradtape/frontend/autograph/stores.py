@@ -126,7 +126,7 @@ def _delete_one(emitter: Emitter, target: Any) -> list[ast.stmt]:
             kind = emitter.scope.kind(name)
             return [ast.Expr(build.call(f"del_{kind}", build.load(build.SCOPE), build.constant(name)))]
         case ast.Name(id=name):
-            if emitter.plain:
+            if not emitter.exposed(name):
                 return [ast.Delete([target])]
             read = emitter.read(build.located(build.load(name), target))
             owner = emitter.frame.owner(name)

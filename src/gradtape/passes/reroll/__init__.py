@@ -120,48 +120,53 @@ def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list
     """Loops that pay and do not overlap; those that need lists of other values only if no other is left."""
     found: list[tuple[Loop, Demand]] = []
     taken = np.zeros(len(table.items), bool)
-    later: list[list[Loop]] = []
+    bounds = np.array(runs).reshape(-1, 3).T
+    known: dict[Run, list[Loop]] = {}
+
+    def loops_of(run: Run) -> list[Loop]:
+        free = _free(taken, run)
+        if free is not None and free not in known:
+            known[free] = loops_in(table, free)
+        return [] if free is None else known[free]
 
     def take(loops: list[Loop]) -> None:
         for loop in loops:
             if not taken[loop.start : loop.stop].any():
                 wanted = demand(table, loop, repeated, hopeful)
                 if pays(table, loop, wanted):
-                    wanted.nested = len(loops) > 1 or _is_nested(loop, runs)
+                    own = Run(loop.start, loop.stop, loop.period)
+                    wanted.nested = len(loops) > 1 or _has_parts(own, bounds) or _is_part(own, bounds)
                     taken[loop.start : loop.stop] = True
                     found.append((loop, wanted))
 
-    for run in sorted(runs, key=lambda run: -run.period):
-        if (free := _free(taken, run)) is not None:
-            take([loop for loop in loops_in(table, free) if loop.clean and _is_simple(loop, run, runs)])
+    for run in reversed(runs):
+        take([loop for loop in loops_of(run) if loop.clean and (_is_simple(loop) or not _has_parts(run, bounds))])
     for run in runs:
-        if (free := _free(taken, run)) is not None:
-            loops = loops_in(table, free)
-            take([loop for loop in loops if loop.clean])
-            later.append([loop for loop in loops if not loop.clean])
+        take([loop for loop in loops_of(run) if loop.clean])
     if not found:
-        for loops in later:
-            take(loops)
+        for run in runs:
+            take([loop for loop in loops_of(run) if not loop.clean])
     return sorted(found, key=lambda pair: pair[0].start)
 
 
-def _is_simple(loop: Loop, run: Run, runs: list[Run]) -> bool:
+def _is_simple(loop: Loop) -> bool:
     """Whether a loop is better folded before the loops in it: then these need not look alike in all iterations.
 
     If many constants differ they belong to the inner loops, which would have to gather them one by one afterwards.
     """
-    scanned = {tuple(column) for column in loop.sources[:, loop.scanned].T.tolist()}
-    return len(scanned) <= FEW or not any(_is_part(other, run) for other in runs)
+    return len({tuple(column) for column in loop.sources[:, loop.scanned].T.tolist()}) <= FEW
 
 
-def _is_nested(loop: Loop, runs: list[Run]) -> bool:
-    """Whether a loop is part of something longer that repeats, or has such parts."""
-    own = Run(loop.start, loop.stop, loop.period)
-    return any(_is_part(own, run) or _is_part(run, own) for run in runs)
+def _has_parts(run: Run, bounds: Any) -> bool:
+    """Whether one period of a run has something in it that repeats."""
+    starts, stops, _ = bounds
+    return bool(((stops - starts <= run.period) & (starts >= run.start) & (stops <= run.stop)).any())
 
 
-def _is_part(inner: Run, outer: Run) -> bool:
-    return inner.stop - inner.start <= outer.period and outer.start <= inner.start and inner.stop <= outer.stop
+def _is_part(run: Run, bounds: Any) -> bool:
+    """Whether a run lies in one period of something longer that repeats."""
+    starts, stops, periods = bounds
+    return bool(((periods >= run.stop - run.start) & (starts <= run.start) & (stops >= run.stop)).any())
 
 
 def _free(taken: Any, run: Run) -> Run | None:
