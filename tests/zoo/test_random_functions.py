@@ -13,7 +13,7 @@ import gradtape as gt
 from tests.harness.numeric import derivative, inner_all, size_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo.checks import values, weighted
-from tests.zoo.programs import Program, programs
+from tests.zoo.programs import HEAD, Program, programs
 
 PARTS = 10
 SAMPLE = 4  # one program in so many is differentiated twice
@@ -30,7 +30,7 @@ def load(folder, program: Program, shift: int):
     """The plain and the watched function, from a module in a file; and the list the watched one writes to."""
     name = f"program_{next(COUNTER)}"
     path = folder / f"{name}.py"
-    text = "import gradtape as gt\n\n\n" + program.text("plain", shift) + "\n\n" + program.text("watched", shift, watched=True)
+    text = HEAD + program.text("plain", shift) + "\n\n" + program.text("watched", shift, watched=True)
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)

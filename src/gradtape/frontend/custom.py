@@ -305,6 +305,7 @@ NUMPY_FUNCTION = Op(
     batch=batching.looped,
     outputs=0,
     reason="the function leaves the tape: it works on NumPy arrays",
+    effect=True,  # a program calls it as often as the user does, and in the same order
 )
 
 

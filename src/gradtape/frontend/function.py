@@ -49,9 +49,10 @@ class _Traceable:
             if key is not None:
                 cache = self._state.cache
                 traced = cache.aliases.get(key)
+                scope = SCOPE.get()
                 if (
                     traced is not None
-                    and no_batches()
+                    and (scope is None or not scope.batches)
                     and TRACE.get() is None
                     and not functions_run_eagerly()
                     and (traced.check is None or traced.check())
@@ -177,12 +178,6 @@ class _Traceable:
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         """The types of each trace, as TensorFlow names it."""
         return "\n".join(f"{self._engine.name}({', '.join(map(str, traced.specs))})" for traced in self._state.cache.all())
-
-
-def no_batches() -> bool:
-    """No batching evaluator is active."""
-    scope = SCOPE.get()
-    return scope is None or not scope.batches
 
 
 class Function(_Traceable):

@@ -59,10 +59,14 @@ class Capture:
 
     def tensor(self) -> Any:
         value = self.read()
+        if self.kind == "number":
+            return box(self.spec.dtype.as_numpy_dtype(value))
         return value if value.__class__ is Tensor else convert(value)
 
     def changed(self) -> str | None:
         """In words, if what is found now is not what the program was made for."""
+        if self.kind == "number" and self.target is not None:
+            return self._other_number()
         value: Any = self.read()
         if not isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic)):
             return f"{self.label} was a tensor, now {type(value).__name__}"
@@ -73,6 +77,13 @@ class Capture:
         if np.dtype(dtype) != np.dtype(self.spec.dtype.as_numpy_dtype):
             return f"{self.label} had dtype {self.spec.dtype.name}, now {np.dtype(dtype).name}"
         return None
+
+    def _other_number(self) -> str | None:
+        try:
+            kind = type(self.read())
+        except LookupError:
+            return f"{self.label} has lost an item"
+        return None if kind is self.target else f"{self.label} was of type {self.target.__name__}, now {kind.__name__}"
 
 
 class Output:
@@ -100,7 +111,7 @@ class Checks:
 
     def __init__(self, guards: Any, captures: Sequence[Capture]) -> None:
         self.guards = guards
-        self.captures = [c for c in captures if c.kind in ("tensor", "array")]
+        self.captures = [c for c in captures if c.kind in ("tensor", "array") or (c.kind == "number" and c.target is not None)]
 
     def changed(self) -> str | None:
         found: str | None = self.guards.changed()
@@ -292,9 +303,11 @@ class _Collector:
         if isinstance(value, Maybe):
             return Optional(self.output(value.flag), self.template(value.value, label, number, numbers))
         if isinstance(value, WeakTensor):
-            value = value.strong() if number is not None else _default(value)
+            if number is not None:  # a Python number it was, and only numbers went into it: a Python number it is
+                return Output(self.output(value.strong()), _kind_of(value))
+            value = _default(value)
         if isinstance(value, TracedTensor):
-            return Output(self.output(value), number)
+            return Output(self.output(value))
         if staged_items(value) is not None:
             return Output(self.output(value[0].items))
         if isinstance(value, Tensor):
@@ -312,6 +325,10 @@ class _Collector:
         if numbers and isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)):
             return Output(self.output(self.tracer.trace.constant(convert(value)._data)))
         return value
+
+
+def _kind_of(value: WeakTensor) -> type:
+    return {"b": bool, "i": int, "f": float}.get(value.dtype.dtype.kind, complex)
 
 
 def _default(value: WeakTensor) -> Any:
@@ -388,13 +405,15 @@ def _action(
     _release(place, tracer.guards)
     label = f"{place.label} (written at {place.line})"
     if isinstance(place, ListContent):
-        return _list_action(_held(place.target, rebuild), old, now, collector, label)
+        return _list_action(_held(place.target, rebuild), id(place.target), old, now, collector, label)
     if isinstance(place, DictContent):
         return _dict_action(_held(place.target, rebuild), old, now, collector, label)
     if isinstance(place, SetContent):
         return lambda outs, tensors, caller: place.write(now)
     _storable(now, label, tracer)
     kind = type(old) if type(old) in (bool, int, float) else None
+    if isinstance(now, TracedTensor) and now is tracer.installed.get(place.key):
+        return None
     if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):
         return (lambda outs, tensors, caller: place.write(now)) if now is MISSING else None
     template = collector.template(now, label, kind)
@@ -498,12 +517,17 @@ def _restoring(place: Any, collector: _Collector) -> Action:
     return lambda outs, tensors, caller: place.write(filled(template, outs))
 
 
-def _list_action(target: Holder, old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
-    grown = len(now) >= len(old) and all(a is b for a, b in zip(old, now, strict=False))
-    part = now[len(old) :] if grown else now
+def _list_action(target: Holder, id_of: int, old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
+    before = collector.tracer.installed.get(("list", id_of), old)
+    grown = len(now) >= len(before) and all(a is b for a, b in zip(before, now, strict=False))
+    part = now[len(before) :] if grown else now
     for value in part:
         _storable(value, label, collector.tracer)
-    template = collector.template(part, label)
+    if grown or staged_items(part) is not None:
+        template = collector.template(part, label)
+    else:
+        kinds = [type(v) if type(v) in (bool, int, float) else None for v in old]
+        template = [collector.template(v, label, kinds[i] if i < len(kinds) else None) for i, v in enumerate(part)]
     if grown:
         return lambda outs, tensors, caller: target(caller).extend(filled(template, outs))
     return lambda outs, tensors, caller: target(caller).__setitem__(slice(None), filled(template, outs))

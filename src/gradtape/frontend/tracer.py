@@ -86,6 +86,7 @@ class Tracer:
         self.created: list[Variable] = []
         self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
         self.numbers: dict[Any, Place] = {}  # places read as constants
+        self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
         self.parent = TRACER.get()
@@ -200,8 +201,20 @@ class Tracer:
             else:
                 self.guards.length(container)
             return value
+        content = (
+            ListContent(container)
+            if isinstance(container, list)
+            else DictContent(container)
+            if isinstance(container, dict)
+            else None
+        )
+        if content is not None and content.key in self.lifted and content.key not in self.installed:
+            self._install(content)
+            return container[key]
         if self._written(container):
             return self.known(value)
+        if content is not None and type(value) in (int, float, bool):
+            self.numbers[content.key] = content
         if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
             return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]")
         self.guards.item(container, key, value)
@@ -243,7 +256,8 @@ class Tracer:
                 else self._tensor_or_array(value, place.read, label)
             )
         if place.key in self.lifted:
-            return self._number(place, value, label)
+            self._install(place)
+            return place.read()
         if type(value) in (int, float, bool):
             self.numbers[place.key] = place
         guard()
@@ -258,13 +272,29 @@ class Tracer:
             return value
         return self.stand_in(value, read, label)
 
-    def _number(self, place: Place, value: Any, label: str) -> Any:
-        """Python state that the function also writes: an input, in the widest type of its kind."""
+    def _install(self, place: Place) -> None:
+        """State from outside that the function writes: its numbers and tensors become inputs, in their place."""
+        self.logs[0].note(place)
+        content = place.read()
+        if isinstance(content, list):
+            made: Any = [self._installed(v, _ItemReader(place, i), place.label) for i, v in enumerate(content)]
+        elif isinstance(content, dict) and isinstance(place, DictContent):
+            made = {k: self._installed(v, _ItemReader(place, k), place.label) for k, v in content.items()}
+        else:
+            made = self._installed(content, place.read, place.label)
+        self.installed[place.key] = made
+        place.write(made)
+
+    def _installed(self, value: Any, read: Callable[[], Any], label: str) -> Any:
         from gradtape.ad.weak import weak
 
-        kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
-        made = self.add_input(lambda: kind(place.read()), TensorSpec((), kind), label, "number")
-        return made if kind is np.bool_ else weak(made._data)
+        if type(value) in (int, float, bool):
+            kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
+            made = self.add_input(read, TensorSpec((), kind), label, "number", type(value))
+            return weak(made._data)
+        if isinstance(value, Tensor) and not isinstance(value, TracedTensor):
+            return self.stand_in(value, read, label)
+        return value
 
     def number_input(self, owner: Any, label: str, read: Callable[[], float]) -> Any:
         """A Python number the library asks for at each call, such as a learning rate."""
@@ -284,10 +314,18 @@ class Tracer:
         log = self.logs[-1]
         if place.key in log.entries:
             return
-        if place.key in self.numbers and not any(place.key in other.entries for other in self.logs):
-            raise Restart(place.key)
         place.line = user_location()
+        if not any(place.key in other.entries for other in self.logs) and self._from_outside(place):
+            if place.key in self.numbers:
+                raise Restart(place.key)
+            if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
+                self._install(place)
         log.note(place)
+
+    def _from_outside(self, place: Place) -> bool:
+        if isinstance(place, (Global, Cell)):
+            return True
+        return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
 
     def before_list(self, target: list[Any]) -> None:
         self.note(ListContent(target))
@@ -325,7 +363,16 @@ class Tracer:
 
     def close(self) -> None:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
-        for met in (self.external, self.stand_ins, self.starts, self.variables, self.arrays, self.numbers, self.logs):
+        for met in (
+            self.external,
+            self.stand_ins,
+            self.starts,
+            self.variables,
+            self.arrays,
+            self.numbers,
+            self.installed,
+            self.logs,
+        ):
             met.clear()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
 
@@ -337,6 +384,19 @@ class Tracer:
     def rollback(self, mark: Any) -> None:
         del self.trace.block.operations[mark[0] :]
         self.trace.constants[-1].clear()
+
+
+class _ItemReader:
+    """Reads an item of a container from outside when the program is called."""
+
+    __slots__ = ("key", "place")
+
+    def __init__(self, place: Any, key: Any) -> None:
+        self.place = place
+        self.key = key
+
+    def __call__(self) -> Any:
+        return self.place.read()[self.key]
 
 
 def _reader(variable: Variable) -> Callable[[], Any]:
