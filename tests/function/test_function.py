@@ -403,11 +403,16 @@ def test_methods_as_arguments_do_not_retrace():
         def mean(self, x):
             return gt.reduce_mean(x)
 
+        @gt.function
+        def total(self, x):
+            return gt.reduce_sum(x)
+
     loss = Loss()
     f = gt.function(lambda x, g: g(x))
     for _ in range(3):
         assert f(X, loss.mean).numpy() == 2.0
-    assert f.experimental_get_tracing_count() == 1
+        assert f(X, loss.total).numpy() == 6.0
+    assert f.experimental_get_tracing_count() == 2
 
 
 # -- input_signature and reduce_retracing -----------------------------------------------------------------------------
@@ -706,6 +711,39 @@ def test_check_finds_another_structure():
 
     with pytest.raises(FunctionMismatchError, match="return different structures"):
         f(X)
+
+
+# -- errors while tracing ---------------------------------------------------------------------------------------------
+
+
+def test_a_failed_trace_leaves_nothing_behind():
+    fail = [True]
+    v = gt.Variable(1.0)
+
+    @gt.function
+    def f(x):
+        v.assign_add(1.0)
+        if fail[0]:
+            raise KeyError("boom")
+        return x * v
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="boom"):
+            f(X)
+    assert f.cache_info().currsize == 0
+    fail[0] = False
+    v.assign(1.0)
+    assert f(X).numpy().tolist() == [2.0, 4.0, 6.0]
+
+
+def test_variables_as_arguments_are_not_kept():
+    f = gt.function(lambda v, x: v.assign_add(x) * 2.0)
+    for k in range(4):
+        v = gt.Variable(float(k))
+        assert f(v, gt.constant(1.0)).numpy() == 2.0 * (k + 1)
+    assert f.cache_info().currsize == 1
+    del v
+    assert f.cache_info().currsize == 0
 
 
 # -- warnings are the user's ------------------------------------------------------------------------------------------

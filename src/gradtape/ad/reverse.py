@@ -8,7 +8,7 @@ are computed again in the backward block. Effects and random keys stay in the fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,6 +240,11 @@ def _recomputed(
     return [early[i] for i in order], ordered
 
 
-def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Any) -> bool:
-    """A cheap operation on values that are there anyway."""
-    return producer.op.name in _CHEAP and all(o in wanted or from_free(o) for o in producer.operands)
+def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool]) -> bool:
+    """Cheap operations on values that are there anyway."""
+    if producer.op.name not in _CHEAP:
+        return False
+    for o in producer.operands:
+        if not (o in wanted or from_free(o) or (o.producer is not None and _cheap(o.producer, wanted, from_free))):
+            return False
+    return True

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.ad.tracing import TracedTensor, current_trace, params_of, traced
+from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import ListSpec
+from gradtape.ir.walk import has_effect
 from gradtape.ops import staged
 from gradtape.ops.dispatch import apply, reparted
 from gradtape.ops.lists import LIST_ZEROS_LIKE
-from gradtape.ops.record import Record
+from gradtape.ops.record import Record, current_scope
 
 
 class Site:
@@ -33,7 +35,23 @@ class Site:
         outs = [traced(v) for v in values]
         for i, out in enumerate(outs):
             out._node = reparted(self.record, start + i, out)
+        if outs:
+            self._tell_forward_mode()
         return outs
+
+    def _tell_forward_mode(self) -> None:
+        """Accumulators that know the results need the tangents of the new ones too."""
+        record, operation = self.record, self.operation
+        for recorder in current_scope().listeners:
+            if recorder.key.holds or recorder.key not in record.keys:
+                continue
+            if has_effect(operation):
+                raise UnimplementedError(
+                    f"a ForwardAccumulator around the gradient of the {operation.op.name} at {operation.loc}, which prints, asserts, "
+                    "draws random numbers or calls Python inside: use a GradientTape instead, or take that out of it"
+                )
+            inputs: Any = record.attrs["inputs"]  # type: ignore[index]
+            recorder.recorded(record, inputs, record.nodes, tuple(traced(v) for v in operation.results))
 
 
 def zeros_for(tensor: Any) -> Any:

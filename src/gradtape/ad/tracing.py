@@ -29,7 +29,7 @@ from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.lists import LIST_ADD, LIST_NEW
 from gradtape.ops.opdef import Op
-from gradtape.ops.record import SCOPE, TRACING, Scope, scope_of, user_frame
+from gradtape.ops.record import SCOPE, TRACING, Scope, current_scope, scope_of, user_frame
 from gradtape.ops.regions import CALL, result_types
 from gradtape.ops.tensor import Tensor
 
@@ -75,7 +75,7 @@ class TracedTensor(Tensor):
     def _no_value(self, *args: Any, **kwargs: Any) -> Any:
         raise OperatorNotAllowedInGraphError(
             f"this tensor ({described(self)}) has no value while a gt.function is being traced: it gets one when the function "
-            "runs. Keep to gradtape operations, or move this code out of the function (gt.py_function calls Python at run time)"
+            "runs. Keep to gradtape operations, move this code out of the function, or call NumPy code with gt.numpy_function"
         )
 
     numpy = item = tolist = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
@@ -186,6 +186,7 @@ class Trace:
         self.outside = outside or Trace.constant_of
         self.blocks: list[Block] = [root]
         self.captures: list[dict[Value, TracedTensor]] = [{}]  # per open block: values of enclosing blocks it uses
+        self.scopes: list[Scope] = []  # who recorded where the inner blocks were opened
         self.loc: Location | None = None  # instead of the user's line, while operations are replayed
         self.types: list[Any] | None = None  # the result types of the next operation, while operations are replayed
         self.constraints: dict[Any, None] = {}  # equalities of symbolic dimensions that the program counts on
@@ -242,7 +243,7 @@ class Trace:
         known = self._inferences.get(question)
         if known is None:
             known = self._newly_inferred(op, types, attrs)
-            if not any([t.__class__ is ListSpec or any([d.__class__ is not int for d in t.shape]) for t in types]):
+            if all(t.__class__ is TensorSpec and all(d.__class__ is int for d in t.shape) for t in types):
                 self._inferences[question] = known
         return known
 
@@ -393,13 +394,21 @@ class Trace:
         self.blocks.append(block)
         self.captures.append({})
         self.constants.append({})
+        self.scopes.append(current_scope())
         try:
             with scope_of(Scope((), (None,))):
                 yield block
         finally:
             self.blocks.pop()
             self.constants.pop()
+            self.scopes.pop()
             self._last_captures = self.captures.pop()
+
+    def onlookers(self, tensor: TracedTensor) -> list[Any]:
+        """The recorders around the inner blocks that a tensor of an enclosing block is used in, outermost first."""
+        home = self._home(tensor._data)
+        places = [i for i, block in enumerate(self.blocks) if block is home]
+        return [recorder for scope in self.scopes[places[0] :] for recorder in scope.recorders] if places else []
 
     def close(self, blocks: Sequence[tuple[Block, dict[Value, TracedTensor]]], group: str) -> list[TracedTensor]:
         """Make the captures of regions parameters (the same, in the same order, for all of them); returns the tensors that

@@ -72,7 +72,7 @@ def _check_of(program: Any) -> Callable[[], bool] | None:
     guarded: Callable[[], bool] | None = program.guards.check
     captures = [
         (c, c.read, tuple(c.spec.shape), c.spec.dtype.dtype)
-        for c in program.captures if c.kind != "number" and isinstance(c.spec, TensorSpec)
+        for c in program.captures if (c.kind != "number" or c.target is not None) and isinstance(c.spec, TensorSpec)
     ]  # fmt: skip
     if not captures:
         return guarded

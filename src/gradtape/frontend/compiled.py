@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
+from gradtape.ad.activity import useful
 from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
@@ -48,6 +49,7 @@ class Compiled:
         self.name = name
         self._executable: Any = None
         self._halves: dict[Any, tuple[Split, Compiled, Compiled]] = {}
+        self._connected: dict[frozenset[int], set[int]] = {}
         self._shown: Block | None = None
 
     @property
@@ -110,8 +112,8 @@ class Compiled:
         attrs["saved"] = tuple(t._data for t in outs[count:])
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["types"] = tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count])
-        if depth == 1 or any(has_effect(operation) for operation in self.block.operations):
-            attrs["inputs"] = None  # no derivative of higher order can be asked for, or none by running it again
+        if any(has_effect(operation) for operation in self.block.operations):
+            attrs["inputs"] = None  # it cannot run again
         return outs[:count]
 
     def _levels(self, wanted: frozenset[int], depth: int) -> list[Compiled]:
@@ -123,6 +125,14 @@ class Compiled:
 
     def _differentiable(self, index: int) -> bool:
         return bool(self.block.params[index].type.dtype.is_differentiable)
+
+    def inputs_of(self, outputs: frozenset[int]) -> set[int]:
+        """The inputs that these outputs depend on differentiably: others have no gradient, rather than zeros."""
+        known = self._connected.get(outputs)
+        if known is None:
+            found = useful(self.block, [self.block.results[i] for i in outputs])
+            known = self._connected[outputs] = {i for i, param in enumerate(self.block.params) if param in found}
+        return known
 
     def saved_types(self, wanted: frozenset[int]) -> list[Any]:
         """What a call keeps for its backward pass when these inputs are watched."""
@@ -152,7 +162,8 @@ def _backward(
     else:
         found = backward.run([*saved, *seeds])
     answers = dict(zip(half.answers, found, strict=True))
-    return [answers.get(i) if want else None for i, want in enumerate(needed)]
+    connected = level.inputs_of(frozenset(i for i in seeded if cts[i] is not None))
+    return [answers.get(i) if want and i in connected else None for i, want in enumerate(needed)]
 
 
 def _again(

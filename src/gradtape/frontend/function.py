@@ -22,6 +22,7 @@ from gradtape.frontend.cache import CacheInfo, Traced
 from gradtape.frontend.concrete import ConcreteFunction, with_stand_ins
 from gradtape.frontend.declared import checked_signature
 from gradtape.frontend.engine import Engine, Options, State, short_key
+from gradtape.frontend.tokens import add_bound
 from gradtape.ops.record import SCOPE
 
 _BACKENDS = (None, "numpy")
@@ -280,6 +281,9 @@ class BoundFunction(_Traceable):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoundFunction:
         return self.__func__.__get__(copy.deepcopy(self.__self__, memo))
+
+
+add_bound(BoundFunction)
 
 
 class _Methods:

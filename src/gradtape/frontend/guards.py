@@ -13,13 +13,13 @@ import keyword
 import math
 import weakref
 from collections.abc import Callable, Iterable
-from types import CellType, MethodType, ModuleType
+from types import CellType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from gradtape.dtypes import DType
-from gradtape.frontend.tokens import SCALARS, Identity, frozen, identities, shown
+from gradtape.frontend.tokens import BOUND, SCALARS, Identity, frozen, identities, shown
 from gradtape.ops.record import user_location
 
 _GONE: Any = type("Gone", (), {"__repr__": lambda self: "gone"})()
@@ -211,7 +211,7 @@ class Guards:
     def _note(
         self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any, condition: _Expected | None = None
     ) -> None:
-        place = (kind, id(origin), frozen(key))
+        place = (kind, id(origin), frozen(key, limit=10**6))
         if place in self._reads:
             return
         read = _Read(kind, parent, origin if parent is None else None, key, label)
@@ -283,7 +283,7 @@ class Guards:
 def expected(value: Any) -> _Expected:
     """The condition under which a value counts as unchanged."""
     kind = value.__class__
-    if kind in SCALARS or kind is DType or isinstance(value, (np.dtype, np.generic, range, MethodType)):
+    if kind in SCALARS or kind is DType or kind in BOUND or isinstance(value, (np.dtype, np.generic, range)):
         return _by_token(value)
     if isinstance(value, _CONTAINERS):
         stand_in = frozen(value)
@@ -316,7 +316,8 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
 
 
 def _is_object(value: Any) -> bool:
-    return value.__class__ not in SCALARS and not isinstance(value, (*_CONTAINERS, MethodType, DType, np.generic))
+    kind = value.__class__
+    return kind not in SCALARS and kind not in BOUND and not isinstance(value, (*_CONTAINERS, DType, np.generic))
 
 
 def _stable(target: Any, name: str, value: Any) -> bool:
@@ -445,9 +446,9 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
         return f"{name}.__class__ is not float or {name} != c{n}"
     if kind is float and value == 0:
         return f"{name}.__class__ is not float or {name} or _copysign(1.0, {name}) != {math.copysign(1.0, value)}"
-    if kind is tuple and value and value[0] is MethodType:
-        space[f"s{n}"], space[f"f{n}"], space["_Method"] = value[1]._ref, value[2]._ref, MethodType
-        return f"{name}.__class__ is not _Method or {name}.__self__ is not s{n}() or {name}.__func__ is not f{n}()"
+    if kind is tuple and value and value[0] in BOUND:
+        space[f"s{n}"], space[f"f{n}"], space[f"m{n}"] = value[1]._ref, value[2]._ref, value[0]
+        return f"{name}.__class__ is not m{n} or {name}.__self__ is not s{n}() or {name}.__func__ is not f{n}()"
     if kind is tuple and not identities(value) and value:
         space[f"c{n}"] = value
         return f"_frozen({name}) != c{n}"

@@ -177,12 +177,12 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         )
     elif isinstance(target, dict):
         keys = [k for k in target if isinstance(k, (int, float)) and not isinstance(k, bool)]
-        if not keys:
+        if not keys or active().can_unroll:
             raise JoinError(
                 "a dict gets a new key known only when the function runs; set all keys before the loop, or use a list, a "
                 "TensorArray or a tensor"
             )
-        _check_found(functools.reduce(logical_or, [equal(key, k) for k in keys]), KeyError)
+        _check_found(functools.reduce(logical_or, [equal(key, k) for k in keys]), InvalidArgumentError)
         for k in keys:
             target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
     else:
@@ -196,7 +196,11 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 
 def _check_found(flag: Any, exception: type[Exception]) -> None:
-    text = "list assignment index out of range" if exception is IndexError else "not a key that was set before the loop"
+    text = (
+        "list assignment index out of range"
+        if exception is IndexError
+        else "a dict got a key in a staged loop that it did not have before: set all keys before the loop"
+    )
     current_trace().emit(staged.ASSERT, [truth(flag)], {"template": (text,), "exception": exception})
 
 

@@ -60,6 +60,8 @@ def is_staged(value: Any) -> bool:
 
 def truth(value: Any) -> Any:
     """A staged value as a scalar flag of the program."""
+    if isinstance(value, Maybe) and value.missing is None:
+        return stage_if_exp(value.flag, lambda: truth(value.value), lambda: False)
     if isinstance(value, (TensorLike, Dim)):
         value = convert(value)
     items = value if isinstance(value, TracedList) else staged_items(value)
@@ -174,7 +176,7 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
         pairs.append(("the value of the expression", ran[0].result, ran[1].result))
     if value and callable(ran[0].result) and callable(ran[1].result) and ran[0].result is not ran[1].result:
         pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, ran[0].result, ran[1].result)), chosen)
-    plans = [join(a, b, label) for label, a, b in pairs]
+    plans = [_joined(state, label, a, b) for label, a, b in pairs]
     for side, r in enumerate(ran):
         values = r.convert([(plan, pair[1 + side]) for plan, pair in zip(plans, pairs, strict=True)])
         r.block.give(outputs=values)
@@ -188,6 +190,17 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
         tracer.note(place)
         place.write(result)
     return results[-1] if value else None
+
+
+def _joined(state: State, label: str, a: Any, b: Any) -> Plan:
+    try:
+        return join(a, b, label)
+    except JoinError as error:
+        if not error.shapes:
+            raise
+        line = f"line {state.line}: " if state.line else ""
+        cure = "give both branches the same shape (gt.reshape, gt.pad, gt.broadcast_to)"
+        raise JoinError(f"{line}{error}; {cure}", shapes=True) from None
 
 
 def _endless(state: State) -> str:
@@ -303,21 +316,31 @@ def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callabl
     length = items.length()
     if isinstance(length, int) and length == 0:
         return
+    can_unroll = isinstance(length, int) and length <= MAX_UNROLLED
+    active().can_unroll += can_unroll
+    try:
+        if _attempted(items, extra_test, body, state, length):
+            return
+    finally:
+        active().can_unroll -= can_unroll
+    _unrolled(items, extra_test, body, state, length)
+
+
+def _attempted(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any) -> bool:
+    """Make one loop of it; False if it must be unrolled, and can be."""
     try:
         _stage_for(items, extra_test, body, state, length, 0)
-        return
-    except JoinError as error:
+        return True
+    except JoinError:
         if not isinstance(length, int) or length > MAX_UNROLLED:
             raise
-        reason = error
-    if length > 1:
-        try:  # the first iteration may differ (a Python number that becomes a tensor): take it out of the loop
-            _peeled(items, extra_test, body, state, length)
-            return
-        except JoinError as error:
-            reason = error
-    del reason
-    _unrolled(items, extra_test, body, state, length)
+    if length == 1:
+        return False
+    try:  # the first iteration may differ (a Python number that becomes a tensor): take it out of the loop
+        _peeled(items, extra_test, body, state, length)
+        return True
+    except JoinError:
+        return False
 
 
 def _peeled(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:

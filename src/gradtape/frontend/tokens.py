@@ -62,7 +62,7 @@ def _complex(value: complex) -> Any:
 
 
 def _method(value: Any) -> Any:
-    return MethodType, Identity(value.__self__), Identity(value.__func__)
+    return value.__class__, Identity(value.__self__), Identity(value.__func__)
 
 
 def _by_value(value: Any) -> Any:
@@ -79,6 +79,15 @@ _TOKENS: dict[type, Callable[[Any], Any]] = {
     float: _float, complex: _complex, MethodType: _method, DType: lambda v: (DType, v.name),
     set: _set, frozenset: _set, slice: lambda v: (slice, token(v.start), token(v.stop), token(v.step)),
 }  # fmt: skip
+BOUND: set[type] = {MethodType}  # kinds of bound methods: made at each access, so they count by their object and function
+
+
+def add_bound(kind: type) -> None:
+    """Another kind of bound method, with `__self__` and `__func__`."""
+    BOUND.add(kind)
+    _TOKENS[kind] = _method
+
+
 SCALARS = (int, bool, str, bytes, type(None), float, complex)
 
 

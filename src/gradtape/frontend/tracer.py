@@ -89,6 +89,7 @@ class Tracer:
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
+        self.can_unroll = 0  # staged loops around that could be unrolled instead
         self.parent = TRACER.get()
 
     # -- inputs ----------------------------------------------------------------------------------------------------

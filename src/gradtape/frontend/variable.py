@@ -180,8 +180,14 @@ class Variable(TensorLike):
         tensor = self._tensor
         node = tensor._node
         known = set() if node is None else set(node.keys)
-        new = [r for r in scope.recorders if r.key not in known and r.watches(self)]
-        return self.watched_by(new, list(scope.recorders), scope) if new else tensor
+        recorders = [*self._onlookers(tensor), *scope.recorders]
+        new = [r for r in recorders if r.key not in known and r.watches(self)]
+        return self.watched_by(new, recorders, scope) if new else tensor
+
+    def _onlookers(self, tensor: Tensor) -> list[Any]:
+        """The tapes around the staged loops and branches in which a version from before them is read."""
+        tracer = active() if TRACING_VARIABLES.count else None
+        return tracer.trace.onlookers(tensor) if tracer is not None and isinstance(tensor, TracedTensor) else []
 
     def watched_by(self, new: list[Any], recorders: list[Any], scope: Scope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""

@@ -21,6 +21,7 @@ from gradtape.frontend.staged_values import Undefined
 
 CONTAINERS = (list, dict, set)
 GIVEN = (list, tuple, dict)
+LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
 STATIC = (list, dict, set, str, tuple)
 
 
@@ -31,6 +32,8 @@ def conv(callee: Any) -> Any:
         made = converted_function(callee)
         if made is callee and (tracer := active()) is not None and callee.__module__.startswith("gradtape."):
             return library(tracer, callee)
+        if made is callee and (tracer := active()) is not None and callee.__module__.partition(".")[0] not in LIBRARIES:
+            tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
         return made
     if kind is MethodType:
         function = callee.__func__

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.effects import KEYS, LENGTH, active
@@ -181,6 +184,11 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         if _staged_item(target, key):
             staging.set_item(target, key, value)
             return
+        if isinstance(target, np.ndarray) and (is_staged(value) or staged_key(key)):
+            raise InvalidArgumentError(
+                "a NumPy array cannot hold a value that is known only when the function runs; make it a tensor: gt.constant(a), "
+                "or gt.zeros(shape), and assign to that"
+            )
     target[key] = value
 
 
