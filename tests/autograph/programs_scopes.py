@@ -573,6 +573,26 @@ def shared_name_where_control_flow_is_left_alone(x):
     return d
 
 
+def shared_parameter_deleted_where_control_flow_is_left_alone(a):
+    def bump(v):
+        nonlocal a
+        a = v
+
+    try:
+        if a == 1:
+            raise KeyError
+        if a:
+            del a
+            for a in range(0):
+                bump(1)
+    except KeyError as a:
+        try:
+            note(repr(a))
+        finally:
+            return 0
+    return a
+
+
 CASES = [
     (nested_function, 3), (nonlocal_counter, 5), (nonlocal_two_levels, 4), (nonlocal_two_levels, 0), (nonlocal_set_in_branch, 1),
     (nonlocal_set_in_branch, 0), (closure_late_binding, 3), (nested_recursion, 5), (mutual_recursion, 7), (free_before_assignment, 0),
@@ -587,5 +607,6 @@ CASES = [
     (exception_group, 1), *[(assertion, x) for x in (0, 1, 2)], (generator_inside, 5), (yield_from_inside, 1), (keyword_only, 0),
     (default_mutable, 1), (shadowed_builtin, 1), (partials, 3), (higher_order, 5), (higher_order, 999), (callable_object, 4),
     (property_and_static, 2), (property_and_static, -5), (private_name, 0), (private_name, 1), (init_returns, 0), (init_returns, 1),
+    *[(shared_parameter_deleted_where_control_flow_is_left_alone, x) for x in range(3)],
     *[(shared_name_where_control_flow_is_left_alone, x) for x in range(6)],
 ]  # fmt: skip

@@ -126,7 +126,9 @@ def _between(
     moving = set(starts)
     forward = []
     for operation in block.operations:
-        if not operation.op.effect and any(v in moving for v in operation.operands):
+        if operation.op.effect or (operation.results and fixed.issuperset(operation.results)):
+            continue
+        if any(v in moving for v in operation.operands):
             forward.append(operation)
             moving.update(v for v in operation.results if v not in fixed and v not in starts)
     needed = set(wanted)

@@ -103,7 +103,7 @@ class Emitter:
         if not inside:
             certain = name in self.frame.function.outside
         elif self.definite is None:
-            certain = not self.exposed(name) or name in owner.scope.parameters
+            certain = not self.exposed(name) or owner.scope.always_bound(name)
         else:
             certain = name in self.definite
         if certain:
@@ -226,7 +226,7 @@ class Emitter:
         notes = info(node)
         known = self.definite
         if known is None:
-            known = {n for n in scope.outer_reads() if not self.exposed(n) or n in self.scope.parameters}
+            known = {n for n in scope.outer_reads() if not self.exposed(n) or self.scope.always_bound(n)}
         outside = {n for n in known | self.frame.function.outside if not self._deleted(n)}
         outside.add(node.name)
         frame = Frame(scope, self.frame, scope.variables, outside)

@@ -10,7 +10,7 @@ import ast
 from typing import Any
 
 from gradtape.frontend.autograph.desugar import left_alone
-from gradtape.frontend.autograph.names import info, loaded, own, written
+from gradtape.frontend.autograph.names import info, loaded, own, unbound, written
 from gradtape.frontend.autograph.source import parameters
 
 VARIABLE, FREE, GLOBAL = "variable", "free", "global"
@@ -33,7 +33,7 @@ class Scope:
             self.nonlocals -= inherited
         self.parameters = parameters(node.args)
         self.variables = (written(node.body) | info(node).bound | set(self.parameters)) - self.globals - self.nonlocals
-        self.deleted = {n.id for n in own(node.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+        self.deleted = unbound(node.body)
         self.children: dict[int, Scope] = {}
         self.captured: set[str] = set()  # variables that functions may read whenever they like
         self.shared: set[str] = set()  # variables that nested functions write
@@ -86,6 +86,10 @@ class Scope:
 
     def _declared_global(self, name: str) -> bool:
         return name in self.globals or (self.parent is not None and self.parent._declared_global(name))
+
+    def always_bound(self, name: str) -> bool:
+        """Whether a variable of this function has a value at any time."""
+        return name in self.parameters and name not in self.deleted
 
     def always_shared(self) -> set[str]:
         """Variables visible here that some nested function may write at any call."""
