@@ -12,6 +12,7 @@ import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.autograph import control, convert
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
+from gradtape.frontend.guards import Guards
 
 WEIGHT = 3
 SETTINGS = {"rate": 2}
@@ -22,6 +23,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.log: list[Any] = []
+        self.guards = Guards()
 
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         self.log.append(("outer", name, "cell" if name in scope.cells else "global"))

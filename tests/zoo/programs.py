@@ -218,7 +218,8 @@ class Writer:
         i, j = self.place(3), self.place(3)
         form = self.random.choice([
             "m[{0}, {1}] = {2}", "m[{0}] = {3}", "m[{0}, 1:] += 0.3 * {2}", "m = 0.4 * m @ m",
-            "t = gt.linalg.matvec(m, t) * 0.5",            "m[:, {0}] *= 0.8", "a = gt.reduce_sum(m[{0}, :{1}]) + 0.1 * a", "m = gt.transpose(m) + 0.1 * t",
+            "t = gt.linalg.matvec(m, t) * 0.5",
+            "m[:, {0}] *= 0.8", "a = gt.reduce_sum(m[{0}, :{1}]) + 0.1 * a", "m = gt.transpose(m) + 0.1 * t",
         ])  # fmt: skip
         return [form.format(i, j, self.scalar(), self.vector())]
 
@@ -250,12 +251,13 @@ class Writer:
         return [self.random.choice(["a = ruled({0}) + 0.1 * b", "t = again(t) * 0.8", "b = again({0})"]).format(self.atom())]
 
     def write_tape(self, depth: int) -> list[str]:
-        inner = self.block(depth + 2, 2)
+        self.count += 1
+        tape, w, z = f"tape{self.count}", f"w{self.count}", f"z{self.count}"
         source = self.random.choice(["a", "b", "t"])
         return [
-            "with gt.GradientTape() as tape:", f"    tape.watch({source})", f"    w = {source}", *indented(inner),
-            "    z = gt.reduce_sum(gt.sin(a) * b + t * 0.3)",
-            f"{source} = 0.5 * tape.gradient(z, w, unconnected_gradients='zero') + 0.1 * w",
+            f"with gt.GradientTape() as {tape}:", f"    {tape}.watch({source})", f"    {w} = {source}",
+            *indented(self.block(depth + 2, 2)), f"    {z} = gt.reduce_sum(gt.sin(a) * b + t * 0.3)",
+            f"{source} = 0.5 * {tape}.gradient({z}, {w}, unconnected_gradients='zero') + 0.1 * {w}",
         ]  # fmt: skip
 
     def write_control(self, depth: int) -> list[str]:

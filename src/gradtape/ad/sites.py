@@ -47,8 +47,8 @@ class Site:
                 continue
             if has_effect(operation):
                 raise UnimplementedError(
-                    f"a ForwardAccumulator around the gradient of the {operation.op.name} at {operation.loc}, which prints, asserts, "
-                    "draws random numbers or calls Python inside: use a GradientTape instead, or take that out of it"
+                    f"a ForwardAccumulator around the gradient of the {operation.op.name} at {operation.loc}, which prints, "
+                    "asserts, draws random numbers or calls Python inside: use a GradientTape instead, or take that out of it"
                 )
             inputs: Any = record.attrs["inputs"]  # type: ignore[index]
             recorder.recorded(record, inputs, record.nodes, tuple(traced(v) for v in operation.results))

@@ -8,9 +8,11 @@ The result is a `Program` (`frontend/program.py`), which does all of it for real
 
 from __future__ import annotations
 
+import gc
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -385,6 +387,18 @@ class Tracer:
     def rollback(self, mark: Any) -> None:
         del self.trace.block.operations[mark[0] :]
         self.trace.constants[-1].clear()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Tracing makes many objects that stay: looking through them for garbage again and again would cost a third of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _ItemReader:

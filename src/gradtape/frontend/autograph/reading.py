@@ -186,7 +186,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             return
         if isinstance(target, np.ndarray) and (is_staged(value) or staged_key(key)):
             raise InvalidArgumentError(
-                "a NumPy array cannot hold a value that is known only when the function runs; make it a tensor: gt.constant(a), "
+                "a NumPy array cannot hold a value that is known only when the function runs; make it a tensor: gt.constant(a) "
                 "or gt.zeros(shape), and assign to that"
             )
     target[key] = value

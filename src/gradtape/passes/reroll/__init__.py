@@ -3,8 +3,8 @@
 A Python loop runs at trace time, so its program is one long line. Segments equal in op, attributes, types and wiring are
 folded; what differs between them (constants, indices) is computed from the loop's index or scanned. The rounds: give equal
 operations equal numbers (`line`), find where the sequence repeats (`repeats`), check which repetitions are loops (`loops`)
-and which pay (`demand`), replace them (`scan`, `rewrite`), and again:
-scans may repeat themselves, and their bodies may have loops.
+and which pay (`demand`), replace them (`scan`, `rewrite`), and again: scans may repeat themselves, and their bodies may
+have loops.
 
 Segments are contiguous and keep their place, so effects keep their order. Invariant: the program computes the same bits.
 """
