@@ -304,14 +304,14 @@ def steps(x, n):
     return gt.reduce_sum(s * s)
 
 
-LIMITS = [10**7, 10**6, 300_000, 100_000, 30_000, 10_000, 3_000]
+LIMITS = [10**7, 300_000, 100_000, 10_000, 3_000]
 
 
 def test_the_peak_falls_with_the_limit():
     x, n = gt.constant(np.linspace(0.1, 1.0, 10)), gt.constant(10_000)
     peaks = [peak(gt.function(steps, memory_limit=limit), x, n) for limit in LIMITS]
     assert peaks == sorted(peaks, reverse=True)
-    assert len(set(peaks)) >= 5
+    assert len(set(peaks)) == len(peaks)
     unlimited = peak(gt.function(steps), x, n)
     assert peaks[0] <= 1.1 * unlimited
     for limit, found in zip(LIMITS[1:], peaks[1:], strict=True):
@@ -321,8 +321,8 @@ def test_the_peak_falls_with_the_limit():
 
 def test_the_least_peak_grows_like_the_logarithm_of_the_length():
     x = gt.constant(np.linspace(0.1, 1.0, 10))
-    found = [peak(gt.function(steps, memory_limit=0), x, gt.constant(10**k)) for k in (2, 3, 4)]
-    assert found[2] - found[1] < 1.5 * (found[1] - found[0]) + 200
+    found = [peak(gt.function(steps, memory_limit=0), x, gt.constant(n)) for n in (64, 512, 4096)]
+    assert found[2] - found[1] <= 2 * (found[1] - found[0])
     assert found[2] < 2500
 
 
@@ -430,6 +430,37 @@ def test_a_limit_is_a_number_of_bytes(bad):
         gt.function(steps, memory_limit=bad)
     with pytest.raises(ValueError, match="memory_limit is a number of bytes"):
         gt.recompute_grad(steps, memory_limit=bad)
+
+
+def test_a_function_called_by_another_keeps_its_limit():
+    inner = gt.function(unknown_count, memory_limit=0)
+
+    @gt.function
+    def outer(w, m):
+        return inner(w, m) * 2.0
+
+    assert "checkpointed" in names(outer, gt.constant(W), gt.constant(M))
+    expected = gradient(gt.function(lambda w, m: unknown_count(w, m) * 2.0))
+    assert all(np.array_equal(a, b) for a, b in zip(gradient(outer), expected, strict=True))
+
+
+def test_explain_tells_of_loops_that_run_again():
+    f = gt.function(unknown_count, memory_limit=0)
+    gradient(f)
+    assert "1 loops are run again in parts, within 0 bytes" in str(f.explain())
+
+
+def test_unknown_sizes():
+    @gt.function(input_signature=[gt.TensorSpec([None], gt.float64), gt.TensorSpec([], gt.int32)], memory_limit=500)
+    def limited(x, n):
+        return steps(x, n)
+
+    for size in (3, 20):
+        x, n = gt.constant(np.linspace(0.1, 1.0, size)), gt.constant(50)
+        with gt.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y, z = limited(x, n), gt.function(steps)(x, n)
+        assert np.array_equal(tape.gradient(y, x).numpy(), tape.gradient(z, x).numpy())
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ from typing import Any
 from gradtape.dtypes import DType
 from gradtape.ir.types import TensorShape
 from gradtape.ops import batching
+from gradtape.ops.dispatch import apply
+from gradtape.ops.list_values import TensorList
+from gradtape.ops.lists import LIST_ADD
 from gradtape.ops.record import current_scope
 from gradtape.ops.shape import broadcast_to
 from gradtape.ops.tensor import Tensor
@@ -49,6 +52,14 @@ class BatchedTensor(Tensor):
         rule = op.batch if op.batch is not None else batching.looped
         out = rule(op, flags, inner, attrs)
         return tuple(batched(o, level) for o in out) if isinstance(out, tuple) else batched(out, level)
+
+    def __add__(self, other: Any) -> Any:
+        """Of lists item by item: how the reverse walk adds their cotangents."""
+        inner = self._data
+        while inner.__class__ is BatchedTensor:
+            inner = inner._data
+        is_list = hasattr(inner, "spec") or isinstance(inner._data, TensorList)
+        return apply(LIST_ADD, self, other) if is_list else super().__add__(other)
 
     def _no_value(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(

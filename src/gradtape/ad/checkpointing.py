@@ -21,7 +21,7 @@ from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.recording import Recording
 from gradtape.ad.reverse import Split, extract, split
 from gradtape.ad.sites import Site, region
-from gradtape.ad.tracing import current_trace, replay
+from gradtape.ad.tracing import current_trace, replay, type_of
 from gradtape.errors import GradientWarning
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
@@ -66,7 +66,7 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
     parts = _Parts(loop, half, given, [seeds[loop_result(loop.operation, k)] for k in loop.ys])
     length, static = loop.length(inputs)
     groups = {"length": length, **parts.operands, "cts": loop.starts(inputs, seeds), "seeds": parts.seeds}
-    regions = {"advance": parts.advance(), "reverse": parts.reverse([t._data.type for t in groups["cts"]])}
+    regions = {"advance": parts.advance(), "reverse": parts.reverse([type_of(t) for t in groups["cts"]])}
     known = {name for group in groups.values() for t in group for name in _told(t._data)}
     attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
     found = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
@@ -171,14 +171,14 @@ class _Parts:
 
     def reverse(self, cts: list[Any]) -> Block:
         """(first, count, state, consts, xs, cotangents after, seeds) → cotangents before, those of the items of xs."""
-        seeds = [t._data.type for t in self.seeds]
+        seeds = [type_of(t) for t in self.seeds]
         size = len(self.types)
 
         def build(first: Any, count: Any, *params: Any) -> dict[str, Any]:
             own, ends, lists = params[:size], params[size : size + len(cts)], params[size + len(cts) :]
             saved = self._forward(self.saved, first, count, own)["ys"]
             consts = [first, *own[len(self.state) :], *lists]
-            types = [COUNT, *cts, *(t._data.type for t in consts), *(t._data.type.item for t in saved)]
+            types = [COUNT, *cts, *(type_of(t) for t in consts), *(type_of(t).item for t in saved)]
             layout = {"index": 1, "carried": len(cts), "consts": len(consts), "xs": len(saved)}
             block = region(types, self._step_back(len(cts)), layout)
             groups = {"length": [count], "carried": list(ends), "consts": consts, "xs": saved}
@@ -284,9 +284,15 @@ def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
 
 def all_at_once(operation: Operation, inputs: Tensors) -> list[Any]:
     """The inputs of `reverse` for all iterations."""
-    static, trace = operation.attrs["length"], current_trace()
-    length = inputs[0] if static is None else trace.dim(static) if isinstance(static, Dim) else trace.constant(np.int32(static))
-    return [trace.constant(np.int32(0)), length, *inputs[operation.layout["length"] :]]
+    given = operation.layout["length"]
+    return [*bounds(operation.attrs["length"], inputs[:given]), *inputs[given:]]
+
+
+def bounds(static: Any, given: Tensors) -> list[Any]:
+    """The first iteration and the number of all, of a loop whose length is an attribute or given."""
+    trace = current_trace()
+    length = given[0] if static is None else trace.dim(static) if isinstance(static, Dim) else trace.constant(np.int32(static))
+    return [trace.constant(np.int32(0)), length]
 
 
 def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:

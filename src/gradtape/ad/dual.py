@@ -16,7 +16,7 @@ from gradtape.ad.forward import jvp_of
 from gradtape.ad.recording import Recording
 from gradtape.ad.regions import region_vjp
 from gradtape.ad.sites import region, zeros_for
-from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing
+from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing, type_of
 from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import has_effect
@@ -268,7 +268,7 @@ def _dual_test(test: Block, starts: Tensors, extra: Tensors) -> Block:
     carried = test.group("carried")
     consts = test.group("consts")
     types = [
-        *(v.type for v in carried), *(t._data.type for t in starts), *(v.type for v in consts), *(t._data.type for t in extra)
+        *(v.type for v in carried), *(type_of(t) for t in starts), *(v.type for v in consts), *(type_of(t) for t in extra)
     ]  # fmt: skip
 
     def build(*params: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gradtape.ad.budget import BUDGET, known_bytes, limited
 from gradtape.ad.checkpointing import checkpointed_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for
-from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced
+from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced, type_of
 from gradtape.ir.graph import Operation
 from gradtape.ir.types import ListSpec
 from gradtape.ops.regions import SCAN, WHILE, loop_result
@@ -120,8 +120,8 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
             *lists, *(inputs[p - 1 + loop.skipped] for p in items), *(seeds[loop_result(loop.operation, k)] for k in loop.ys)
         ],
     }  # fmt: skip
-    item_types = [t._data.type.item for t in groups["xs"]]
-    types = [loop.body.params[0].type, *(t._data.type for t in (*groups["carried"], *groups["consts"])), *item_types]
+    item_types = [type_of(t).item for t in groups["xs"]]
+    types = [loop.body.params[0].type, *(type_of(t) for t in (*groups["carried"], *groups["consts"])), *item_types]
     layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
     block = region(types, _backward_body(loop, half, used, items, layout), layout)
     attrs = {"length": static, "reverse": not loop.backwards}

@@ -21,7 +21,7 @@ from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.tracing import current_trace, params_of, renamed_types, replay, traced
+from gradtape.ad.tracing import current_trace, params_of, renamed_types, replay, traced, type_of
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -83,7 +83,7 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     regions = {}
     start = 0
     for k, name in enumerate(names):
-        block_types = [t._data.type for t in groups]
+        block_types = [type_of(t) for t in groups]
         mine = slice(start, start + len(types[k]))
         start = mine.stop
         block_types[mine] = halves[k].saved
@@ -181,14 +181,14 @@ def stage_custom(inputs: Tensors, outputs: Tensors, function: Callable[[tuple[An
     """Twins of `outputs` whose derivative in `inputs` is `function(cts, needed)`, traced now as a region."""
     trace = current_trace()
     given, values = [trace.own(t) for t in inputs], [trace.own(t) for t in outputs]
-    block = Block([t._data.type for t in values], layout={"cts": len(values)})
+    block = Block([type_of(t) for t in values], layout={"cts": len(values)})
     with trace.region(block):
         grads = list(function(tuple(params_of(block)), (True,) * len(given)))
         places = tuple(i for i, g in enumerate(grads) if g is not None and given[i].dtype.is_differentiable)
         block.give(grads=[trace.operand(grads[i]) for i in places])
     consts = trace.close([(block, trace.last_captures())], "consts")
     groups = {"inputs": given, "values": values, "consts": consts}
-    types = [t._data.type for t in values]
+    types = [type_of(t) for t in values]
     return trace.structured(CUSTOM, groups, {"vjp": block}, {"places": places}, (types, {"outputs": len(types)}))["outputs"]
 
 

@@ -20,7 +20,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import callee_of, has_effect
 from gradtape.ops.record import Scope, scope_of
-from gradtape.ops.staged import FILLED
+from gradtape.ops.staged import CONSTANT, FILLED
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,10 @@ def _cut(
     late = {id(op) for op in root.operations[boundary:]}
     if late:  # constants made at the very end for results
         late -= {id(v.producer) for v in results if v.producer is not None}
-    early_ops = [op for op in root.operations if id(op) not in late]
     late_ops = _needed_ops([op for op in root.operations if id(op) in late], grads)
+    late -= _readable_early(late_ops, root.params[count:])
+    early_ops = [op for op in root.operations if id(op) not in late]
+    late_ops = [op for op in late_ops if id(op) in late]
     wanted = _outside_values(late_ops, grads, late, root.params[count:])
     own = root.params[:count]
     free_values = {own[i] for i in free}
@@ -175,6 +177,21 @@ def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operati
             kept.append(op)
             wanted.update(op.operands)
     return kept[::-1]
+
+
+_READS = frozenset(("list_get", "list_len", "list_lengths"))  # what they give is less than the list
+
+
+def _readable_early(late: list[Operation], cts: list[Value]) -> set[int]:
+    """Operations that read lists of the first half: done there, so that what they give is saved and not the lists."""
+    inside = {*cts, *(v for op in late for v in op.results if op.op is not CONSTANT)}
+    found: set[int] = set()
+    for op in late:
+        if op.op.name in _READS and inside.isdisjoint(op.operands):
+            found.update(id(v.producer) for v in op.operands if v.producer is not None and v.producer.op is CONSTANT)
+            found.add(id(op))
+            inside.difference_update(op.results)
+    return found
 
 
 def _outside_values(operations: list[Operation], grads: list[Value], late: set[int], cts: list[Value]) -> dict[Value, None]:

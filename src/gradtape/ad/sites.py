@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradtape.ad.tracing import TracedTensor, current_trace, params_of, traced
+from gradtape.ad.tracing import TracedTensor, current_trace, params_of, traced, type_of
 from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import ListSpec
@@ -56,7 +56,8 @@ class Site:
 
 def zeros_for(tensor: Any) -> Any:
     """Zeros of the type of a traced tensor or list, as an operation of the program."""
-    return zeros_of_type(tensor._data.type) if not isinstance(tensor._data.type, ListSpec) else apply(LIST_ZEROS_LIKE, tensor)
+    spec = type_of(tensor)
+    return apply(LIST_ZEROS_LIKE, tensor) if isinstance(spec, ListSpec) else zeros_of_type(spec)
 
 
 def zeros_of_type(spec: Any) -> Any:

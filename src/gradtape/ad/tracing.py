@@ -26,8 +26,8 @@ from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ir.walk import clone
 from gradtape.ops import random_state, staged
 from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
-from gradtape.ops.list_values import TensorList
-from gradtape.ops.lists import LIST_ADD, LIST_NEW
+from gradtape.ops.list_values import TensorList, collapsed_spec, item_spec
+from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_NEW, LIST_ZEROS_LIKE
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import SCOPE, TRACING, Scope, current_scope, scope_of, user_frame
 from gradtape.ops.regions import CALL, result_types
@@ -124,7 +124,12 @@ class TracedList(TracedTensor):
     def spec(self) -> ListSpec:
         return self._data.type
 
-    def __add__(self, other: Any) -> Any:  # how the reverse walk adds cotangents
+    def __add__(self, other: Any) -> Any:
+        """How the reverse walk adds cotangents: one that is zero but for an item is added there."""
+        for whole, part in ((self, other), (other, self)):
+            item = _only_item(part)
+            if item is not None:
+                return apply(LIST_ADD_AT, whole, *item)
         return apply(LIST_ADD, self, other)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -132,6 +137,19 @@ class TracedList(TracedTensor):
             f"a list that a staged loop fills ({described(self)}) has no known length while the function is traced: loop over "
             "it in converted code, or make a tensor of it with gt.stack(list)"
         )
+
+
+def _only_item(part: Any) -> tuple[TracedTensor, TracedTensor] | None:
+    """The index and item of a list that is zero elsewhere, made by reading one item; None for any other list."""
+    made = part._data.producer if isinstance(part, TracedList) else None
+    if made is None or made.op is not LIST_ADD_AT:
+        return None
+    zeros, node = made.operands[0].producer, part._node
+    if zeros is None or zeros.op is not LIST_ZEROS_LIKE or (node is not None and node.op is not LIST_ADD_AT):
+        return None
+    item = traced(made.operands[2])
+    item._node = None if node is None else node.nodes[2]
+    return traced(made.operands[1]), item
 
 
 def traced(value: Value) -> TracedTensor:
@@ -272,6 +290,12 @@ class Trace:
         """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
         inputs = [self.own(t) for group in groups.values() for t in group]
         layout = {name: len(group) for name, group in groups.items()}
+        if not all([isinstance(t, TracedTensor) for t in inputs]):  # noqa: C419  (quicker)
+            from gradtape.ad.batch_regions import over_batch
+
+            feed = iter(inputs)
+            own = {name: [next(feed) for _ in group] for name, group in groups.items()}
+            return over_batch(self, op, own, regions, attrs, (result or result_types(op, dict(regions), dict(attrs)))[1])
         operands = [self.operand(t, inputs) for t in inputs]
         types, result_layout = result or result_types(op, dict(regions), dict(attrs))
         if result is None and op is CALL:
@@ -439,6 +463,14 @@ def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) 
     return [substitute(type, env) for type in types]
 
 
+def type_of(tensor: Any) -> Any:
+    """The type of a traced tensor, or that of one example of a batch of them."""
+    if isinstance(tensor, TracedTensor):
+        return tensor._data.type
+    inner = tensor._data
+    return collapsed_spec(type_of(inner) if inner.wraps else item_spec(inner._data))
+
+
 def replace_free(block: Block, mapping: Mapping[Value, Value]) -> None:
     """Use other values in the operations and results of one block (its regions are isolated and do not see them)."""
     if not mapping:
@@ -485,7 +517,8 @@ def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
             found = trace.structured(operation.op, groups, regions, operation.attrs, (types, dict(operation.result_layout)))
             outs: Any = [t for group in found.values() for t in group]
         else:
-            trace.types = types
+            plainly = all(isinstance(t, TracedTensor) for t in operands)
+            trace.types = types if plainly else None
             if operands and any(isinstance(t, Tensor) and t.wraps for t in operands):
                 out = apply(operation.op, *operands, **operation.attrs)
             else:

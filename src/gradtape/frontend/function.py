@@ -363,7 +363,9 @@ def function(
         reduce_retracing: dimensions that turn out to vary are left open, so that further sizes need no trace.
         backend: "numpy" or None.
         check: compare the first call of each signature, and its gradients, with the undecorated function.
-        memory_limit: bytes the program may keep for its backward pass; it recomputes the rest.
+        memory_limit: bytes that loops may keep for their backward pass; they run parts again instead of keeping everything.
+            The gradient has the same bits, and each iteration runs again at most log2(iterations) times (a warning says
+            when that needs more bytes). Effects never run twice. Derivatives of higher order are right, but not limited.
         name: for messages; by default the function's own.
 
     Programs are kept for the 64 signatures used last. `f.explain()` says what was traced and why.

@@ -179,7 +179,10 @@ class Program:
         trace = TRACE.get()
         inputs = [*tensors, *(_captured(c) for c in self.captures)]
         operands = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
-        outs = trace.structured(CALL, {"inputs": operands}, {}, {"callee": self.block})["outputs"]
+        attrs: dict[str, Any] = {"callee": self.block}
+        if self.memory_limit is not None:
+            attrs["memory_limit"] = self.memory_limit
+        outs = trace.structured(CALL, {"inputs": operands}, {}, attrs)["outputs"]
         for action in self.actions:
             action(outs, tensors, caller)
         return filled(self.result, outs)
@@ -216,8 +219,10 @@ class Program:
         lines = [f"inputs: {len(self.block.params) - len(self.captures)} arguments, {len(self.captures)} captured"]
         lines += [f"  captured {c.kind} {c.label}: {c.spec.dtype.name}{list(c.spec.shape)}" for c in self.captures]
         lines.append(f"operations: {_count(self.block)} traced, {_count(self.compiled.optimized)} after passes")
-        for (wanted, _), (half, _, _) in self.compiled._halves.items():
-            lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values")
+        for (wanted, _), (half, _, backward) in self.compiled._halves.items():
+            again = _count(backward.block, "checkpointed")
+            limited = f"; {again} loops are run again in parts, within {self.memory_limit} bytes" if again else ""
+            lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values{limited}")
         return [*lines, *self.notes]
 
 
@@ -235,10 +240,10 @@ def _captured(capture: Capture) -> Any:
     return tracer.stand_in(value, capture.read, capture.label)
 
 
-def _count(block: Any) -> int:
+def _count(block: Any, name: str | None = None) -> int:
     from gradtape.ir.walk import walk
 
-    return sum(1 for _ in walk(block))
+    return sum(1 for operation in walk(block) if name is None or operation.op.name == name)
 
 
 def optimized(block: Any) -> Any:

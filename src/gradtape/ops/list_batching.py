@@ -104,6 +104,14 @@ def resize(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]
     return apply(op, values, reduce_max(count) if flags[1] else count, item=list_values.spread_spec(attrs["item"], size))
 
 
+def cut(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The length is the same for all examples: it comes from a list."""
+    values, count = inputs
+    if not flags[0]:
+        values = apply(lists.LIST_SPREAD, values, size=batch_size(flags, inputs), axis=0)
+    return apply(op, values, reduce_max(count) if flags[1] else count)
+
+
 def get(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """An index for each example takes from the stacked list."""
     values, index = inputs

@@ -237,6 +237,11 @@ def resized(values: Any, length: Any, *, item: Any) -> TensorList:
     return TensorList((*values, *([zero_of(item)] * missing if missing > 0 else ())), values.item)
 
 
+def cut(values: Any, length: Any) -> TensorList:
+    """The first items, at most this many."""
+    return TensorList(values[: int(length)], values.item)
+
+
 def fitted(values: Any, like: Any) -> TensorList:
     """Cut, or grown with zeros, to the length of another list."""
     missing = zero_like(TensorList(like[len(values) :]), {}, values.dtype if values else None)

@@ -139,7 +139,7 @@ LIST_DROP = general(
     "list_drop",
     "values",
     list_values.dropped,
-    vjps=(lambda ct, values: apply(LIST_FIT, ct, values),),
+    vjps=(lambda ct, values: apply(LIST_PUSH, ct, apply(LIST_ZEROS_LIKE, apply(LIST_GET, values, place_of(-1)))),),
     jvps=(lambda t: apply(LIST_DROP, t),),
     infer=lambda values: values,
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
@@ -220,12 +220,23 @@ LIST_RESIZE = general(
     "list_resize",
     "values length",
     list_values.resized,
-    vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
+    vjps=(lambda ct, values: apply(LIST_CUT, ct, apply(LIST_LEN, values)), None),
     jvps=(lambda t, length, item: apply(LIST_RESIZE, t, length, item=item), None),
     infer=lambda values, length, *, item: ListSpec(joined_spec(values.item, item)),
     batch=lambda op, flags, inputs, attrs: batches.resize(op, flags, inputs, attrs),
     call=lambda x, n: list_stack(list_resize(list_from_tensor(x), n, TensorSpec(x.shape[1:], x.dtype))),
     samples=lambda: [Sample(normal(2, 2), np.array(4)), Sample(normal(2), np.array(1))],
+)
+LIST_CUT = general(
+    "list_cut",
+    "values length",
+    list_values.cut,
+    vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
+    jvps=(lambda t, length: apply(LIST_CUT, t, length), None),
+    infer=lambda values, length: values,
+    batch=lambda op, flags, inputs, attrs: batches.cut(op, flags, inputs, attrs),
+    call=lambda x, n: list_stack(apply(LIST_CUT, list_from_tensor(x), convert(n))),
+    samples=lambda: [Sample(normal(4, 2), np.array(2)), Sample(normal(2), np.array(2))],
 )
 LIST_FIT = general(
     "list_fit",
@@ -395,7 +406,8 @@ def _known_shape(values: Any) -> Any:
 
 OPS = (
     LIST_NEW, LIST_FROM_TENSOR, LIST_STACK, LIST_CONCAT, LIST_LENGTHS, LIST_SPLIT, LIST_PUSH, LIST_DROP, LIST_GET, LIST_SET,
-    LIST_CLEAR_AT, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN, LIST_ZEROS_LIKE,
+    LIST_CLEAR_AT, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_CUT, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN,
+    LIST_ZEROS_LIKE,
     LIST_ONES_LIKE,
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from gradtape.ops import dynamic
 from gradtape.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from gradtape.ops.index import UPDATE
 from gradtape.ops.list_values import TensorList, place_in, resized, zero_like
-from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_DROP, LIST_FIT, LIST_PUSH, LIST_RESIZE, LIST_SET
+from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_CUT, LIST_DROP, LIST_FIT, LIST_PUSH, LIST_RESIZE, LIST_SET
 from gradtape.ops.opdef import Op
 from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
 from gradtape.ops.staged import COPY
@@ -77,6 +77,11 @@ def _resize_into(values: Any, length: Any, *, item: Any) -> Any:
     return values
 
 
+def _cut_into(values: Any, length: Any) -> Any:
+    del values[int(length) :]
+    return values
+
+
 def _fit_into(values: Any, like: Any) -> Any:
     del values[len(like) :]
     values.extend(zero_like(TensorList(like[len(values) :])))
@@ -101,6 +106,7 @@ TWINS: dict[Op, Op] = {
         (LIST_CLEAR_AT, _clear_at_into),
         (LIST_ADD_AT, _add_at_into),
         (LIST_RESIZE, _resize_into),
+        (LIST_CUT, _cut_into),
         (LIST_FIT, _fit_into),
     )
 }
@@ -142,7 +148,7 @@ VIEWS = frozenset({"reshape", "transpose", "identity", "stop_gradient", "gradien
 # lists these give are new ones; whatever they were given may be items of them
 NEW_LISTS = frozenset({
     "list_new", "list_from_tensor", "list_split", "list_push", "list_drop", "list_set", "list_clear_at", "list_add",
-    "list_add_at", "list_resize", "list_fit", "list_zeros_like", "list_ones_like", "list_copy",
+    "list_add_at", "list_resize", "list_cut", "list_fit", "list_zeros_like", "list_ones_like", "list_copy",
 })  # fmt: skip
 # ... except the first operand, a list, of which they take the items only
 KEEPS_LIST = NEW_LISTS - {"list_new", "list_from_tensor", "list_split"}

@@ -16,6 +16,7 @@ from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.autograph.builtin_calls import OVERLOADS, container_method
 from gradtape.frontend.autograph.convert import converted_function
 from gradtape.frontend.autograph.reading import attr
+from gradtape.frontend.autograph.registry import ENTRIES
 from gradtape.frontend.effects import active
 from gradtape.frontend.staged_values import Undefined
 
@@ -30,9 +31,12 @@ def conv(callee: Any) -> Any:
     kind = callee.__class__
     if kind is FunctionType:
         made = converted_function(callee)
-        if made is callee and (tracer := active()) is not None and callee.__module__.startswith("gradtape."):
+        if made is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
+            return made
+        home = str(callee.__module__).partition(".")[0]
+        if home == "gradtape":
             return library(tracer, callee)
-        if made is callee and (tracer := active()) is not None and callee.__module__.partition(".")[0] not in LIBRARIES:
+        if home not in LIBRARIES:
             tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
         return made
     if kind is MethodType:

@@ -13,10 +13,13 @@ from typing import Any
 class Entry:
     """What to do with functions of one code object."""
 
-    __slots__ = ("conversion", "generated", "higher_order", "reference")
+    __slots__ = ("conversion", "converted", "generated", "higher_order", "reference")
 
-    def __init__(self, conversion: Any = None, *, generated: bool = False, higher_order: bool = False) -> None:
+    def __init__(
+        self, conversion: Any = None, *, converted: bool = False, generated: bool = False, higher_order: bool = False
+    ) -> None:
         self.conversion = conversion  # None: called as it is
+        self.converted = converted  # it is the result of a conversion
         self.generated = generated  # a piece of a user's function that AutoGraph made a function of
         self.higher_order = higher_order  # a function of gradtape that calls the functions it is given
         self.reference: Any = None

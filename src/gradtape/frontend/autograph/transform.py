@@ -101,7 +101,7 @@ def _renamed(code: CodeType, name: str, qualname: str, generated: bool) -> CodeT
     """Names as if the user's functions stood where the user wrote them; what is converted is known as such from now on."""
     consts = tuple(_renamed_inside(c, name, qualname) if isinstance(c, CodeType) else c for c in code.co_consts)
     made = code.replace(co_name=name, co_qualname=qualname, co_consts=consts)
-    note(made, Entry(generated=generated))
+    note(made, Entry(converted=True, generated=generated))
     return made
 
 

@@ -1,0 +1,186 @@
+"""Structured operations on batches, in a program: one operation whose regions work on all examples at once.
+
+What a region is given for each example it is given for all of them, with a leading axis; its operations run through their
+batch rules. Carried values get the axis as soon as something they depend on has it. So Jacobians of loops and branches inside
+a function are loops and branches over whole batches. All examples take one course: a test that differs between them is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradtape.ad.batch import BatchedTensor, batched
+from gradtape.ad.sites import region
+from gradtape.ad.tracing import LEVEL, Trace, replay, type_of
+from gradtape.errors import InvalidArgumentError, UnimplementedError
+from gradtape.ir.graph import Block
+from gradtape.ops.dispatch import apply
+from gradtape.ops.list_values import spread_spec
+from gradtape.ops.lists import LIST_COLLAPSE, LIST_SPREAD
+from gradtape.ops.opdef import Op
+from gradtape.ops.record import current_scope, scope_of
+from gradtape.ops.regions import CALL, COND, CUSTOM, WHILE
+
+Groups = Mapping[str, Sequence[Any]]
+Found = dict[str, list[Any]]
+INNER = LEVEL + 1  # of the batched parameters of a region: nothing else is batched there
+
+
+class Batch:
+    """Operands by group with the batch axis where they have it, and flags that say so."""
+
+    def __init__(self, trace: Trace, groups: Groups, level: int) -> None:
+        self.trace = trace
+        self.level = level
+        self.flags = {name: [_at(t, level) for t in group] for name, group in groups.items()}
+        self.wide = {
+            name: [trace.own(t._data) if _at(t, level) else t for t in group] for name, group in groups.items()
+        }  # fmt: skip
+        first = next(t for group in groups.values() for t in group if _at(t, level))
+        self.size = _size(type_of(first._data))
+
+    def spread(self, tensor: Any, flag: bool) -> Any:
+        """The operand with the batch axis."""
+        return tensor if flag else apply(LIST_SPREAD, tensor, size=self.size, axis=0)
+
+    def type(self, spec: Any, flag: bool) -> Any:
+        return spread_spec(spec, self.size) if flag else spec
+
+    def result(self, tensor: Any, flag: bool) -> Any:
+        return batched(tensor, self.level) if flag else tensor
+
+    def region(self, block: Block, flags: Sequence[bool], ends: Sequence[bool]) -> Block:
+        """The block on batches: parameters with `flags` have the axis, results with `ends` get it."""
+        types = [self.type(p.type, flag) for p, flag in zip(block.params, flags, strict=True)]
+
+        def build(*params: Any) -> dict[str, Any]:
+            given = [batched(p, INNER) if flag else p for p, flag in zip(params, flags, strict=True)]
+            outs = [self._end(t, flag) for t, flag in zip(replay(block, given), ends, strict=True)]
+            feed = iter(outs)
+            return {
+                name: [next(feed) for _ in range(count)] for name, count in (block.result_layout or {"": len(outs)}).items()
+            }
+
+        return region(types, build, dict(block.layout))
+
+    def _end(self, tensor: Any, flag: bool) -> Any:
+        if _at(tensor, INNER):
+            return tensor._data if flag else apply(LIST_COLLAPSE, tensor._data, size=self.size, axis=0)
+        return self.spread(tensor, not flag)
+
+
+def over_batch(
+    trace: Trace, op: Op, groups: Groups, regions: Mapping[str, Block], attrs: Mapping[str, Any], layout: Mapping[str, int]
+) -> Found:
+    """A structured operation of which some operands are batched: its results by group."""
+    tensors = [t for group in groups.values() for t in group]
+    level = max(t.level for t in tensors if isinstance(t, BatchedTensor))
+    scope = current_scope()
+    if scope.inside(level).recorders and any(t._node is not None for t in tensors):
+        raise UnimplementedError(
+            f"a tape inside vectorized_map cannot record a {op.name} of a traced function: open it outside of the map, or use map_fn"
+        )
+    with scope_of(scope.below(level)):
+        batch = Batch(trace, groups, level)
+        return _RULES[op.name](batch, op, dict(regions), dict(attrs), layout)
+
+
+def _at(tensor: Any, level: int) -> bool:
+    return isinstance(tensor, BatchedTensor) and tensor.level == level
+
+
+def _size(spec: Any) -> Any:
+    while hasattr(spec, "item"):
+        spec = spec.item
+    return spec.shape[0]
+
+
+def _depends(block: Block, flags: Sequence[bool]) -> list[bool]:
+    """Which results are computed from the flagged parameters."""
+    known = {p for p, flag in zip(block.params, flags, strict=True) if flag}
+    for operation in block.operations:
+        if not known.isdisjoint(operation.operands):
+            known.update(operation.results)
+    return [v in known for v in block.results]
+
+
+def _refuse(what: str) -> None:
+    raise InvalidArgumentError(
+        f"{what} differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), which take one course: use "
+        "gt.where, or map_fn, which runs example by example"
+    )
+
+
+def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+    if batch.flags["pred"][0]:
+        _refuse("the test of a branch")
+    flags = batch.flags["inputs"]
+    ends = [any(pair) for pair in zip(*(_depends(block, flags) for block in regions.values()), strict=True)]
+    wide = {name: batch.region(block, flags, ends) for name, block in regions.items()}
+    found = batch.trace.structured(COND, batch.wide, wide, attrs)["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, ends, strict=True)]}
+
+
+def _call(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+    callee = attrs["callee"]
+    flags = batch.flags["inputs"]
+    ends = _depends(callee, flags)
+    wide = batch.region(callee, flags, ends)
+    wide.name = callee.name
+    found = batch.trace.structured(CALL, batch.wide, {}, {**attrs, "callee": wide})["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, ends, strict=True)]}
+
+
+def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+    if any(batch.flags.get("length", ())):
+        _refuse("the length of a loop")
+    body = regions["body"]
+    carried, consts, xs = list(batch.flags["carried"]), batch.flags["consts"], batch.flags.get("xs", [])
+    while True:
+        ends = _depends(body, [False, *carried, *consts, *xs])
+        grown = [a or b for a, b in zip(carried, ends, strict=False)]
+        if grown == carried:
+            break
+        carried = grown
+    ys = ends[len(carried) :]
+    wide = {"body": batch.region(body, [False, *carried, *consts, *xs], [*carried, *ys])}
+    if op is WHILE:
+        (flag,) = _depends(regions["test"], [*carried, *consts])
+        if flag:
+            _refuse("the test of a loop")
+        wide = {"test": batch.region(regions["test"], [*carried, *consts], [False]), **wide}
+    given = dict(batch.wide)
+    given["carried"] = [
+        batch.spread(t, own) if flag else t
+        for t, own, flag in zip(batch.wide["carried"], batch.flags["carried"], carried, strict=True)
+    ]
+    found = batch.trace.structured(op, given, wide, attrs)
+    found["carried"] = [batch.result(t, flag) for t, flag in zip(found["carried"], carried, strict=True)]
+    found["ys"] = [batch.result(t, flag) for t, flag in zip(found["ys"], ys, strict=True)]
+    return found
+
+
+def _custom(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+    inputs, values = batch.flags["inputs"], batch.flags["values"]
+    vjp = batch.region(regions["vjp"], [*values, *batch.flags["consts"]], [inputs[i] for i in attrs["places"]])
+    types = [type_of(t) for t in batch.wide["values"]]
+    found = batch.trace.structured(CUSTOM, batch.wide, {"vjp": vjp}, attrs, (types, dict(layout)))["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, values, strict=True)]}
+
+
+def _checkpointed(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+    """A call of `reverse` on all iterations: the limit does not hold."""
+    from gradtape.ad.checkpointing import bounds
+
+    length = batch.wide["length"]
+    rest = [name for name in batch.wide if name != "length"]
+    batch.wide = {"inputs": [*bounds(attrs["length"], length), *(t for name in rest for t in batch.wide[name])]}
+    batch.flags = {"inputs": [False, False, *(flag for name in rest for flag in batch.flags[name])]}
+    found = iter(_call(batch, CALL, {}, {"callee": regions["reverse"]}, {})["outputs"])
+    return {name: [next(found) for _ in range(count)] for name, count in layout.items()}
+
+
+_RULES: dict[str, Callable[..., Found]] = {
+    "cond": _cond, "call": _call, "scan": _loop, "while": _loop, "custom": _custom, "checkpointed": _checkpointed,
+}  # fmt: skip
