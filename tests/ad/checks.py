@@ -150,7 +150,8 @@ def check_second(f: Function, compiled: Function, args: Sequence[Any], slopes: b
 
     def slope_at(s: float) -> float:
         found = first(compiled, moved(args, s))
-        return inner_all([direction(a, 2.0) for a, g in _pairs(args, found) if g is not None], [g for g in found if g is not None])
+        pairs = [(direction(a, 2.0), g) for a, g in _pairs(args, found) if g is not None]
+        return sum(inner_all([u], [g]) for u, g in pairs)
 
     d = [direction(a, 1.0) for a in args if is_source(a)]
     scale = size_all(zeros, d) + (1.0 + abs(slope_at(0.0))) * ROUNDING / FINITE_DIFFERENCE

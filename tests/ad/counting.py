@@ -65,7 +65,7 @@ def run(block: Block, arrays: list[Any]) -> tuple[tuple[Any, ...], Counts]:
 
 
 def gradient_counts(f: Callable[..., Any], *args: Any) -> tuple[Counts, Counts, Counts]:
-    """Of a function with one floating result, with respect to its first argument: itself, its forward half, its backward half."""
+    """Of a function with one floating result: itself, and its halves with respect to its first argument."""
     tensors = [gt.constant(a) for a in args]
     block = gt.function(f).get_concrete_function(*tensors)._traced.program.block
     arrays = [t._data for t in tensors]

@@ -2,7 +2,7 @@
 
 A file says what the case is about, then holds the program and, each after a line `=== name`, what is made of it: the two
 halves of reverse mode (`forward`, `backward`), forward mode (`jvp`), the same after all passes (`... after passes`).
-`python -m tests.ad.golden --update` writes these parts anew, for all files or those named; read the difference before you keep it.
+`python -m tests.ad.golden --update` writes these parts anew, for all files or those named: read the difference before it stays.
 """
 
 from __future__ import annotations

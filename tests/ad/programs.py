@@ -4,6 +4,8 @@ Each is registered with `@program(*arguments, ...)`; floating arrays among the a
 All are smooth at their arguments, and every construct on a tensor's value is staged when they are compiled.
 """
 
+# ruff: noqa: SIM108, RET504  (loops and branches as users write them)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -406,7 +408,8 @@ def calls(x):
 @program(LONG, VECTOR)
 def one_callee_two_sizes(x, y):
     one, other = positive(x), positive(-x)  # of one type, but not of one size
-    return gt.reduce_sum(one**2) * gt.reduce_sum(gt.exp(other)), gt.reduce_sum(positive(y) ** 3) * one, gt.concat([other, one], 0)
+    product = gt.reduce_sum(one**2) * gt.reduce_sum(gt.exp(other))
+    return product, gt.reduce_sum(positive(y) ** 3) * one, gt.concat([other, one], 0)
 
 
 @program(LONG, VECTOR)
@@ -490,6 +493,33 @@ def jacobian_inside(x):
         tape.watch(x)
         y = gt.sin(x) * gt.reduce_sum(x)
     return tape.jacobian(y, x)
+
+
+@program(VECTOR)
+def jacobian_of_a_loop_inside(x):
+    """The rows of the Jacobian go through a loop with a branch and a list, all at once."""
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        items = []
+        y = x
+        for v in x:
+            if v > 0.0:
+                y = sine(y) * v
+            items.append(y[0])
+        z = y * gt.reduce_sum(gt.stack(items))
+    return tape.jacobian(z, x)
+
+
+@program(VECTOR)
+def jacobian_in_a_loop(x):
+    for _ in gt.range(2):
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = cube(x)
+            while gt.reduce_sum(y * y) > 1.0:
+                y = y * gt.sin(x)
+        x = gt.linalg.matvec(tape.jacobian(y, x), x) * 0.1 + x
+    return x
 
 
 @program(MATRIX)

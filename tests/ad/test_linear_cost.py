@@ -1,5 +1,7 @@
 """The cost of derivatives of loops, by counts: operations executed and bytes of new memory grow linearly with the length."""
 
+# ruff: noqa: SIM108  (loops and branches as users write them)
+
 from __future__ import annotations
 
 import numpy as np

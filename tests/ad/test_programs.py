@@ -1,4 +1,4 @@
-"""Every program of `programs.py`: values, first and second derivative and forward mode, compiled = eager = finite differences."""
+"""Every program of `programs.py`: values, first and second derivative, forward mode; compiled = eager = finite differences."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from tests.ad.programs import PROGRAMS, Program
 def parametrized(*, twice=False):
     return pytest.mark.parametrize(
         "program",
-        [
-            pytest.param(p, id=name)
-            for name, p in PROGRAMS.items()
-            if not (twice and p.order == 1)
-        ],
+        [pytest.param(p, id=name) for name, p in PROGRAMS.items() if not (twice and p.order == 1)],
     )
 
 

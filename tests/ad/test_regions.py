@@ -3,6 +3,8 @@
 The numbers of many programs are compared in `test_programs.py`.
 """
 
+# ruff: noqa: SIM108  (loops and branches as users write them)
+
 from __future__ import annotations
 
 import contextlib

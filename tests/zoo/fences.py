@@ -136,6 +136,16 @@ def function_changed_in_a_staged_loop(x, n):
     return x
 
 
+@fence(X, ValueError, "`o`", "namespace", "on one path", "on the other")
+def object_chosen_by_a_tensor(x):
+    o = SimpleNamespace(v=x)
+    if x > 0:  # HERE
+        o = SimpleNamespace(v=x * x)
+    else:
+        o.v = x
+    return o.v
+
+
 @fence((*X, N), ValueError, "`kind`")
 def text_changed_in_a_staged_loop(x, n):
     kind = ""

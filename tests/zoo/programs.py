@@ -254,8 +254,9 @@ class Writer:
         self.count += 1
         tape, w, z = f"tape{self.count}", f"w{self.count}", f"z{self.count}"
         source = self.random.choice(["a", "b", "t"])
+        # a new tensor is watched: no other name, changed on some path only, stands for it too
         return [
-            f"with gt.GradientTape() as {tape}:", f"    {tape}.watch({source})", f"    {w} = {source}",
+            f"{w} = {source} = {source} * 1.0", f"with gt.GradientTape() as {tape}:", f"    {tape}.watch({w})",
             *indented(self.block(depth + 2, 2)), f"    {z} = gt.reduce_sum(gt.sin(a) * b + t * 0.3)",
             f"{source} = 0.5 * {tape}.gradient({z}, {w}, unconnected_gradients='zero') + 0.1 * {w}",
         ]  # fmt: skip

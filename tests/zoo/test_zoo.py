@@ -15,6 +15,7 @@ import gradtape as gt
 from tests.harness.numeric import inner_all, size_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo import (  # noqa: F401  (importing registers the entries)
+    aliases,
     branches,
     builtin_calls,
     callables,

@@ -79,7 +79,7 @@ def over_batch(
     scope = current_scope()
     if scope.inside(level).recorders and any(t._node is not None for t in tensors):
         raise UnimplementedError(
-            f"a tape inside vectorized_map cannot record a {op.name} of a traced function: open it outside of the map, or use map_fn"
+            f"a tape inside vectorized_map cannot record the {op.name} of a traced function: open it around the map"
         )
     with scope_of(scope.below(level)):
         batch = Batch(trace, groups, level)
@@ -107,8 +107,8 @@ def _depends(block: Block, flags: Sequence[bool]) -> list[bool]:
 
 def _refuse(what: str) -> None:
     raise InvalidArgumentError(
-        f"{what} differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), which take one course: use "
-        "gt.where, or map_fn, which runs example by example"
+        f"{what} differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), which take one course: "
+        "use gt.where, or map_fn, which runs example by example"
     )
 
 

@@ -464,11 +464,10 @@ def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) 
 
 
 def type_of(tensor: Any) -> Any:
-    """The type of a traced tensor, or that of one example of a batch of them."""
+    """The type of a tensor, traced or not, or that of one example of a batch."""
     if isinstance(tensor, TracedTensor):
         return tensor._data.type
-    inner = tensor._data
-    return collapsed_spec(type_of(inner) if inner.wraps else item_spec(inner._data))
+    return collapsed_spec(type_of(tensor._data)) if tensor.wraps else item_spec(tensor._data)
 
 
 def replace_free(block: Block, mapping: Mapping[Value, Value]) -> None:
