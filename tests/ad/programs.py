@@ -510,14 +510,15 @@ def jacobian_of_a_loop_inside(x):
     return tape.jacobian(z, x)
 
 
-@program(VECTOR)
+@program(VECTOR[:2], order=1)
 def jacobian_in_a_loop(x):
     for _ in gt.range(2):
         with gt.GradientTape() as tape:
             tape.watch(x)
-            y = cube(x)
-            while gt.reduce_sum(y * y) > 1.0:
+            y, k = cube(x), gt.constant(0)
+            while k < 2:
                 y = y * gt.sin(x)
+                k += 1
         x = gt.linalg.matvec(tape.jacobian(y, x), x) * 0.1 + x
     return x
 
