@@ -218,7 +218,7 @@ def lambda_in_while(n):
 
 def fstrings(x):
     w = 8
-    return f"{x}|{x!r}|{x!s:>5}|{x:{w}}|{x:>{w}.{3}}|{{}}|{note(x)}{note('b')}" f" more {x=}"
+    return f"{x}|{x!r}|{x!s:>5}|{x:{w}}|{x:>{w}.{3}}|{{}}|{note(x)}{note('b')} more {x=}"
 
 
 def fstring_order(x):
@@ -507,7 +507,7 @@ def large_expression(x):
 
 
 def bytes_and_constants(x):
-    return b"x", 1j, 1e3, None, True, "a" "b", 0x10, {}, [], ()
+    return b"x", 1j, 1e3, None, True, "ab", 0x10, {}, [], ()
 
 
 def conditional_import(x):

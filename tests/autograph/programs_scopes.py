@@ -168,11 +168,14 @@ def local_class(x):
 
 def class_in_branch(x):
     if x:
+
         class A:
             value = 1
     else:
+
         class A:
             value = 2
+
     return A.value, A.__qualname__
 
 

@@ -1,4 +1,4 @@
-"""Python state written on paths that may not be taken: each call starts from what is there, and leaves what eager code would."""
+"""Python state written on paths that may not be taken: each call starts from what is there and leaves what eager code would."""
 
 import numpy as np
 import pytest
@@ -92,10 +92,9 @@ def test_a_numpy_array_cannot_hold_a_traced_value():
 def test_branches_of_different_shapes_are_refused_with_line_and_cure():
     @gt.function
     def f(x):
+        y = x
         if gt.reduce_sum(x) > 0:
             y = x[:2]
-        else:
-            y = x
         return y
 
     with pytest.raises(ValueError, match=r"line \d+: `y` has shape \(2,\) on one path and shape \(3,\).*same shape"):

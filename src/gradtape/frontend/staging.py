@@ -214,8 +214,8 @@ def _endless(state: State) -> str:
         frame = frame.f_back
     name = max(names, key=lambda at: names[at])[1]
     return (
-        f"`{name}` calls itself inside branches that depend on tensors, {MAX_NESTED} deep and not yet at an end: the depth of the "
-        "recursion depends on values known only when the function runs. Write it as a `while` loop"
+        f"`{name}` calls itself inside branches that depend on tensors, {MAX_NESTED} deep and not yet at an end: the depth of "
+        "the recursion depends on values known only when the function runs. Write it as a `while` loop"
     )
 
 

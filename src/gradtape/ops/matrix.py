@@ -78,9 +78,7 @@ MATRIX_DIAG_PART = linear(
     "matrix_diag_part",
     "x",
     _diag_part_impl,
-    lambda ct, x_spec, k, align: apply(
-        MATRIX_DIAG, ct, k=k, rows=x_spec.shape[-2], columns=x_spec.shape[-1], align=align
-    ),
+    lambda ct, x_spec, k, align: apply(MATRIX_DIAG, ct, k=k, rows=x_spec.shape[-2], columns=x_spec.shape[-1], align=align),
     infer=lambda x, *, k, align: TensorSpec((*x.shape[:-2], *_packed_shape(x.shape[-2], x.shape[-1], k, align)), x.dtype),
     batch=batching.leading,
     call=lambda x, k, align: diag_part(x, k=k, align=align),
