@@ -225,6 +225,18 @@ def over_unknown_length(x):
     return s, p
 
 
+@program(VECTOR)
+def several_run_time_lengths(x):
+    """Each range has a size of its own, known at run time only."""
+    s = gt.constant(0.0, gt.float64)
+    for i in gt.range(gt.constant(3)):
+        for j in gt.range(i + 1):
+            for k in gt.range(j):
+                s = s * x[k] + x[j]
+            s = gt.sin(s) + x[i]
+    return s
+
+
 @program(VECTOR, 0)
 @program(VECTOR, 1)
 @program(VECTOR, 3)
@@ -538,6 +550,35 @@ def custom_rules_kept(x):
         if v > 0.0:
             y = odd_rule(y * 0.1) + v
     return y
+
+
+def wandering(row):
+    y = row
+    for i in gt.range(3):
+        if i > 0:
+            y = gt.sin(y) * row[0]
+        y = sine(y)
+    return y
+
+
+@program(MATRIX)
+def vectorized_loops(a):
+    return gt.vectorized_map(wandering, a)
+
+
+@program(MATRIX)
+def gradients_of_examples(a):
+    """A tape for each example, around a loop, in a loop."""
+
+    def one(row):
+        with gt.GradientTape() as tape:
+            tape.watch(row)
+            y = wandering(row) * gt.reduce_sum(a)
+        return tape.gradient(y, row)
+
+    for _ in gt.range(2):
+        a = a + 0.1 * gt.vectorized_map(one, a)
+    return a
 
 
 # -- complex numbers ---------------------------------------------------------------------------------------------------------

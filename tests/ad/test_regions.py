@@ -528,6 +528,18 @@ def test_per_example_gradients_inside_a_function():
     same_array(gt.function(f)(w, rows).numpy(), expected, checks.ALIKE, "per-example gradients")
 
 
+def test_branches_that_differ_between_examples_are_refused():
+    f = gt.function(lambda a: gt.vectorized_map(lambda row: row * 2.0 if gt.reduce_sum(row) > 0.0 else row, a))
+    with pytest.raises(ValueError, match="the test of a branch differs between the examples"):
+        f(gt.constant(np.eye(2)))
+
+
+def test_examples_inside_a_function_have_their_own_random_numbers():
+    f = gt.function(lambda a: gt.vectorized_map(lambda row: row + gt.random.normal([2], dtype=gt.float64), a))
+    found = f(gt.constant(np.zeros((3, 2)))).numpy()
+    assert len(np.unique(found)) == 6
+
+
 # -- forward mode --------------------------------------------------------------------------------------------------------------
 
 

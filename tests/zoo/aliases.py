@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 import gradtape as gt
 from tests.zoo.registry import zoo
 
+Pair = namedtuple("Pair", ["first", "second"])
 VECTORS = [([0.3, -0.5, 0.8],), ([1.3, 1.5, 0.7],)]
 
 
@@ -207,3 +210,50 @@ def shallow_copy_shares_inner_lists(x):
         other[0][0] = gt.sin(x[2])
     other[1] = [x[2]]
     return outer[0][0] * outer[1][0] + other[1][0]
+
+
+@zoo(VECTORS)
+def maybe_none_returned_from_a_loop(x):
+    best = None
+    if x[0] > 0.9:
+        best = x[1]
+    for y in x:
+        if y > 0.4:
+            return x[0] if best is None else best * y
+    return x[2]
+
+
+@zoo(VECTORS)
+def tensor_changed_after_a_return_in_a_while(x):
+    m = gt.stack([x, gt.cos(x)])
+    i = 0
+    while i < 2 and x[0] > 0.9:
+        if x[2] > 0.9:
+            return x, m
+        i += 1
+    m[1] = x * 0.9
+    return x, m
+
+
+@zoo(VECTORS)
+def changed_list_inside_a_new_tuple_on_both_paths(x):
+    cells = [x[0], x[1]]
+    if x[0] > 0.9:
+        cells[0] = gt.sin(x[2])
+        pair = (cells, x[0])
+    else:
+        cells[0] = x[2] * x[2]
+        pair = (cells, x[1])
+    pair[0][1] = x[2]
+    return cells[0] * cells[1] + pair[1]
+
+
+@zoo(VECTORS)
+def changed_tensor_inside_a_named_tuple(x):
+    t = x * 1.0
+    if x[0] > 0.9:
+        t[0] = t[1] * t[2]
+        p = Pair(t, x[0])
+    else:
+        p = Pair(x * 2.0, x[1])
+    return p.first * p.second

@@ -261,7 +261,7 @@ class Trace:
         known = self._inferences.get(question)
         if known is None:
             known = self._newly_inferred(op, types, attrs)
-            if all(t.__class__ is TensorSpec and all(d.__class__ is int for d in t.shape) for t in types):
+            if not symbols_in((*types, known)):  # a size that only run time knows is a new one each time
                 self._inferences[question] = known
         return known
 

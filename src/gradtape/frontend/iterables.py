@@ -164,7 +164,6 @@ class Fixed(StagedIterable):
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = list(values)
-        self._whole: Any = None
 
     def length(self) -> Any:
         return len(self.values)
@@ -172,11 +171,8 @@ class Fixed(StagedIterable):
     def item(self, index: Any) -> Any:
         if index.__class__ is int:
             return self.values[index]
-        if self._whole is None:
-            self._whole = convert(
-                np.asarray(self.values) if all(isinstance(v, (int, float, bool)) for v in self.values) else self.values
-            )
-        return self._whole[index]
+        numbers = all(isinstance(v, (int, float, bool)) for v in self.values)
+        return convert(np.asarray(self.values) if numbers else self.values)[index]  # out of the loop again by `hoist`
 
 
 def is_staged_iterable(value: Any) -> bool:

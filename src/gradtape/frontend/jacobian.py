@@ -15,6 +15,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.ad.batch import batched, next_level, unbatched
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import active
 from gradtape.ops.create import zeros
 from gradtape.ops.dispatch import convert
 from gradtape.ops.record import Examples, Scope, current_scope, scope_of
@@ -120,6 +121,12 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     full = [t if int(t.shape[0]) == size else broadcast_to(t, (size, *tuple(t.shape)[1:])) for t in tensors]
     scope = current_scope()
     level = scope.level + 1
+    if active() is not None:
+        from gradtape.frontend.mapped import mapped_in_program
+
+        found = mapped_in_program(fn, elems, [batched(t, level) for t in full])
+        if found is not None:
+            return tree.map_structure(lambda r: unbatched(r, level, size), found[0])
     with scope_of(Scope(scope.recorders, (*scope.batches, Examples(size, batched)))):
         result = fn(tree.pack_sequence_as(elems, [batched(t, level) for t in full]))
     return tree.map_structure(lambda r: unbatched(convert(r), level, size), result)

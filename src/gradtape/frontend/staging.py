@@ -93,7 +93,8 @@ class _Ran:
             with trace.region(block):
                 self.result = run()
             self.note_captures()
-            self.ends = tuple([self._version(end) for end in state.get()])
+            self.objects = state.get()  # the objects themselves
+            self.ends = tuple([self._version(end) for end in self.objects])
             state.set(starts)
             self.forget_own()
             self.places = {key: place.read() for key, (place, _) in self.log.entries.items()}
@@ -103,13 +104,24 @@ class _Ran:
             state.set(starts)
 
     def _version(self, end: Any) -> Any:
-        """The version a tensor has at the end: the object gets its old one back when the body is undone."""
-        written = isinstance(end, Tensor) and ("tensor", id(end)) in self.log.entries
-        return end.__copy__() if written else end
+        """What a name has at the end, as it is there: an object the body wrote to gets its old content back when the body is
+        undone. Objects it did not write to stay themselves."""
+        entries = self.log.entries
+        if isinstance(end, Tensor):
+            return end.__copy__() if ("tensor", id(end)) in entries else end
+        if end.__class__ is list or end.__class__ is tuple:
+            parts = [self._version(part) for part in end]
+            same = ("list", id(end)) not in entries and all(a is b for a, b in zip(parts, end, strict=True))
+            return end if same else end.__class__(parts)
+        if end.__class__ is dict:
+            made = {key: self._version(part) for key, part in end.items()}
+            same = ("dict", id(end)) not in entries and all(made[key] is part for key, part in end.items())
+            return end if same else made
+        return end
 
     def forget_own(self) -> None:
         """What the body made itself and nobody holds any more is not its state."""
-        ends = [id(end) for end in self.ends]
+        ends = [id(end) for end in self.objects]
         entries = self.log.entries
         for key in list(entries):
             place = entries[key][0]
@@ -168,7 +180,10 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
     flag = truth(test)
     ran = [_Ran(Block(), state, run) for run in (then, orelse)]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
-    pairs: list[tuple[str, Any, Any]] = list(zip(_labels(state), ran[0].ends, ran[1].ends, strict=True))
+    pairs: list[tuple[str, Any, Any]] = [
+        (label, *((a, b) if x is not y else (x, x)))  # one object on both paths: what it holds is the business of its place
+        for label, a, b, x, y in zip(_labels(state), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True)
+    ]
     for key, place in places.items():
         ends = [r.places[key] if key in r.places else place.read() for r in ran]
         pairs.append((place.label, ends[0], ends[1]))
@@ -244,7 +259,9 @@ class _Loop:
                 if k not in self.places and not (k[0] == "tensor" and k[1] in carried)
             }
             labels = [*_labels(self.state), *(p.label for p in self.places.values())]
-            ends = [*ran.ends, *(ran.places[k] if k in ran.places else p.read() for k, p in self.places.items())]
+            own = zip(inputs, ran.objects, ran.ends, strict=False)
+            named = [obj if obj is start else end for start, obj, end in own]
+            ends = [*named, *(ran.places[k] if k in ran.places else p.read() for k, p in self.places.items())]
             grown = [self._joined(a, b, label, carried) for a, b, label in zip(inputs, ends, labels, strict=True)]
             if not found and grown == plans:
                 self.ends = ends

@@ -1,0 +1,36 @@
+"""`vectorized_map` while a function is traced: what is mapped is traced for one example and called for all at once.
+
+So its loops and branches become loops and branches over batches, as in `ad/batch_regions.py`, and a tape opened in it sees one
+example. Only code whose whole meaning is its result is traced apart: no writes, no effects, no random numbers (each example
+has its own); other code runs on batched tensors, operation by operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradtape import tree
+from gradtape.ad.batch import BatchedTensor
+from gradtape.ad.tracing import current_trace, params_of, type_of
+from gradtape.frontend.staging import NO_STATE, _Ran
+from gradtape.ir.graph import Block
+from gradtape.ir.walk import has_effect
+from gradtape.ops.dispatch import convert
+from gradtape.ops.regions import CALL
+
+
+def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[BatchedTensor]) -> tuple[Any] | None:
+    """The result of `fn` on the examples in these batches, structured like `elems`; None where it cannot be had so."""
+    trace = current_trace()
+    block = Block([type_of(t) for t in batches], layout={"inputs": len(batches)})
+    ran = _Ran(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
+    if ran.log.entries or any(has_effect(operation) for operation in block.operations):
+        return None
+    with trace.region(block):
+        values = [trace.operand(convert(leaf)) for leaf in tree.flatten(ran.result)]
+    ran.note_captures()
+    block.give(outputs=values)
+    inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
+    outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": block})["outputs"]
+    return (tree.pack_sequence_as(ran.result, outs),)
