@@ -56,16 +56,6 @@ def list_rebound_or_changed_in_a_loop(x):
 
 
 @zoo(VECTORS)
-def other_name_keeps_the_old_list(x):
-    cells = [x[0], x[1]]
-    first = cells
-    if x[0] > 0.9:
-        cells = [x[2], x[2]]
-    cells[0] = gt.sin(cells[1])
-    return cells[0] * first[0]
-
-
-@zoo(VECTORS)
 def other_name_keeps_the_old_tensor(x):
     t = x * 1.0
     u = t

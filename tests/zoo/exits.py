@@ -298,3 +298,15 @@ def break_inside_try_free_code_with_pass(v):
         else:
             pass
     return y
+
+
+@zoo([([0.4, -0.9, 1.7], np.int32(2)), ([1.4, 0.9, 0.7], np.int32(1))])
+def return_in_nested_staged_loops_with_a_maybe(v, n):
+    best = None
+    for i in gt.range(n):
+        for y in v:
+            if best is None or v[i] - best > 1.3:
+                best = 0.7 * y + 0.8
+            if y > 0.1:
+                return v[0] if best is None else best * y
+    return v[1]

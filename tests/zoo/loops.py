@@ -352,3 +352,21 @@ def unused_iterations_do_nothing(x, n):
     for _ in gt.range(n):
         y = y
     return y * y
+
+
+@zoo([(0.7, np.int32(3)), (0.7, np.int32(1))])
+def staged_loop_inside_a_loop_of_one(x, n):
+    y = x * x
+    for _ in gt.range(1):
+        for _ in gt.range(n - 1):
+            x, y = y, 0.5 * (gt.sin(y) + x)
+    return x, y
+
+
+@zoo([([0.4, -0.9, 1.7], np.int32(3))])
+def three_nested_loops_of_unknown_and_known_length(v, n):
+    for _ in gt.range(1):
+        for w in [v[0], v[1]]:
+            for _ in gt.range(n):
+                v = gt.sin(v[::-1]) * 0.9 + w
+    return v

@@ -119,10 +119,13 @@ def unpack(record: Record, entry: int, index: int) -> Any:
 
 
 def reboxed(value: Any, node: Record | None) -> Any:
-    """Bare arrays become tensors again, wrappers get back their identity; Python numbers are what they were."""
+    """Bare arrays become tensors again, wrappers get back their identity; Python numbers are what they were.
+
+    A wrapper that the record's recorders do not know keeps the identity that recorders outside of it know.
+    """
     if isinstance(value, (np.ndarray, np.generic)):
         return box(value, node)
-    if isinstance(value, Tensor) and value._node is not node:
+    if isinstance(value, Tensor) and node is not None and value._node is not node:
         value = value.__copy__()
         value._node = node
     return value

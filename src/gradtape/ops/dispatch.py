@@ -416,7 +416,9 @@ def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
         out = wrapper.evaluate(op, values, attrs)
     nodes = tuple(v._node if isinstance(v, Tensor) else None for v in values)
     if any(n is not None for n in nodes):
-        kept = tuple(stored(v) if isinstance(v, Tensor) else v for v in values)
+        # a plain tensor is kept with its identity: recorders outside the evaluator know it, those inside do not
+        kept = tuple([v.__copy__() if n is not None else stored(v) if isinstance(v, Tensor) else v
+                      for v, n in zip(values, nodes, strict=True)])  # fmt: skip
         return record_general(scope.inside(level), op, kept, nodes, attrs, out)
     return out
 
