@@ -56,17 +56,6 @@ def list_rebound_or_changed_in_a_loop(x):
 
 
 @zoo(VECTORS)
-def other_name_keeps_the_old_tensor(x):
-    t = x * 1.0
-    u = t
-    for i in gt.range(3):
-        if i == 1:
-            t = t * 2.0
-        t[0] += x[1]
-    return t, u
-
-
-@zoo(VECTORS)
 def list_changed_after_an_early_return(x):
     m = [x[0]]
     if x[1] > 1.1:

@@ -331,13 +331,3 @@ def shapes_that_never_fit(v):
 @fence((*V, gt.constant([1, 2])), TypeError, "missing 1 required positional argument", "'w'")
 def wrong_number_of_arguments(v, i, w):
     return v[i[0]] * w
-
-
-@fence(V, ValueError, "`cells`", "same object", "copy of its own")
-def other_name_keeps_the_old_list(x):
-    cells = [x[0], x[1]]
-    first = cells
-    if x[0] > 0.9:  # HERE
-        cells = [x[2], x[2]]
-    cells[0] = gt.sin(cells[1])
-    return cells[0] * first[0]

@@ -88,9 +88,7 @@ class _Ran:
         self.captures: dict[Value, TracedTensor] = {}
         self.log = Log()
         starts = state.get()
-        doubts = dict(tracer.doubts)
         tracer.logs.append(self.log)
-        tracer.holding.append(starts)
         try:
             with trace.region(block):
                 self.result = run()
@@ -101,8 +99,6 @@ class _Ran:
             self.forget_own()
             self.places = {key: place.read() for key, (place, _) in self.log.entries.items()}
         finally:
-            tracer.doubts = doubts  # of the body alone: what follows decides again, when the paths have met
-            tracer.holding.pop()
             tracer.logs.pop()
             self.log.undo()
             state.set(starts)
@@ -150,26 +146,6 @@ class _Ran:
         return values
 
 
-def _shared(objects: Sequence[Any]) -> list[bool]:
-    """Which of these values of names are lists, dicts or tensors that something else holds too.
-
-    References that do not count: the name, the sequence given here, the local name, the argument, and what the staged
-    constructs around hold.
-    """
-    held: dict[int, int] = {}
-    for values in active().holding:
-        for value in values:
-            held[id(value)] = held.get(id(value), 0) + 1
-    for log in active().logs:
-        for place, _ in log.entries.values():
-            target = id(getattr(place, "target", None))
-            held[target] = held.get(target, 0) + 1
-    found = []
-    for obj in objects:
-        found.append(isinstance(obj, (list, dict, Tensor)) and getrefcount(obj) > 4 + held.get(id(obj), 0))
-    return found
-
-
 def _labels(state: State) -> list[str]:
     return [f"`{name}`" for name in state.names]
 
@@ -202,16 +178,7 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
     if len(trace.blocks) > MAX_NESTED:
         raise RecursionError(_endless(state))
     flag = truth(test)
-    before = state.get()
-    shared = _shared(before)
-    depth = len(tracer.holding)
-    tracer.holding.append(before)
-    try:
-        first = _Ran(Block(), state, then)
-        tracer.holding.extend((first.objects, first.ends))
-        ran = [first, _Ran(Block(), state, orelse)]
-    finally:
-        del tracer.holding[depth:]
+    ran = [_Ran(Block(), state, run) for run in (then, orelse)]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
     pairs: list[tuple[str, Any, Any]] = [
         (label, *((a, b) if x is not y else (x, x)))  # one object on both paths: what it holds is the business of its place
@@ -234,10 +201,6 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
     feed = iter(outs)
     results = [plan.value(feed) for plan in plans]
     state.set(tuple(results[: len(state.names)]))
-    for i, old in enumerate(before):
-        paths = (ran[0].objects[i], ran[1].objects[i])
-        if shared[i] and paths[0] is not paths[1] and (paths[0] is old or paths[1] is old):
-            tracer.unsure(results[i], old, state.names[i], state.line)
     for (_, place), result in zip(places.items(), results[len(state.names) :], strict=False):
         tracer.note(place)
         place.write(result)
@@ -282,7 +245,6 @@ class _Loop:
         self.body = body  # given the loop index
         self.test = test  # whether to go on after the iteration with this index; None: a scan
         self.starts = list(state.get())
-        self.shared = _shared(self.starts)
         self.places: dict[Any, Place] = {}
 
     def trace(self) -> tuple[_Ran, list[Plan]]:
@@ -339,9 +301,6 @@ class _Loop:
             if (items := staged_items(value)) is not None:
                 items.grown = 0
         count = len(self.state.names)
-        for i, (value, start) in enumerate(zip(inputs[:count], self.starts, strict=False)):
-            if self.shared[i] and value is not start:
-                active().unsure(value, start, self.state.names[i], self.state.line)
         before = [(place, place.read()) for place in self.places.values()]
         starts = self.state.get()
 
@@ -352,13 +311,9 @@ class _Loop:
             self.body(params[0])
             return None if self.test is None else self.test(params[0])
 
-        holding = active().holding
-        count_before = len(holding)
-        holding.extend((inputs, params, starts, self.starts))
         try:
             ran = _Ran(block, self.state, run)
         finally:
-            del holding[count_before:]
             for place, old in before:
                 place.write(old)
             self.state.set(starts)
@@ -394,12 +349,10 @@ def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callabl
 
 def _attempted(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any) -> bool:
     """Make one loop of it; False if it must be unrolled, and can be."""
-    doubts = dict(active().doubts)
     try:
         _stage_for(items, extra_test, body, state, length, 0)
         return True
     except JoinError:
-        active().doubts = dict(doubts)
         if not isinstance(length, int) or length > MAX_UNROLLED:
             raise
     if length == 1:
@@ -408,7 +361,6 @@ def _attempted(items: StagedIterable, extra_test: Any, body: Any, state: State, 
         _peeled(items, extra_test, body, state, length)
         return True
     except JoinError:
-        active().doubts = doubts
         return False
 
 

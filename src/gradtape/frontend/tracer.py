@@ -91,8 +91,6 @@ class Tracer:
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
-        self.doubts: dict[int, tuple[Any, str]] = {}  # objects that cannot be changed in place, and why
-        self.holding: list[Any] = []  # values that staged constructs hold while they trace their bodies
         self.can_unroll = 0  # staged loops around that could be unrolled instead
         self.parent = TRACER.get()
 
@@ -320,24 +318,12 @@ class Tracer:
         if place.key in log.entries:
             return
         place.line = user_location()
-        if (doubt := self.doubts.get(id(getattr(place, "target", None)))) is not None:
-            raise JoinError(doubt[1])
         if not any(place.key in other.entries for other in self.logs) and self._from_outside(place):
             if place.key in self.numbers:
                 raise Restart(place.key)
             if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
                 self._install(place)
         log.note(place)
-
-    def unsure(self, value: Any, old: Any, name: str, line: int) -> None:
-        """Which object a name stands for depends on a tensor, and the old one has other names: neither can change in place."""
-        text = (
-            f"line {line}: whether `{name}` is still the same object as before depends on a tensor's value, and the old one "
-            f"has another name too; changing it in place would have to change both, or not. Give `{name}` a copy of its own"
-        )
-        for obj in (value, old):
-            if isinstance(obj, (list, dict, Tensor)):
-                self.doubts[id(obj)] = (obj, text)
 
     def _from_outside(self, place: Place) -> bool:
         if isinstance(place, (Global, Cell)):
