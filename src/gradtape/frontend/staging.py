@@ -33,6 +33,7 @@ from gradtape.ops.record import INTERNAL, user_frame
 from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import reshape
 from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.tree import LeafTuple
 
 MAX_UNROLLED = 10_000
 MAX_NESTED = 40  # branches in branches; Python's own recursion limit is not far beyond
@@ -109,10 +110,10 @@ class _Ran:
         entries = self.log.entries
         if isinstance(end, Tensor):
             return end.__copy__() if ("tensor", id(end)) in entries else end
-        if end.__class__ is list or end.__class__ is tuple:
+        if end.__class__ is list or (isinstance(end, tuple) and not isinstance(end, LeafTuple)):
             parts = [self._version(part) for part in end]
             same = ("list", id(end)) not in entries and all(a is b for a, b in zip(parts, end, strict=True))
-            return end if same else end.__class__(parts)
+            return end if same else _like(end, parts)
         if end.__class__ is dict:
             made = {key: self._version(part) for key, part in end.items()}
             same = ("dict", id(end)) not in entries and all(made[key] is part for key, part in end.items())
@@ -144,6 +145,24 @@ class _Ran:
             values = [trace.operand(t) for plan, end in pairs for t in plan.tensors(end)]
         self.note_captures()
         return values
+
+
+def _like(container: Any, parts: list[Any]) -> Any:
+    """A list or tuple (a named one, too) with other parts."""
+    kind = container.__class__
+    return kind(parts) if kind is list or kind is tuple else kind(*parts)
+
+
+def _matched(x: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """What a name has on the two paths (`a` and `b`: versions of the objects `x` and `y`), with objects that are the same on
+    both as themselves: what they hold is the business of their places."""
+    if x is y:
+        return x, x
+    sequence = x.__class__ is list or (isinstance(x, tuple) and not isinstance(x, LeafTuple))
+    if x.__class__ is y.__class__ and sequence and len(x) == len(y) == len(a) == len(b):
+        pairs = [_matched(*parts) for parts in zip(x, y, a, b, strict=True)]
+        return _like(x, [p for p, _ in pairs]), _like(y, [q for _, q in pairs])
+    return a, b
 
 
 def _labels(state: State) -> list[str]:
@@ -181,7 +200,7 @@ def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], sta
     ran = [_Ran(Block(), state, run) for run in (then, orelse)]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
     pairs: list[tuple[str, Any, Any]] = [
-        (label, *((a, b) if x is not y else (x, x)))  # one object on both paths: what it holds is the business of its place
+        (label, *_matched(x, y, a, b))
         for label, a, b, x, y in zip(_labels(state), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True)
     ]
     for key, place in places.items():
