@@ -60,9 +60,13 @@ class Compiled:
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """On bare arrays, unrecorded."""
+        self.prepare()
+        return self._executable(*arrays)
+
+    def prepare(self) -> None:
+        """Compile, unless that was done before."""
         if self._executable is None:
             self._executable = compile_block(self.optimized, self.name)
-        return self._executable(*arrays)
 
     def halves(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> tuple[Split, Compiled, Compiled]:
         """The forward half and the backward half with respect to these inputs, for cotangents of these outputs."""
@@ -105,6 +109,8 @@ class Compiled:
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
         depth = len(scope.recorders) + any(getattr(r, "_persistent", False) for r in scope.recorders)
         levels = self._levels(wanted, depth)
+        for level in levels[:-1]:  # now, not when the tape asks: a program that cannot be compiled must not run
+            level.halves(wanted, level.differentiable_outputs())[2].prepare()
         outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
         count = len(self.block.results)
         attrs = {"rule": functools.partial(_backward, levels, wanted), "inputs": tuple(t._data for t in tensors)}

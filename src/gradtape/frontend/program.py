@@ -17,7 +17,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.ad.tracing import TRACE, TracedTensor, tracing
 from gradtape.ad.weak import WeakTensor
-from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
+from gradtape.errors import InaccessibleTensorError, InternalError, InvalidArgumentError
 from gradtape.frontend.compiled import Compiled
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.places import (
@@ -166,6 +166,11 @@ class Program:
             return self._eagerly(tensors, caller)
         try:
             outs = self.compiled(inputs)
+        except InternalError as error:  # it could not be compiled, and has not run: Python can do it
+            if caller is None:
+                raise
+            self.notes = [f"runs as Python, operation by operation: {error}"]
+            return self._eagerly(tensors, caller)
         except Exception as error:
             return self._failed(error, tensors, caller)
         for action in self.actions:
