@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import zlib
 
 import numpy as np
 import pytest
@@ -135,8 +136,6 @@ def check_compiled(function, deep: bool) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_functions(part, tmp_path, request):
-    count = itertools.count()
-
     @seed(part)
     @settings(
         max_examples=max(1, request.config.getoption("--programs") // PARTS), deadline=None, database=None,
@@ -145,7 +144,7 @@ def test_random_functions(part, tmp_path, request):
     @given(programs())
     def check(program):
         function = settled(tmp_path, program)
-        deep = next(count) % SAMPLE == 0
+        deep = zlib.crc32(repr(program).encode()) % SAMPLE == 0  # by the program, so that a replay does the same
         for place in range(len(INPUTS)):
             check_eager(function, place)
         if deep:
