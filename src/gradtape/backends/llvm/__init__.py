@@ -1,0 +1,8 @@
+"""Native code: programs as machine code made with LLVM.
+
+`table.py` says which op is written how. The way of a block: `plan.py` decides what gets memory and which kernels there are,
+`scope.py` writes the block in order, `kernels.py` the loop nests, `control.py` loops and branches, `executable.py` the entry.
+"""
+
+from gradtape.backends.llvm.executable import compile_block as compile_block
+from gradtape.backends.llvm.values import UnsupportedError as UnsupportedError

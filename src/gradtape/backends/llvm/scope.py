@@ -1,0 +1,405 @@
+"""The code of one block: its operations in order, kernels where the plan puts them, memory from the frame.
+
+A `Program` is what all blocks of one native function share: the writer, the frame, the sizes of symbolic dimensions, the
+operations that call back into Python. A `Scope` is one block written out at one place (a callee or a region may be written
+several times). How single ops are written is said in the tables of `table.py`.
+
+One invariant: `values` holds every value of the block that was reached, and memory is given back only after its last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradtape.backends.llvm.plan import Facts, Plan
+from gradtape.backends.llvm.text import Index, Module, Writer
+from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
+from gradtape.backends.llvm.values import Array, Flat, Lazy, Lowered, NativeList, Place, Scalar, Slot, UnsupportedError
+from gradtape.ir.dims import Dim
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.polynomial import Opaque
+from gradtape.ir.types import ListSpec, TensorSpec
+
+ALIGN = 64
+ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
+
+
+@dataclass(slots=True)
+class Note:
+    """What `explain` tells about one piece of native code."""
+
+    kind: str  # kernel, product, call of NumPy, loop, branch
+    ops: tuple[str, ...]
+    loc: Any
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Tables:
+    """How ops are written; made by `table.py`."""
+
+    facts: Facts
+    element: Mapping[str, Any]  # (scope, operation, place) → register
+    reduce: Mapping[str, Any]  # reductions.Fold
+    memory: Mapping[str, Any]  # (scope, operation) → results
+    kernel: Any  # (scope, kernel) → None
+    callback: Any  # (scope, operation) → results
+
+
+@dataclass(slots=True)
+class Frame:
+    """Memory whose layout is known when the code is written: first fit, in the order of the code."""
+
+    size: int = 0
+    free: list[tuple[int, int]] = field(default_factory=list)  # (offset, bytes), sorted
+
+    def take(self, count: int) -> int:
+        count = max(ALIGN, -(-count // ALIGN) * ALIGN)
+        for k, (offset, bytes) in enumerate(self.free):
+            if bytes >= count:
+                if bytes == count:
+                    del self.free[k]
+                else:
+                    self.free[k] = (offset + count, bytes - count)
+                return offset
+        offset = self.size
+        self.size += count
+        return offset
+
+    def give(self, offset: int, count: int) -> None:
+        count = max(ALIGN, -(-count // ALIGN) * ALIGN)
+        merged: list[tuple[int, int]] = []
+        for start, bytes in sorted([*self.free, (offset, count)]):
+            if merged and merged[-1][0] + merged[-1][1] == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + bytes)
+            else:
+                merged.append((start, bytes))
+        self.free = merged
+
+
+class Program:
+    """What the blocks of one native function share."""
+
+    def __init__(self, module: Module, name: str, tables: Tables) -> None:
+        self.module = module
+        self.writer = Writer(
+            module, name, "ptr noalias %context, ptr noalias %arguments, ptr noalias %results, ptr noalias %frame"
+        )
+        self.tables = tables
+        self.frame = Frame()
+        self.sizes: dict[str, Index] = {}  # of symbols
+        self.calls: list[Operation] = []  # operations that call back into Python, by number
+        self.notes: list[Note] = []
+        self.checks: list[Operation] = []  # operations that may fail natively, by number
+        self._plans: dict[Block, Plan] = {}
+        self.heap: bool = False
+
+    def plan(self, block: Block) -> Plan:
+        known = self._plans.get(block)
+        if known is None:
+            known = self._plans[block] = Plan(block, self.tables.facts)
+        return known
+
+    # --- sizes
+
+    def index(self, size: Any) -> Index:
+        """A dimension as an operand."""
+        if not isinstance(size, Dim):
+            return int(size)
+        total: Index = 0
+        w = self.writer
+        for monomial, factor in size._terms:
+            term: Index = factor
+            for atom in monomial:
+                term = w.multiply(term, self._opaque(atom) if isinstance(atom, Opaque) else self.index_of_symbol(atom))
+            total = w.add(total, term)
+        return total
+
+    def index_of_symbol(self, name: str) -> Index:
+        if name not in self.sizes:
+            raise UnsupportedError(f"no value of the program has the dimension {name}")
+        return self.sizes[name]
+
+    def _opaque(self, atom: Opaque) -> Index:
+        w = self.writer
+        a, b = self.index(atom.left), self.index(atom.right)
+        if atom.kind == "max":
+            return w.larger(a, b)
+        if atom.kind == "min":
+            return w.smaller(a, b)
+        below = w.let(f"icmp slt i64 {a}, 0")  # rounds down, as Python does
+        remainder = w.let(f"srem i64 {a}, {b}")
+        odd = w.let(f"icmp ne i64 {remainder}, 0")
+        down = w.let(f"and i1 {below}, {odd}")
+        if atom.kind == "%":
+            return w.let(f"add i64 {remainder}, {w.let(f'select i1 {down}, i64 {b}, i64 0')}")
+        quotient = w.let(f"sdiv i64 {a}, {b}")
+        return w.let(f"sub i64 {quotient}, {w.let(f'zext i1 {down} to i64')}")
+
+    def dims(self, shape: Sequence[Any]) -> tuple[Index, ...]:
+        return tuple([self.index(size) for size in shape])
+
+    def bind(self, type: Any, dims: Sequence[Index]) -> None:
+        """Symbols that a value is the first to have get their sizes from it."""
+        for size, found in zip(type.shape, dims, strict=True):
+            if isinstance(size, Dim) and size.name is not None and size.name not in self.sizes:
+                self.sizes[size.name] = found
+
+    # --- failures
+
+    def fail_if(self, flag: str, operation: Operation) -> None:
+        """Leave the function with the number of this operation if the flag is set."""
+        self.checks.append(operation)
+        w = self.writer
+        bad, good = w.label("bad"), w.label("good")
+        w.branch(flag, bad, good, f", !prof {self.unlikely()}")
+        w.start(bad)
+        w.store("i32", len(self.checks), "%status")
+        w.go("leave")
+        w.start(good)
+
+    def unlikely(self) -> str:
+        return self.module_node("unlikely", '!{!"branch_weights", i32 1, i32 100000}')
+
+    def module_node(self, key: str, text: str) -> str:
+        found: dict[str, str] = self.module.__dict__.setdefault("nodes", {})
+        if key not in found:
+            found[key] = self.module.metadata(text)
+        return found[key]
+
+
+class Scope:
+    """One block, written out here."""
+
+    def __init__(self, program: Program, block: Block) -> None:
+        self.program = program
+        self.writer = program.writer
+        self.block = block
+        self.plan = program.plan(block)
+        self.values: dict[Value, Lowered] = {}
+        self.homes: dict[Value, Array] = {}  # where results are wanted
+        self._owned: dict[Value, list[Slot]] = {}  # memory taken for a buffer (by its first value)
+        self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
+        self.access = ""  # metadata for loads of the kernel being written
+
+    # --- the whole block
+
+    def write(self, arguments: Sequence[Lowered], homes: Mapping[int, Array] | None = None) -> list[Lowered]:
+        """All operations; gives the results, those in `homes` (by position) there."""
+        for value, lowered in zip(self.block.params, arguments, strict=True):
+            self.values[value] = lowered
+            if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
+                self.program.bind(value.type, lowered.dims)
+        if homes:
+            for k, home in homes.items():
+                value = self.block.results[k]
+                if value.producer is not None and value not in self.homes:
+                    self.homes[self.plan.buffer(value)] = home
+        ends: dict[int, list[Value]] = {}
+        for value, place in self.plan.last.items():
+            ends.setdefault(place, []).append(value)
+        for i, operation in enumerate(self.block.operations):
+            self._operation(i, operation)
+            for value in ends.get(i, ()):
+                self._release(value)
+        results = [self.values[value] for value in self.block.results]
+        for k, home in (homes or {}).items():
+            results[k] = self.copied(results[k], home)
+        return results
+
+    def finish(self) -> None:
+        """Give back all memory that is still held."""
+        for value in list(self._owned):
+            self._release(value)
+
+    def _operation(self, i: int, operation: Operation) -> None:
+        tables, kind = self.program.tables, self.plan.kinds[operation]
+        kernel = self.plan.kernels.get(i)
+        if kernel is not None:
+            tables.kernel(self, kernel)
+        if operation in self.plan.roots:
+            return
+        if kind == "element":
+            self.values[operation.result] = Lazy(operation)
+        elif kind == "scalar":
+            register = tables.element[operation.op.name](self, operation, ())
+            self.values[operation.result] = Scalar(register, operation.result.type.dtype)
+        elif kind == "alias":
+            source = self.memory(operation.operands[0])
+            self.values[operation.result] = Array(source.address, self.dims(operation.result), operation.result.type.dtype)
+        else:
+            write = tables.memory.get(operation.op.name) or tables.callback
+            for value, lowered in zip(operation.results, write(self, operation), strict=True):
+                self.values[value] = lowered
+                if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
+                    self.program.bind(value.type, lowered.dims)
+
+    # --- memory
+
+    def dims(self, value: Value) -> tuple[Index, ...]:
+        return self.program.dims(value.type.shape)
+
+    def room(self, value: Value) -> Array:
+        """Memory for a value: where it is wanted, or a new part of the frame."""
+        dims = self.dims(value)
+        home = self.homes.get(self.plan.buffer(value))
+        if home is not None:
+            return Array(home.address, dims, value.type.dtype)
+        slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
+        self._owned.setdefault(self.plan.buffer(value), []).append(slot)
+        return Array(slot.address, dims, value.type.dtype)
+
+    def take(self, count: Index) -> Slot:
+        """Memory until it is given back."""
+        w = self.writer
+        if not isinstance(count, int):
+            from gradtape.backends.llvm.runtime import allocate
+
+            return Slot(None, count, w.let(f"call ptr {allocate(self.program)}(ptr %context, i64 {count})"))
+        if count <= ON_STACK:
+            return Slot(-1, count, w.cell("i8", max(count, 1), 32))
+        offset = self.program.frame.take(count)
+        return Slot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
+
+    def give(self, slot: Slot) -> None:
+        if slot.offset is None:
+            from gradtape.backends.llvm.runtime import release
+
+            self.writer.do(f"call void {release(self.program)}(ptr %context, ptr {slot.address})")
+        elif slot.offset >= 0:
+            self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
+
+    def _release(self, value: Value) -> None:
+        for slot in self._owned.pop(value, ()):
+            self.give(slot)
+
+    def memory(self, value: Value) -> Array:
+        """A value as memory; a scalar or a constant is put there first."""
+        lowered = self.values[value]
+        if isinstance(lowered, Array):
+            return lowered
+        if isinstance(lowered, Scalar):
+            kind = name_of(lowered.dtype)
+            cell = self.writer.cell(MEMORY[kind])
+            self.writer.store(MEMORY[kind], self.to_memory(lowered.register, lowered.dtype), cell)
+            return Array(cell, (), lowered.dtype)
+        if isinstance(lowered, Lazy):
+            return self.computed(value)
+        raise UnsupportedError("a list where a tensor is needed")
+
+    def computed(self, value: Value) -> Array:
+        """A recipe written to new memory that lives as long as the block."""
+        from gradtape.backends.llvm.kernels import fill
+
+        dims = self.dims(value)
+        slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
+        self._owned.setdefault(value, []).append(slot)
+        made = Array(slot.address, dims, value.type.dtype)
+        fill(self, value, made)
+        return made
+
+    def copied(self, lowered: Lowered, home: Array) -> Array:
+        """A value in the memory where it is wanted."""
+        w = self.writer
+        if isinstance(lowered, Scalar):
+            w.store(MEMORY[name_of(lowered.dtype)], self.to_memory(lowered.register, lowered.dtype), home.address)
+            return home
+        if not isinstance(lowered, Array):
+            raise UnsupportedError("a value that is not in memory")
+        if lowered.address != home.address:
+            copy(w, home.address, lowered.address, w.multiply(w.product(lowered.dims), bytes_of(lowered.dtype)))
+        return Array(home.address, lowered.dims, lowered.dtype)
+
+    # --- elements
+
+    def element(self, value: Value, place: Place) -> str:
+        """The element of a value at an index, in a register."""
+        lowered = self.values.get(value)
+        if isinstance(lowered, Scalar):
+            return lowered.register
+        key = (value, place.__class__, *place)
+        for known in reversed(self._seen):
+            if key in known:
+                return known[key]
+        if isinstance(lowered, Array):
+            register = self.load(lowered, place)
+        elif isinstance(lowered, Lazy):
+            register = self.program.tables.element[lowered.operation.op.name](self, lowered.operation, place)
+        else:
+            raise UnsupportedError("an element of something that has none")
+        self._seen[-1][key] = register
+        return register
+
+    def know(self, value: Value, place: Place, register: str) -> None:
+        """An element that was just computed."""
+        self._seen[-1][(value, place.__class__, *place)] = register
+
+    def enter(self) -> None:
+        """A loop or branch begins: what it finds out is forgotten at its end."""
+        self._seen.append({})
+
+    def leave(self) -> None:
+        self._seen.pop()
+
+    def offset(self, dims: Sequence[Index], place: Place) -> Index:
+        """Where an index is in row-major memory."""
+        if isinstance(place, Flat):
+            return place[0]
+        w = self.writer
+        total: Index = 0
+        for size, index in zip(dims, place, strict=True):
+            total = w.add(w.multiply(total, size), index)
+        return total
+
+    def load(self, array: Array, place: Place) -> str:
+        w = self.writer
+        kind = name_of(array.dtype)
+        address = w.at(MEMORY[kind], array.address, self.offset(array.dims, place))
+        return self.from_memory(w.load(MEMORY[kind], address, self.access), array.dtype)
+
+    def from_memory(self, register: str, dtype: Any) -> str:
+        return self.writer.let(f"icmp ne i8 {register}, 0") if name_of(dtype) == "bool" else register
+
+    def to_memory(self, register: str, dtype: Any) -> str:
+        return self.writer.let(f"zext i1 {register} to i8") if name_of(dtype) == "bool" else register
+
+    def store(self, register: str, array: Array, place: Place, extra: str = "") -> None:
+        w = self.writer
+        kind = MEMORY[name_of(array.dtype)]
+        address = w.at(kind, array.address, self.offset(array.dims, place))
+        w.store(kind, self.to_memory(register, array.dtype), address, extra)
+
+    def scalar(self, value: Value) -> str:
+        """The register of a value of rank 0."""
+        return self.element(value, ())
+
+    def integer(self, value: Value) -> Index:
+        """A value of rank 0 as an index."""
+        register = self.scalar(value)
+        kind = name_of(value.type.dtype)
+        if kind in ("int64", "uint64"):
+            return register
+        how = "sext" if kind.startswith("int") else "zext"
+        return self.writer.let(f"{how} {REGISTER[kind]} {register} to i64")
+
+
+def copy(writer: Writer, to: str, source: str, count: Index) -> None:
+    """Bytes from one place to another that does not overlap it."""
+    writer.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
+
+
+def native_type(type: Any) -> bool:
+    """Whether a value of a type can be here at all."""
+    if isinstance(type, ListSpec):
+        return isinstance(type.item, TensorSpec) and native_type(type.item)
+    return isinstance(type, TensorSpec)
+
+
+def computable(type: Any) -> bool:
+    """Whether elements of a type can be computed with."""
+    return isinstance(type, TensorSpec) and is_native(type.dtype)
+
+
+__all__ = ["Frame", "NativeList", "Note", "Program", "Scope", "Tables", "computable", "copy", "native_type"]

@@ -1,0 +1,208 @@
+"""Shape operations as index maps: which element of the operand an element of the result is. Nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.llvm.elementwise import converted, operand_place
+from gradtape.backends.llvm.scope import Scope
+from gradtape.backends.llvm.text import Index
+from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, literal, name_of
+from gradtape.backends.llvm.values import Array, Flat, Place
+from gradtape.ir.graph import Operation
+
+
+def _identity(scope: Scope, operation: Operation, place: Place) -> str:
+    return scope.element(operation.operands[0], place)
+
+
+def _broadcast(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    return scope.element(x, operand_place(place, tuple(x.type.shape), tuple(operation.result.type.shape)))
+
+
+def _reshape(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    if isinstance(place, Flat):
+        return scope.element(x, place)
+    w = scope.writer
+    source, target = scope.dims(x), scope.dims(operation.result)
+    return scope.element(x, _unravelled(scope, source, target, place) if source != target else place)
+
+
+def _unravelled(scope: Scope, source: Sequence[Index], target: Sequence[Index], place: Place) -> tuple[Index, ...]:
+    """The index into `source` of the element at `place` in an array of dims `target`: axes of size 1 come and go for free."""
+    w = scope.writer
+    big = [(size, index) for size, index in zip(target, place, strict=True) if size != 1]
+    if [size for size in source if size != 1] == [size for size, _ in big]:
+        rest = iter(big)
+        return tuple([0 if size == 1 else next(rest)[1] for size in source])
+    offset = scope.offset(target, place)
+    found: list[Index] = []
+    for k in range(len(source) - 1, -1, -1):
+        found.append(w.remainder(offset, source[k]) if k else offset)
+        offset = w.quotient(offset, source[k]) if k else offset
+    return tuple(found[::-1])
+
+
+def _transpose(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    perm = operation.attrs["perm"]
+    if not perm:
+        return scope.element(x, place)
+    found: list[Index] = [0] * len(perm)
+    for k, axis in enumerate(perm):
+        found[axis] = place[k]
+    return scope.element(x, tuple(found))
+
+
+def _reverse(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    axes = operation.attrs["axis"]
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    dims, w = scope.dims(x), scope.writer
+    rank = len(dims)
+    flipped = {a % rank for a in axes} if rank else set()
+    return scope.element(x, tuple([w.subtract(w.subtract(dims[k], 1), i) if k in flipped else i for k, i in enumerate(place)]))
+
+
+def constant_array(scope: Scope, value: np.ndarray[Any, Any], dtype: Any) -> Array:
+    """A constant as memory of the module."""
+    data = np.ascontiguousarray(value)
+    raw = data.tobytes()
+    text = 'c"' + "".join(f"\\{byte:02X}" for byte in raw) + '"' if raw else "zeroinitializer"
+    address = scope.program.module.constant((raw, data.dtype.str), f"[{len(raw)} x i8]", text)
+    return Array(address, tuple(int(n) for n in data.shape), dtype)
+
+
+def _constant(scope: Scope, operation: Operation, place: Place) -> str:
+    value = np.asarray(operation.attrs["value"])
+    dtype = operation.result.type.dtype
+    if value.size and (value.ndim == 0 or (value.reshape(-1)[:1].tobytes() * value.size) == value.tobytes()):
+        return literal(value.reshape(-1)[0], dtype)
+    return scope.load(constant_array(scope, value, dtype), place)
+
+
+def _filled(scope: Scope, operation: Operation, place: Place) -> str:
+    return literal(operation.attrs["value"], operation.result.type.dtype)
+
+
+def _like(number: int) -> Any:
+    return lambda scope, operation, place: literal(number, operation.result.type.dtype)
+
+
+def _dim(scope: Scope, operation: Operation, place: Place) -> str:
+    size = scope.program.index(operation.attrs["dim"])
+    return str(size) if isinstance(size, int) else scope.writer.let(f"trunc i64 {size} to i32")
+
+
+def _getitem(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    return scope.element(x, sliced_place(scope, operation.attrs["key"], x.type.shape, place))
+
+
+def sliced_place(scope: Scope, key: Any, shape: Sequence[Any], place: Place) -> tuple[Index, ...]:
+    """The index into x of element `place` of x[key], for a key of ints, slices, None and one Ellipsis."""
+    w = scope.writer
+    parts = list(key) if isinstance(key, tuple) else [key]
+    used = sum(1 for part in parts if part is not None and part is not Ellipsis)
+    if Ellipsis in [p for p in parts if p is Ellipsis or p is None or isinstance(p, (int, slice))]:
+        at = next(k for k, part in enumerate(parts) if part is Ellipsis)
+        parts[at : at + 1] = [slice(None)] * (len(shape) - used)
+    else:
+        parts += [slice(None)] * (len(shape) - used)
+    found: list[Index] = []
+    rest = iter(place)
+    axis = 0
+    for part in parts:
+        if part is None:
+            next(rest)
+            continue
+        if isinstance(part, slice):
+            index = next(rest)
+            if part == slice(None):
+                found.append(index)
+            else:
+                start, step = _start(shape[axis], part), part.step or 1
+                found.append(w.add(w.multiply(index, step), start))
+        else:
+            found.append(int(part) if part >= 0 else int(part) + shape[axis])
+        axis += 1
+    return tuple(found)
+
+
+def _start(size: Any, part: slice) -> int:
+    """Where a slice starts; `plain_key` has seen to it that this is known."""
+    step = part.step or 1
+    if isinstance(size, int):
+        return part.indices(size)[0]
+    return int(part.start or 0)
+
+
+def plain_key(key: Any, shape: Sequence[Any]) -> bool:
+    """Whether a key is of ints and slices whose starts are known."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    static = all(isinstance(size, int) for size in shape)
+    for part in parts:
+        if part is None or part is Ellipsis:
+            continue
+        if isinstance(part, slice):
+            if not all(n is None or isinstance(n, int) for n in (part.start, part.stop, part.step)):
+                return False
+            if not static and part != slice(None):
+                return False
+        elif isinstance(part, (bool, np.bool_)) or not isinstance(part, (int, np.integer)) or (not static and part < 0):
+            return False
+    return True
+
+
+def _slice_axis(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    attrs = operation.attrs
+    axis = attrs["axis"]
+    moved = list(place)
+    moved[axis] = scope.writer.add(place[axis], scope.program.index(attrs["start"]))
+    return scope.element(x, tuple(moved))
+
+
+ELEMENT: dict[str, Any] = {
+    "identity": _identity,
+    "stop_gradient": _identity,
+    "assign": _identity,
+    "gradient": _identity,
+    "copy": _identity,
+    "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "reverse": _reverse,
+    "constant": _constant,
+    "filled": _filled,
+    "zeros_like": _like(0),
+    "ones_like": _like(1),
+    "dim": _dim,
+    "getitem": _getitem,
+    "slice_axis": _slice_axis,
+}
+POINTWISE = frozenset({"identity", "stop_gradient", "assign", "gradient", "copy", "filled", "zeros_like", "ones_like"})
+FREE = frozenset({"constant", "filled"})
+ALIAS = frozenset({"reshape", "identity", "stop_gradient", "assign", "gradient"})
+
+
+def accepts(operation: Operation) -> bool:
+    """Whether the index map can be written for these attributes."""
+    name, attrs = operation.op.name, operation.attrs
+    if name == "getitem":
+        return plain_key(attrs["key"], operation.operands[0].type.shape)
+    if name in ("filled",):
+        return isinstance(attrs["value"], (int, float, bool, np.generic)) or np.ndim(attrs["value"]) == 0
+    if name == "constant":
+        return not isinstance(attrs["value"], list)
+    if name == "identity" and any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in operation.operands):
+        return False
+    return True
+
+
+__all__ = ["ALIAS", "ELEMENT", "FREE", "MEMORY", "POINTWISE", "REGISTER", "accepts", "converted", "is_float", "name_of"]

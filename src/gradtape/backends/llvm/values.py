@@ -1,0 +1,74 @@
+"""What a value of a program is while its code is written: a register, memory, a recipe, or a list in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradtape.backends.llvm.text import Index
+from gradtape.errors import InternalError
+from gradtape.ir.graph import Operation
+
+
+class UnsupportedError(InternalError):
+    """A program has something native code cannot express; it runs on the reference backend. Says what and where."""
+
+    def __init__(self, what: str, operation: Operation | None = None) -> None:
+        where = "" if operation is None or operation.loc is None else f", at {operation.loc}"
+        super().__init__(f"{what}{where}")
+
+
+@dataclass(slots=True)
+class Slot:
+    """A part of the frame (`offset` known when the code is written), or heap memory of a size only run time knows."""
+
+    offset: int | None
+    bytes: Index
+    address: str
+    owner: Any = None  # the scope that gives it back
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of rank 0, in a register."""
+
+    register: str
+    dtype: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Row-major memory without gaps."""
+
+    address: str
+    dims: tuple[Index, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Elements are computed where they are needed, by the operation that defines the value."""
+
+    operation: Operation
+
+
+@dataclass(slots=True)
+class NativeList:
+    """Items of one shape, one after the other. `state` is a cell {address, length, capacity}: a growable list."""
+
+    state: str
+    dims: tuple[Index, ...]  # of an item
+    dtype: Any
+    fixed: bool = field(default=False)  # in memory that cannot grow or be given back
+
+
+class Flat(tuple[Index]):
+    """An index that counts the elements of a whole array in order, whatever its shape."""
+
+    def __new__(cls, index: Index) -> Flat:
+        return super().__new__(cls, (index,))
+
+
+Lowered = Scalar | Array | Lazy | NativeList
+Place = Sequence[Index]
