@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
-_state = {
+_state: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
     "passes_debugged": os.environ.get("GRADTAPE_DEBUG_PASSES", "") not in ("", "0"),
+    "native": os.environ.get("GRADTAPE_NATIVE", "1") not in ("", "0"),
+    "native_cache": os.environ.get("GRADTAPE_CACHE"),
 }
+NATIVE_CACHE_BYTES = 512 << 20
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -25,7 +30,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 def functions_run_eagerly() -> bool:
     """Whether `run_functions_eagerly(True)` is in force."""
-    return _state["functions_run_eagerly"]
+    return bool(_state["functions_run_eagerly"])
 
 
 def debug_passes(enabled: bool) -> None:
@@ -35,4 +40,36 @@ def debug_passes(enabled: bool) -> None:
 
 def passes_debugged() -> bool:
     """Whether `debug_passes(True)` is in force."""
-    return _state["passes_debugged"]
+    return bool(_state["passes_debugged"])
+
+
+def native_code(enabled: bool) -> None:
+    """Whether compiled functions run as machine code (the default) or, for comparison, on the NumPy backend.
+
+    Functions compiled before keep what they have; GRADTAPE_NATIVE=0 does the same from the start.
+    """
+    _state["native"] = bool(enabled)
+
+
+def native_code_enabled() -> bool:
+    """Whether `native_code(True)` is in force."""
+    return bool(_state["native"])
+
+
+def native_cache_directory() -> str | None:
+    """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty."""
+    given = _state["native_cache"]
+    if given is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+        given = _state["native_cache"] = os.path.join(home, "gradtape")
+    return given or None
+
+
+def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None:
+    """Keep object code there; None keeps none."""
+    _state["native_cache"] = "" if directory is None else os.fspath(directory)
+
+
+def native_cache_bytes() -> int:
+    """How much object code is kept on disk."""
+    return NATIVE_CACHE_BYTES

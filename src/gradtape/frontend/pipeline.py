@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gradtape import config
+from gradtape.backends import numpy as reference
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.regions import CUSTOM
@@ -20,6 +24,23 @@ def traced_program(block: Block) -> Block:
 def prepared(block: Block) -> Block:
     """The optimised program, with updates in place where the old version is dead."""
     return bufferize(optimize(rebuild(block, _forget_rules)))
+
+
+def executable(block: Block, name: str, backend: str | None = None) -> Any:
+    """A prepared program that runs: as machine code, or on the reference backend where the user asks for that.
+
+    A program with something native code cannot express runs on the reference backend too; `instead` then says why.
+    """
+    if backend == "numpy" or (backend is None and not config.native_code_enabled()):
+        return reference.compile_block(block, name)
+    from gradtape.backends import llvm  # loaded with the first function that is compiled
+
+    try:
+        return llvm.compile_block(block, name)
+    except llvm.UnsupportedError as error:
+        made = reference.compile_block(block, name)
+        made.instead = str(error)
+        return made
 
 
 def _forget_rules(scope: Rebuild, operation: Operation) -> None:

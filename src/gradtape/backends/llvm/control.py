@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.backends.llvm import lists
+from gradtape.backends.llvm.runtime import INTERRUPTED, poll
 from gradtape.backends.llvm.scope import Note, Scope, copy
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, name_of
@@ -210,7 +211,7 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     scope.enter()
     _body(scope, body, index, carried, consts, (), keep)
     scope.leave()
-    _poll(scope, index)
+    _poll(scope, index, _work(body) + _work(test))
     w.store("i64", w.add(index, 1), counter)
     w.go(again)
     w.start(after)
@@ -266,14 +267,41 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
                 register = w.load(MEMORY[name_of(source.dtype)], place.address)
                 items.append(Scalar(scope.from_memory(register, source.dtype), source.dtype))
         _body(scope, body, str(at), carried, consts, items, keep)
-        if not isinstance(count, int) or count > 1 << 16:
-            _poll(scope, i)
+        work = _work(body)
+        if not isinstance(count, int) or count * work > 1 << 20:
+            _poll(scope, i, work)
         scope.leave()
     return [*_finished(scope, operation, carried), *ys]
 
 
-def _poll(scope: Scope, index: str) -> None:
-    """Nothing yet is asked of Python inside loops; `executable.py` says how long loops are interrupted."""
+def _poll(scope: Scope, index: Index, work: int) -> None:
+    """Now and then, ask Python whether Ctrl-C was pressed; `work` is about what an iteration does, in elements."""
+    w = scope.writer
+    every = 1 << max(0, 20 - max(work, 1).bit_length())
+    due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
+    with w.when(due, f", !prof {scope.program.unlikely()}"):
+        found = w.let(f"call i32 {poll(scope.program)}()")
+        stop, on = w.label("stop"), w.label("on")
+        w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on)
+        w.start(stop)
+        w.store("i32", INTERRUPTED, "%status")
+        w.go("leave")
+        w.start(on)
+
+
+def _work(block: Block) -> int:
+    """Roughly how many elements a block computes."""
+    total = 0
+    for operation in block.operations:
+        for region in operation.regions.values():
+            length = operation.attrs.get("length")
+            total += _work(region) * (length if isinstance(length, int) else 64)
+        for value in operation.results:
+            size = 1
+            for n in getattr(value.type, "shape", ()):
+                size *= n if isinstance(n, int) else 64
+            total += size
+    return total
 
 
 def _finished(scope: Scope, operation: Operation, carried: Sequence[Carried]) -> list[Lowered]:

@@ -1,42 +1,54 @@
 """Programs as machine code: `compile_block(block)` gives an `Executable` with the interface of the NumPy backend's.
 
-A call passes addresses: of arguments, of results of known size, of a frame for everything in between. An error found by
-native code (an index out of range, a failed assertion) is raised by running the program on the reference backend, which says
-what eager code would; programs with effects raise what the failing operation itself raises.
+An error found by native code (an index out of range, a failed assertion, an exception in an `impl`) is raised by running the
+program again on the reference backend, which says what eager code would say, with the user's line; if the program has effects,
+which must not happen twice, the failing operation itself is named.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
 from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import machine, runtime
-from gradtape.backends.llvm.callbacks import SIGNATURE, run_callback, view
-from gradtape.backends.llvm.lists import new_list, put
-from gradtape.backends.llvm.scope import Program, Scope
+from gradtape.backends.llvm import entry, lists, machine
+from gradtape.backends.llvm.callbacks import SIGNATURE, run_callback
+from gradtape.backends.llvm.scope import Note, Program, Scope, copy
+from gradtape.backends.llvm.stacked import StackedList
 from gradtape.backends.llvm.table import TABLES
 from gradtape.backends.llvm.text import Module
-from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
+from gradtape.backends.llvm.types import bytes_of, is_native
 from gradtape.backends.llvm.values import Array, Lowered, NativeList, Scalar, UnsupportedError
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
-from gradtape.ir.graph import Block
+from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.list_values import TensorList
+from gradtape.ir.walk import has_effect
 
-_RUNNING: dict[int, Any] = {}  # by address of the context: the call that runs
+LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
+
+
+class Calls:
+    """What native code needs of Python while it runs: the operations it leaves to NumPy, and the errors they raise."""
+
+    __slots__ = ("errors", "operations")
+
+    def __init__(self, operations: list[Operation]) -> None:
+        self.operations = operations
+        self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
 
 
 def _callback(context: int, number: int, words: Any) -> int:
-    call = _RUNNING[context]
+    calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
+    operation = calls.operations[number]
     try:
-        run_callback(call.executable.calls[number], words)
+        run_callback(operation, words)
     except BaseException as error:
-        call.error = error
-        call.failed = call.executable.calls[number]
+        calls.errors[threading.get_ident()] = (operation, error)
         return 1
     return 0
 
@@ -44,298 +56,222 @@ def _callback(context: int, number: int, words: Any) -> int:
 _CALLBACK = SIGNATURE(_callback)  # kept for ever: native code has its address
 
 
-class StackedList(TensorList):
-    """A list whose items are the rows of one array; Python sees items when it looks."""
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: Any, item: Any) -> None:
-        super().__init__((), item)
-        self._rows = rows
-
-    @property
-    def rows(self) -> Any:
-        return self._rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __bool__(self) -> bool:
-        return len(self._rows) > 0
-
-    def __iter__(self) -> Any:
-        return iter(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [*self._rows[index]]
-        return self._rows[index]
-
-    @property
-    def dtype(self) -> Any:
-        return self._rows.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._rows.nbytes)
-
-    @property
-    def size(self) -> int:
-        return int(self._rows.size)
-
-
-class Call:
-    """One run: what callbacks need."""
-
-    def __init__(self, executable: Executable) -> None:
-        self.executable = executable
-        self.error: BaseException | None = None
-        self.failed: Any = None
-
-
 class Executable:
-    """A compiled program: call it with one array (or list) per parameter."""
+    """A compiled program: call it with one array (or list) per parameter.
+
+    `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation.
+    """
+
+    __slots__ = ("_block", "_calls", "_entry", "_has_lists", "_library", "_method", "_params", "_reference", "_returns", "cached",
+                 "name", "notes", "source", "times")  # fmt: skip
 
     def __init__(self, block: Block, name: str) -> None:
         self.name = name
-        self.block = block
+        self._block = block
         self._reference: Any = None
+        started = time.perf_counter()
         module = Module()
         program = Program(module, "main", TABLES)
-        written = _write(program, block)
-        runtime.cleanup(module)
-        self.text = str(module)
-        self.calls = program.calls
-        self.checks = program.checks
-        self.notes = program.notes
-        self._returns = written
-        machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value)
-        self._library = machine.Library(self.text)
-        self._main = self._library.function("main", ctypes.c_int, *[ctypes.c_void_p] * 4)
-        self._cleanup = self._library.function("gt_cleanup", None, ctypes.c_void_p)
-        self._frame_bytes = program.frame.size
         self._params = [p.type for p in block.params]
-
-    @property
-    def source(self) -> str:
-        """The LLVM IR before optimisation."""
-        return self.text
+        self._returns = _write(program, block)
+        long = bool(program.calls) or any(n.kind == "loop" for n in program.notes) or _elements(block) > LONG
+        entry.write_entry(module, self._params, self._returns, program.frame.size, long)
+        self.source = str(module)
+        written = time.perf_counter()
+        machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+        self._library = machine.Library(self.source)
+        self.notes: list[Note] = program.notes
+        self._calls = Calls(program.calls)
+        self._entry, self._method = entry.builtin(self._library, name, self._calls)
+        self._has_lists = any(isinstance(r.type, ListSpec) for r in self._returns)
+        self.cached = self._library.cached
+        self.times = {"written": written - started, "compiled": time.perf_counter() - written}
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        return self.run(list(arrays))
+        found = self._entry(*arrays)
+        if found.__class__ is not tuple:
+            found = self._otherwise(found, list(arrays))
+        return self._listed(found) if self._has_lists else found
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
-        words: list[int] = []
-        kept: list[Any] = []
-        for value, type in zip(arrays, self._params, strict=True):
-            array, dims = _argument(value, type)
-            kept.append(array)
-            words += [array.ctypes.data, *dims]
-        given = np.array(words, np.int64)
-        results = np.zeros(max(1, sum(r.words for r in self._returns)), np.int64)
-        homes: list[Any] = []
-        k = 0
-        for spec in self._returns:
-            home = spec.home()
-            if home is not None:
-                results[k] = home.ctypes.data
-            homes.append(home)
-            k += spec.words
-        frame = np.empty(self._frame_bytes + 64, np.uint8)
-        base = frame.ctypes.data
-        context = np.zeros(8, np.int64)
-        call = Call(self)
-        _RUNNING[context.ctypes.data] = call
-        try:
-            status = self._main(context.ctypes.data, given.ctypes.data, results.ctypes.data, base + (-base) % 64)
-            found = None if status else self._collected(results, homes)
-        finally:
-            del _RUNNING[context.ctypes.data]
-            self._cleanup(context.ctypes.data)
-        if status:
-            self._raise(status, call, arrays)
-        return found  # type: ignore[return-value]
+        """As a call; the list is left as it is."""
+        return self(*arrays)
 
-    def _collected(self, words: Any, homes: list[Any]) -> tuple[Any, ...]:
-        found: list[Any] = []
-        k = 0
-        for spec, home in zip(self._returns, homes, strict=True):
-            found.append(spec.collect(words[k : k + spec.words], home))
-            k += spec.words
-        return tuple(found)
+    def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([
+            StackedList(value, spec.item.dtype) if isinstance(spec.type, ListSpec) else value
+            for value, spec in zip(found, self._returns, strict=True)
+        ])  # fmt: skip
 
-    def _raise(self, status: int, call: Call, arrays: list[Any]) -> None:
-        if call.error is not None and not isinstance(call.error, Exception):
-            raise call.error
+    def _otherwise(self, found: Any, arrays: list[Any]) -> tuple[Any, ...]:
+        """Arguments that are not as the entry wants them, or a failure."""
+        if found is None:
+            plain = [_plain(value, type) for value, type in zip(arrays, self._params, strict=True)]
+            found = self._entry(*plain)
+            if found is None:
+                raise InternalError(f"{self.name} was made for other arguments: {self._params}")
+        if found.__class__ is not tuple:
+            self._raise(found, arrays)
+        return found  # type: ignore[no-any-return]
+
+    def _raise(self, status: int, arrays: list[Any]) -> None:
+        operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
+            raise error
+        if self._effects():
+            raise InternalError(f"{self.name}: an index is out of range")
         if self._reference is None:
-            self._reference = reference_block(self.block, self.name)
-        if call.error is not None and call.failed.op.effect:
-            raise call.error
+            self._reference = reference_block(self._block, self.name)
         self._reference(*arrays)
-        raise InternalError(
-            f"{self.name}: native code failed (operation {status}) where the reference does not"
-        ) from call.error
+        raise InternalError(f"{self.name}: native code failed (operation {status}) where the reference does not") from error
+
+    def _effects(self) -> bool:
+        return any(has_effect(operation) for operation in self._block.operations)
+
+    def __del__(self) -> None:
+        library = getattr(self, "_library", None)
+        if library is not None:
+            library.close()
 
     def __repr__(self) -> str:
         return f"<native executable {self.name}>"
 
 
-def _argument(value: Any, type: Any) -> tuple[Any, list[int]]:
-    """The array whose address is passed, and the words after it."""
+def _plain(value: Any, type: Any) -> Any:
+    """An argument as the entry wants it: contiguous and of the program's dtype, a scalar of rank 0, a list as rows."""
     if isinstance(type, ListSpec):
         kind = type.item.dtype.dtype
-        rows = value.rows if isinstance(value, StackedList) else None
-        if rows is None:
-            if len(value):
-                rows = np.stack([np.asarray(v) for v in value])
-            else:
-                rows = np.empty((0, *[0 if isinstance(n, Dim) or n is None else n for n in type.item.shape]), kind)
-        rows = np.ascontiguousarray(rows)
-        return rows, [len(rows), *rows.shape[1:]]
-    array = np.ascontiguousarray(value)
-    if array.ndim != len(type.shape):
-        array = np.asarray(value).reshape(np.shape(value))
-    return array, [array.shape[axis] for axis, size in enumerate(type.shape) if isinstance(size, Dim)]
+        if isinstance(value, StackedList):
+            return np.ascontiguousarray(value.rows)
+        if len(value):
+            return np.ascontiguousarray(np.stack([np.asarray(v, kind) for v in value]))
+        return np.empty((0, *[n if isinstance(n, int) else 0 for n in type.item.shape]), kind)
+    array = np.asarray(value, type.dtype.dtype)
+    if not array.ndim:
+        return array[()]
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
-class Return:
-    """How one result comes back: memory of known size, or an address and dims."""
-
-    def __init__(self, type: Any, static: bool, shape: tuple[int, ...] | None) -> None:
-        self.type = type
-        self.is_list = isinstance(type, ListSpec)
-        item = type.item if self.is_list else type
-        self.item = item
-        self.rank = len(item.shape)
-        self.dtype = item.dtype.dtype
-        self.shape = shape  # of memory given by the caller
-        self.words = 1 if shape is not None else 1 + self.rank + self.is_list
-
-    def home(self) -> Any:
-        return None if self.shape is None else np.empty(self.shape, self.dtype)
-
-    def collect(self, words: Any, home: Any) -> Any:
-        if home is None:
-            dims = [int(n) for n in words[1:]]
-            home = view(int(words[0]), dims, self.dtype).copy()
-        if self.is_list:
-            return StackedList(home, TensorSpec(home.shape[1:], self.item.dtype))
-        return home if home.ndim else home[()]
+def _elements(block: Block) -> int:
+    """How many elements a block computes, as far as known; what is not known counts as much."""
+    total = 0
+    for operation in block.operations:
+        for value in operation.results:
+            size = 1
+            for n in getattr(value.type, "shape", ()):
+                size *= n if isinstance(n, int) else LONG
+            total += size
+    return total
 
 
-def _write(program: Program, block: Block) -> list[Return]:
-    """The main function of a block."""
+def _write(program: Program, block: Block) -> list[entry.Return]:
+    """The function `main` of a block: arguments and results are words in memory."""
     w = program.writer
     w.cells.append("  %status = alloca i32")
-    scope = Scope(program, block)
     w.store("i32", 0, "%status")
-    arguments: list[Lowered] = []
-    k = 0
-
-    def word(type: str) -> str:
-        nonlocal k
-        k += 1
-        return w.load(type, w.at("i64", "%arguments", k - 1))
-
-    for value in block.params:
-        address = word("ptr")
-        type = value.type
-        if isinstance(type, ListSpec):
-            if not isinstance(type.item, TensorSpec):
-                raise UnsupportedError("a list of lists")
-            length = word("i64")
-            dims = []
-            for size in type.item.shape:
-                found = word("i64")
-                dims.append(size if isinstance(size, int) else found)
-            made = NativeList(w.cell("i64", 3), tuple(dims), type.item.dtype)
-            put(scope, made, address, length, 0)
-            program.bind(type.item, dims)
-            arguments.append(made)
-        else:
-            dims = [word("i64") if isinstance(size, Dim) else size for size in type.shape]
-            program.bind(type, dims)
-            array = Array(address, tuple(dims), type.dtype)
-            if not dims and is_native(type.dtype):
-                arguments.append(Scalar(scope.load(array, ()), type.dtype))
-            else:
-                arguments.append(array)
-    returns: list[Return] = []
-    homes: dict[int, Array] = {}
-    seen: set[Any] = set()
-    k = 0
-    for i, value in enumerate(block.results):
-        shape = _known_shape(block, value)
-        spec = Return(value.type, shape is not None, shape)
-        returns.append(spec)
-        if shape is not None:
-            address = w.load("ptr", w.at("i64", "%results", k))
-            item = spec.item
-            if spec.is_list:
-                if value not in seen:
-                    scope.homes[value] = Array(address, tuple(shape), item.dtype)
-            else:
-                homes[i] = Array(address, tuple(shape), item.dtype)
-            seen.add(value)
-            spec_address = address
-            spec.address = spec_address  # type: ignore[attr-defined]
-        k += spec.words
-    found = scope.write(arguments, {i: home for i, home in homes.items() if block.results.index(block.results[i]) == i})
-    k = 0
+    scope = Scope(program, block)
+    arguments = _arguments(scope, block)
+    returns = [entry.Return(value.type, _known_shape(value)) for value in block.results]
+    homes: dict[int, Array] = {}  # memory of results, by position
+    place = 0
+    for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
+        if spec.shape is not None:
+            homes[i] = Array(w.load("ptr", w.at("i64", "%results", place)), spec.shape, spec.item.dtype)
+            if isinstance(spec.type, ListSpec):
+                scope.homes.setdefault(value, homes[i])
+        place += spec.words
+    first = {i: home for i, home in homes.items() if block.results.index(block.results[i]) == i}
+    found = scope.write(arguments, {i: home for i, home in first.items() if not isinstance(returns[i].type, ListSpec)})
+    place = 0
     for i, (spec, lowered) in enumerate(zip(returns, found, strict=True)):
         if spec.shape is None:
-            _give(scope, spec, lowered, k)
-        elif spec.is_list:
-            from gradtape.backends.llvm.lists import address as list_address
-            from gradtape.backends.llvm.scope import copy
-
-            source = list_address(scope, lowered)  # type: ignore[arg-type]
-            same = w.let(f"icmp eq ptr {source}, {spec.address}")  # type: ignore[attr-defined]
-            with w.when(w.let(f"xor i1 {same}, true")):
-                copy(w, spec.address, source, int(np.prod(spec.shape)) * bytes_of(spec.item.dtype))  # type: ignore[attr-defined]
+            _tell(scope, lowered, place)
+        elif isinstance(lowered, NativeList):
+            _list_home(scope, lowered, homes[i])
         else:
             scope.copied(lowered, homes[i])
-        k += spec.words
-    scope.finish()
-    w.go("leave")
+        place += spec.words
+    w.go("leave")  # memory that is left is freed with the context
     w.start("leave")
     w.do(f"ret i32 {w.load('i32', '%status')}")
     w.finish()
     return returns
 
 
-def _known_shape(block: Block, value: Any) -> tuple[int, ...] | None:
+def _arguments(scope: Scope, block: Block) -> list[Lowered]:
+    """Parameters out of the words of a call."""
+    w, program = scope.writer, scope.program
+    place = 0
+
+    def word(type: str) -> str:
+        nonlocal place
+        place += 1
+        return w.load(type, w.at("i64", "%arguments", place - 1))
+
+    found: list[Lowered] = []
+    for value in block.params:
+        type, address = value.type, word("ptr")
+        if isinstance(type, ListSpec):
+            if not isinstance(type.item, TensorSpec):
+                raise UnsupportedError("a list of lists")
+            length = word("i64")
+            told = [word("i64") for _ in type.item.shape]
+            dims = tuple([size if isinstance(size, int) else n for size, n in zip(type.item.shape, told, strict=True)])
+            made = NativeList(w.cell("i64", 3), dims, type.item.dtype)
+            lists.put(scope, made, address, length, 0)
+            program.bind(type.item, dims)
+            found.append(made)
+            continue
+        if type.dtype.dtype.kind == "O":
+            raise UnsupportedError("text")
+        dims = tuple([word("i64") if isinstance(size, Dim) else size for size in type.shape])
+        program.bind(type, dims)
+        array = Array(address, dims, type.dtype)
+        found.append(Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array)
+    return found
+
+
+def _known_shape(value: Any) -> tuple[int, ...] | None:
     """The shape of a result's memory if it is known now: of a list, when a loop of known length makes it."""
     type = value.type
     if isinstance(type, TensorSpec):
         return tuple(type.shape) if all(isinstance(n, int) for n in type.shape) else None
-    producer = value.producer
-    if producer is None or producer.op.name != "scan" or not isinstance(producer.attrs.get("length"), int):
+    if not isinstance(type.item, TensorSpec):
+        raise UnsupportedError("a list of lists")
+    made = value.producer
+    length = made.attrs.get("length") if made is not None and made.op.name == "scan" else None
+    if not isinstance(length, int) or not all(isinstance(n, int) for n in type.item.shape):
         return None
-    if not isinstance(type.item, TensorSpec) or not all(isinstance(n, int) for n in type.item.shape):
-        return None
-    return (producer.attrs["length"], *type.item.shape)
+    return (max(length, 0), *type.item.shape)
 
 
-def _give(scope: Scope, spec: Return, lowered: Lowered, k: int) -> None:
-    """Tell the caller where a result is."""
-    from gradtape.backends.llvm import lists
-
+def _list_home(scope: Scope, source: NativeList, home: Array) -> None:
+    """A list's items where the caller wants them, unless they are there already."""
     w = scope.writer
+    address = lists.address(scope, source)
+    with w.when(w.let(f"icmp ne ptr {address}, {home.address}")):
+        copy(w, home.address, address, w.multiply(w.product(home.dims), bytes_of(home.dtype)))
+
+
+def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
+    """Tell the caller where a result is, and its dims."""
+    w = scope.writer
+    words: list[tuple[str, Any]]
     if isinstance(lowered, NativeList):
-        words: list[Any] = [("ptr", lists.address(scope, lowered)), ("i64", lists.length(scope, lowered))]
+        words = [("ptr", lists.address(scope, lowered)), ("i64", lists.length(scope, lowered))]
         words += [("i64", size) for size in lowered.dims]
     elif isinstance(lowered, Array):
         words = [("ptr", lowered.address), *[("i64", size) for size in lowered.dims]]
     else:
         raise UnsupportedError("a result that is not in memory")
     for i, (kind, word) in enumerate(words):
-        w.store(kind, word, w.at("i64", "%results", k + i))
+        w.store(kind, word, w.at("i64", "%results", place + i))
 
 
 def compile_block(block: Block, name: str = "f") -> Executable:
     """The native program of a block; UnsupportedError if it cannot be one."""
+    if not entry.available():
+        raise UnsupportedError("this Python keeps its objects in another form")
     return Executable(block, name)
-
-
-__all__ = ["MEMORY", "REGISTER", "Executable", "StackedList", "compile_block", "name_of", "new_list"]

@@ -1,29 +1,35 @@
-"""From IR text to machine code in this process: one LLVM context for the host CPU.
+"""From IR text to machine code in this process, for the CPU it runs on; objects are kept on disk between processes.
 
-`build(text)` gives the addresses of a module's functions. Objects stay loaded as long as their `Library` lives.
+A module's object code is found by everything it depends on: its text, the versions of gradtape and LLVM, CPU and features,
+the optimisation level. What native code needs from outside (Python, NumPy, BLAS) it names; addresses are given when it is
+loaded, so an object from disk works in any process.
 """
 
 from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import hashlib
 import threading
+from importlib.metadata import version
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from gradtape.backends.llvm import object_cache
+
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
+LARGE = 400_000  # characters of IR from which on the passes are cheaper ones
 
 
 def _target() -> Any:
     if "target" not in _STATE:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        target = llvm.Target.from_default_triple()
         _STATE["cpu"] = llvm.get_host_cpu_name()
         _STATE["features"] = llvm.get_host_cpu_features().flatten()
-        _STATE["target"] = target
+        _STATE["target"] = llvm.Target.from_default_triple()
         llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
     return _STATE["target"]
 
@@ -31,11 +37,15 @@ def _target() -> Any:
 def _machine(level: int) -> Any:
     key = f"machine{level}"
     if key not in _STATE:
-        target = _target()
-        _STATE[key] = target.create_target_machine(
-            cpu=_STATE["cpu"], features=_STATE["features"], opt=level, reloc="pic", codemodel="jitdefault", jit=True
-        )
+        _STATE[key] = _fresh_machine(level)
     return _STATE[key]
+
+
+def _fresh_machine(level: int) -> Any:
+    target = _target()
+    return target.create_target_machine(
+        cpu=_STATE["cpu"], features=_STATE["features"], opt=level, reloc="pic", codemodel="jitdefault", jit=True
+    )
 
 
 def symbol(name: str, address: int) -> None:
@@ -61,30 +71,46 @@ def optimized(text: str, level: int = 3) -> Any:
         return module
 
 
+def key_of(text: str, level: int) -> str:
+    """What names a module's object code on disk."""
+    _target()
+    parts = (version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info), _STATE["cpu"], _STATE["features"], str(level), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def object_code(text: str, level: int) -> tuple[bytes, bool]:
+    """A module as object code, and whether it was on disk."""
+    key = key_of(text, level)
+    found = object_cache.load(key)
+    if found is not None:
+        return found, True
+    made = bytes(_machine(level).emit_object(optimized(text, level)))
+    object_cache.store(key, made)
+    return made, False
+
+
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
-    def __init__(self, text: str, level: int = 3) -> None:
+    def __init__(self, text: str) -> None:
+        level = 3 if len(text) < LARGE else 2
         with _LOCK:
-            machine = _machine(level)
-            self.module = optimized(text, level)
+            code, self.cached = object_code(text, level)
             empty = llvm.parse_assembly("")
-            empty.triple = machine.triple
+            empty.triple = _machine(level).triple
             self._engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level))
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine.emit_object(self.module)))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
+        """Where a function is; 0 if there is none of that name."""
         return int(self._engine.get_function_address(name))
 
-    def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        """A Python callable that runs a function without the GIL."""
-        return ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
-
-
-def _fresh_machine(level: int) -> Any:
-    """An engine takes its machine over."""
-    target = _target()
-    return target.create_target_machine(
-        cpu=_STATE["cpu"], features=_STATE["features"], opt=level, reloc="pic", codemodel="jitdefault", jit=True
-    )
+    def close(self) -> None:
+        """Free what calls have kept, and the code itself."""
+        engine, self._engine = self._engine, None
+        if engine is None or ctypes is None:
+            return
+        drop = engine.get_function_address("gt_drop_frame")
+        if drop:
+            ctypes.CFUNCTYPE(None)(drop)()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 HEADER = 64
+INTERRUPTED = -2  # the status of a call that Ctrl-C ended; Python's exception is set
+CALLBACK_FAILED = -1  # an exception was raised by Python code that native code called
 
 
 def _module(program: Any) -> Any:
@@ -142,3 +144,17 @@ done:
 }"""
         ),
     )
+
+
+def poll(program: Any) -> str:
+    """i32 (): whether a signal handler raised; it is asked with the GIL."""
+    module = _module(program)
+    module.declare("PyGILState_Ensure", "i32 ()")
+    module.declare("PyGILState_Release", "void (i32)")
+    module.declare("PyErr_CheckSignals", "i32 ()")
+    return module.library("gt.poll", lambda: """define internal i32 @gt.poll() nounwind noinline cold {
+  %state = call i32 @PyGILState_Ensure()
+  %found = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  ret i32 %found
+}""")

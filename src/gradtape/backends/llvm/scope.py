@@ -319,6 +319,8 @@ class Scope:
         lowered = self.values.get(value)
         if isinstance(lowered, Scalar):
             return lowered.register
+        if lowered is None and self.plan.is_lazy(value):  # a kernel may run before the place of a recipe it uses
+            lowered = Lazy(value.producer)  # type: ignore[arg-type]
         key = (value, place.__class__, *place)
         for known in reversed(self._seen):
             if key in known:

@@ -33,6 +33,11 @@ class Module:
         self._declared[name] = f"declare {kind} @{name}{rest}"
         return f"@{name}"
 
+    def outside(self, name: str) -> str:
+        """An object from outside, by its address."""
+        self._declared[name] = f"@{name} = external global i8"
+        return f"@{name}"
+
     def library(self, name: str, make: Callable[[], str]) -> str:
         """A helper function of our own, written once per module."""
         if name not in self._library:
