@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _state: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
+    "gradients_strict": os.environ.get("GRADTAPE_STRICT_GRADIENTS", "") not in ("", "0"),
     "passes_debugged": os.environ.get("GRADTAPE_DEBUG_PASSES", "") not in ("", "0"),
-    "native": os.environ.get("GRADTAPE_NATIVE", "1") not in ("", "0"),
+    "native": os.environ.get("GRADTAPE_NATIVE", "0") not in ("", "0"),
     "native_cache": os.environ.get("GRADTAPE_CACHE"),
+    "threads": None,
 }
+_thread_watchers: list[Callable[[int], None]] = []
 NATIVE_CACHE_BYTES = 512 << 20
 
 
@@ -73,3 +77,51 @@ def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None
 def native_cache_bytes() -> int:
     """How much object code is kept on disk."""
     return NATIVE_CACHE_BYTES
+
+
+def set_threads(number: int | None) -> None:
+    """How many threads large kernels of compiled functions use; None: as many as OMP_NUM_THREADS or the machine says.
+
+    Results do not depend on it.
+
+    >>> import gradtape as gt
+    >>> gt.config.set_threads(1)
+    >>> gt.config.threads()
+    1
+    >>> gt.config.set_threads(None)
+    """
+    if number is not None and int(number) < 1:
+        raise ValueError(f"set_threads: needs at least one thread, got {number}")
+    _state["threads"] = None if number is None else int(number)
+    for watcher in _thread_watchers:
+        watcher(threads())
+
+
+def threads() -> int:
+    """How many threads large kernels of compiled functions may use."""
+    given = _state["threads"]
+    if given is None:
+        # OMP_NUM_THREADS may be a list, one number for each level of nesting
+        first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+        given = int(first) if first.isdigit() and int(first) > 0 else _cores()
+    return int(given)
+
+
+def when_threads_change(watcher: Callable[[int], None]) -> None:
+    """Call a function with the new number whenever `set_threads` is called."""
+    _thread_watchers.append(watcher)
+
+
+def _cores() -> int:
+    """The processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def strict_gradients(enabled: bool) -> None:
+    """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same."""
+    _state["gradients_strict"] = bool(enabled)
+
+
+def gradients_strict() -> bool:
+    """Whether `strict_gradients(True)` is in force."""
+    return bool(_state["gradients_strict"])

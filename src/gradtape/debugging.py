@@ -22,5 +22,11 @@ from gradtape.frontend.debugging import (
     assert_shapes as assert_shapes,
     assert_type as assert_type,
     check_numerics as check_numerics,
+    disable_strict_gradients as disable_strict_gradients,
+    enable_strict_gradients as enable_strict_gradients,
     is_numeric_tensor as is_numeric_tensor,
+)
+from gradtape.frontend.numerics import (
+    disable_check_numerics as disable_check_numerics,
+    enable_check_numerics as enable_check_numerics,
 )

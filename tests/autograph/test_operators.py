@@ -37,6 +37,14 @@ class Recorder:
         self.log.append(("item", type(container).__name__, key))
         return value
 
+    follows_changes = True
+
+    def changed(self, target: Any) -> None:
+        self.log.append(("changed", type(target)(target)))
+
+    def same(self, a: Any, b: Any) -> bool:
+        return a is b
+
     def before_list(self, target: list[Any]) -> None:
         self.log.append(("list", list(target)))
 
@@ -113,9 +121,10 @@ def test_attributes_and_items(recorder: Recorder) -> None:
 
     assert convert(f)(Box(1), {"b": 0}) == 8
     assert recorder.log == [
-        ("attr", "Box", "v"), ("write attr", "v", 1), ("attr", "Box", "v"), ("write item", {"b": 0}), ("item", "dict", "a"),
-        ("write item", {"b": 0, "a": 2}), ("write item", {"b": 0, "a": 4}), ("item", "dict", "a"), ("attr", "Box", "v"),
-        ("attr", "Box", "v"),
+        ("attr", "Box", "v"), ("write attr", "v", 1), ("attr", "Box", "v"),
+        ("write item", {"b": 0}), ("changed", {"b": 0, "a": 2}), ("item", "dict", "a"),
+        ("write item", {"b": 0, "a": 2}), ("changed", {"b": 0, "a": 4}), ("write item", {"b": 0, "a": 4}), ("changed", {"a": 4}),
+        ("item", "dict", "a"), ("attr", "Box", "v"), ("attr", "Box", "v"),
     ]  # fmt: skip
 
 
@@ -132,7 +141,9 @@ def test_container_methods(recorder: Recorder) -> None:
     convert(f)(xs, d, s)
     assert (xs, d, s) == ([5, 4, 1], {"z": 0, "a": 1}, {0, 7, 8})
     assert recorder.log == [
-        ("list", [1]), ("list", [1, 4]), ("list", [1, 4, 5]), ("dict", {"z": 0}), ("set", {0}), ("set", {0, 7}),
+        ("list", [1]), ("changed", [1, 4]), ("list", [1, 4]), ("changed", [1, 4, 5]), ("list", [1, 4, 5]), ("changed", [5, 4, 1]),
+        ("dict", {"z": 0}), ("changed", {"z": 0, "a": 1}), ("set", {0}), ("changed", {0, 7}), ("set", {0, 7}),
+        ("changed", {0, 7, 8}),
     ]  # fmt: skip
 
 

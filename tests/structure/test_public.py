@@ -58,6 +58,7 @@ NAMES = {
         assert_all_finite assert_equal assert_greater assert_greater_equal assert_integer assert_less assert_less_equal
         assert_near assert_negative assert_non_negative assert_non_positive assert_none_equal assert_positive assert_rank
         assert_rank_at_least assert_rank_in assert_same_float_dtype assert_scalar assert_shapes assert_type check_numerics
+        disable_strict_gradients enable_strict_gradients
 
     """,
     "errors": """
@@ -69,7 +70,7 @@ NAMES = {
     "test": "compute_gradient",
     "nest": "assert_same_structure flatten is_nested map_structure pack_sequence_as",
 }
-GRADIENT_TAPE = "batch_jacobian close gradient hessian jacobian reset stop_recording watch watched_variables"
+GRADIENT_TAPE = "batch_jacobian close explain gradient hessian jacobian reset stop_recording watch watched_variables"
 VARIABLE = """
     assign assign_add assign_sub constraint dtype gather_nd is_initialized name read_value ref scatter_add scatter_div
     scatter_max scatter_min scatter_mul scatter_nd_add scatter_nd_sub scatter_nd_update scatter_sub scatter_update shape

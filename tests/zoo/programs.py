@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 _MARK = re.compile(r"<<(.*?)\|(.*?)>>")
 RESULT = (
     "return a, t * b, gt.reduce_sum(gt.stack(log)), cells[0] * cells[2], d['p'] + pair[1], d['q'], ta.stack(), "
-    "o.u + d['l'][1], m, a * 1.0, gt.cast(k, gt.float64) * b, gt.cast(flag, gt.float64)"
+    "o.u + d['l'][1], m, a if best is None else best, gt.cast(k, gt.float64) * b, gt.cast(flag, gt.float64)"
 )
 HEAD = """\
 import gradtape as gt

@@ -301,7 +301,7 @@ def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int,
     recording = Recording()
     with limited(None), recording.recording():
         twins = [recording.watched(t) if i in wanted else t for i, t in enumerate(inputs)]
-        outs = replay(clone(operation.regions["reverse"]), all_at_once(operation, twins))
+        outs = replay(clone(operation.regions["reverse"]), all_at_once(operation, twins), sizes="new")
         places = sorted(seeds)
         nodes: list[Any] = [twins[i]._node for i in sorted(wanted)]
     found = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)

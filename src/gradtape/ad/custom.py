@@ -6,36 +6,69 @@ bare arrays or on tensors, it answers one cotangent per input of the record.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtape.ad.batch import batched, unbatched
 from gradtape.ops.binding import reboxed
-from gradtape.ops.dispatch import record_general
+from gradtape.ops.dispatch import record_general, stored, unrecorded
 from gradtape.ops.opdef import Op
-from gradtape.ops.record import NOBODY, TRACING, Scope, current_scope, scope_of
+from gradtape.ops.record import NOBODY, TRACING, Record, Scope, current_scope, scope_of
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.tensor import Tensor
+
+Rule = Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]
+
+
+class Again(NamedTuple):
+    """How a custom operation computes its outputs from other tensors in the place of its arguments (None: the argument
+    itself), for tools that look into it or check its rule."""
+
+    name: str
+    run: Callable[[Sequence[Any]], Sequence[Any]]  # what it does inside, recorded as such
+    call: Callable[[Sequence[Any]], Sequence[Any]]  # the operation as a whole, with its rule
+    repeatable: bool  # running it again is known to be harmless
+
+
+class Answers:
+    """What is kept of a rule when its tape is freed: whose it is, and for which inputs it answered None when asked."""
+
+    __slots__ = ("made", "name", "rerun", "silent")
+
+    def __init__(self, name: str, rerun: bool = False, made: tuple[Any, ...] = ()) -> None:
+        self.name = name
+        self.rerun = rerun  # the rule runs the function again
+        self.made = made  # weak references to the outputs as they were computed
+        self.silent: set[int] = set()
 
 
 class CallRule:
     """A user's or transform's backward function, made to fit both bindings of the reverse walk."""
 
-    __slots__ = ("function",)
+    __slots__ = ("again", "answers", "function", "made")
 
-    def __init__(self, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]) -> None:
+    def __init__(self, function: Rule, made: Sequence[Record | None] = (), again: Again | None = None) -> None:
         self.function = function
+        self.made = tuple(None if node is None else weakref.ref(node) for node in made)  # the outputs as they were computed
+        self.again = again
+        self.answers = Answers("", made=self.made) if again is None else Answers(again.name, again.repeatable, self.made)
 
     def __call__(self, cts: Any, needed: tuple[bool, ...]) -> list[Any]:
         cotangents = cts if isinstance(cts, tuple) else (cts,)
         if all(isinstance(ct, Tensor) for ct in cotangents):
-            return list(self.function(cotangents, needed))
+            return self._noted(list(self.function(cotangents, needed)), needed)
         tensors = tuple(reboxed(ct, None) for ct in cotangents)
         with scope_of(NOBODY):
             answers = self.function(tensors, needed)
-        return [a._data if isinstance(a, Tensor) and not a.wraps else a for a in answers]
+        return self._noted([a._data if isinstance(a, Tensor) and not a.wraps else a for a in answers], needed)
+
+    def _noted(self, answers: list[Any], needed: tuple[bool, ...]) -> list[Any]:
+        asked = zip(answers, needed, strict=True)
+        self.answers.silent = {i for i, (answer, want) in enumerate(asked) if want and answer is None}
+        return answers
 
     def __deepcopy__(self, memo: Any) -> CallRule:
         return self
@@ -49,21 +82,24 @@ def _call_rule(ct: Any, needed: tuple[bool, ...], rule: Any) -> Any:
     return rule(ct, needed)
 
 
-CUSTOM = Op("custom", "general", ("*xs",), _called, _called, vjp=_call_rule, outputs=0)
+CUSTOM = Op(
+    "custom", "general", ("*xs",), _called, _called, vjp=_call_rule, outputs=0,
+    skeleton=lambda attrs: {"answers": attrs["rule"].answers},
+)  # fmt: skip
 
 
 def record_custom(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Rule, again: Again | None = None
 ) -> tuple[Tensor, ...]:
     """Twins of `outputs` whose derivative with respect to `inputs` is `function(cts, needed)`.
 
     Whatever made the outputs, the tapes that record now see a single operation from inputs to outputs; so does the
-    program that is being traced, if one is.
+    program that is being traced, if one is. `again` says how the outputs were computed.
     """
     if TRACING.get() is not None and not any(t.wraps and t.level > 1 for t in (*inputs, *outputs)):  # type: ignore[attr-defined]
         from gradtape.ad.regions import stage_custom
 
-        return tuple(stage_custom(inputs, outputs, function))
+        return tuple(stage_custom(inputs, outputs, function, "" if again is None else again.name))
     twins = []
     for output in outputs:
         twin = output.__copy__()
@@ -76,9 +112,11 @@ def record_custom(
         scope = scope.inside(level)
     nodes = tuple(x._node for x in inputs)
     if not scope.recorders or not twins or all(n is None for n in nodes):
-        return tuple(twins)
-    values = tuple(np.empty(0) if isinstance(x, Tensor) else x for x in inputs)  # nothing of the inputs is kept
-    record_general(scope, CUSTOM, values, nodes, {"rule": CallRule(function)}, tuple(twins))
+        return tuple(unrecorded(CUSTOM, nodes, twins))
+    # the record keeps nothing of the inputs; who listens may want to see them
+    values = tuple(stored(x) if scope.listeners else np.empty(0) for x in inputs)
+    rule = CallRule(function, [output._node for output in outputs], again)
+    record_general(scope, CUSTOM, values, nodes, {"rule": rule}, tuple(twins))
     return tuple(twins)
 
 

@@ -106,15 +106,15 @@ def _step(operation: Operation, operands: list[Any], tangents: list[Any]) -> Pai
     """One operation on values and tangents."""
     nothing = (None,) * len(operation.results)
     if all(t is None for t in tangents):
-        return replay(_alone(operation), operands), nothing
+        return replay(_alone(operation), operands, sizes="same"), nothing
     if operation.op.kind == "region":
         moving, own = _moving(operation, tangents)
         if not moving:
-            return replay(_alone(operation), operands), nothing
+            return replay(_alone(operation), operands, sizes="same"), nothing
         if operation.op.name == "custom" or has_effect(operation):
             return _run_and_transposed(operation, operands, own, moving)
         return _RULES[operation.op.name](operation, operands, own, moving)
-    outs = replay(_alone(operation), operands)
+    outs = replay(_alone(operation), operands, sizes="same")
     if operation.op.outputs == 1:
         return outs, (jvp_of(operation.op, tuple(operands), tuple(tangents), outs[0], operation.attrs),)
     return outs, jvp_of(operation.op, tuple(operands), tuple(tangents), tuple(outs), operation.attrs) or nothing
@@ -123,7 +123,8 @@ def _step(operation: Operation, operands: list[Any], tangents: list[Any]) -> Pai
 def _run_and_transposed(operation: Operation, operands: list[Any], tangents: list[Any], moving: set[int]) -> Pair:
     recording = Recording()
     with recording.recording():
-        outs = replay(_alone(operation), [recording.watched(t) if i in moving else t for i, t in enumerate(operands)])
+        given = [recording.watched(t) if i in moving else t for i, t in enumerate(operands)]
+        outs = replay(_alone(operation), given, sizes="same")
     node = next((out._node for out in outs if out._node is not None), None)
     if node is None:
         return outs, (None,) * len(outs)

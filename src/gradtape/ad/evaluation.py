@@ -17,8 +17,9 @@ from gradtape.ad.custom import record_custom
 from gradtape.ir.dims import Dim, Env, match, substitute
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dispatch import PART, apply, convert
 from gradtape.ops.lists import LIST_GET, LIST_NEW
+from gradtape.ops.record import Line
 from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, SCAN
 from gradtape.ops.staged import VOID
 
@@ -27,26 +28,100 @@ Sizes = dict[str, Any]
 
 def evaluate(block: Block, tensors: Sequence[Any]) -> list[Any]:
     """The results of a block on these tensors."""
-    return _run(block, tensors, {})
+    return Evaluation().run(block, tensors)
 
 
-def _run(block: Block, tensors: Sequence[Any], outer: Sizes) -> list[Any]:
-    """The results of a block where the sizes `outer` are known."""
-    sizes = dict(outer)
-    known: dict[Value, Any] = {}
-    _bind(known, block.params, tensors, sizes)
-    for operation in block.operations:
-        operands = [known[v] for v in operation.operands]
+class Evaluation:
+    """One run of a program. A subclass that wants to see the operations overrides `step`."""
+
+    def run(self, block: Block, tensors: Sequence[Any], outer: Sizes | None = None) -> list[Any]:
+        """The results of a block where the sizes `outer` are known."""
+        sizes = dict(outer or {})
+        known: dict[Value, Any] = {}
+        _bind(known, block.params, tensors, sizes)
+        for operation in block.operations:
+            outs = self.step(operation, [known[v] for v in operation.operands], sizes)
+            _bind(known, operation.results, outs, sizes)
+        return [known[v] for v in block.results]
+
+    def step(self, operation: Operation, operands: list[Any], sizes: Sizes) -> Sequence[Any]:
+        """The results of one operation."""
         if operation.op.kind == "region":
-            outs: Sequence[Any] = _structured(operation, operands, sizes)
-        else:
-            attrs = operation.attrs
-            if operation.op is not VOID:
-                attrs = {key: _sized(value, sizes) for key, value in attrs.items()}
-            out = apply(operation.op, *operands, **attrs)
-            outs = out if isinstance(out, tuple) else (out,)
-        _bind(known, operation.results, outs, sizes)
-    return [known[v] for v in block.results]
+            return self._structured(operation, operands, sizes)
+        attrs = operation.attrs
+        if operation.op is not VOID:
+            attrs = {key: _sized(value, sizes) for key, value in attrs.items()}
+        out = apply(operation.op, *operands, **attrs)
+        return out if isinstance(out, tuple) else (out,)
+
+    def _structured(self, operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
+        if operation.op is CALL:
+            return self._call(operation.attrs["callee"], operands, sizes)
+        if operation.op is COND:
+            return self.run(operation.regions["then" if bool(operands[0]) else "orelse"], operands[1:], sizes)
+        if operation.op is CUSTOM:
+            return self._custom(operation, operands, sizes)
+        if operation.op is CHECKPOINTED:  # every iteration at once: who looks at each operation keeps its values anyway
+            length, rest = _length(operation, operands, sizes)
+            return self.run(operation.regions["reverse"], [_index(0), _index(length), *rest], sizes)
+        return self._scan(operation, operands, sizes) if operation.op is SCAN else self._while(operation, operands, sizes)
+
+    def _call(self, callee: Block, operands: list[Any], sizes: Sizes) -> list[Any]:
+        """A callee has its own sizes: what the caller calls by the same name is another call's."""
+        own: set[str] = set()
+        for value in (*callee.params, *(v for operation in callee.operations for v in operation.results)):
+            if isinstance(value.type, TensorSpec):
+                own.update(size.name for size in value.type.shape if isinstance(size, Dim) and size.name is not None)
+        return self.run(callee, operands, {name: size for name, size in sizes.items() if name not in own})
+
+    def _custom(self, operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
+        first, second = operation.layout["inputs"], operation.layout["inputs"] + operation.layout["values"]
+        inputs, values, consts = operands[:first], operands[first:second], operands[second:]
+        places = operation.attrs["places"]
+
+        def gradient(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            found = dict(zip(places, self.run(operation.regions["vjp"], [*cts, *consts], sizes), strict=True))
+            return [found.get(i) if want else None for i, want in enumerate(needed)]
+
+        return list(record_custom(inputs, values, gradient))
+
+    def _scan(self, operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
+        length, rest = _length(operation, operands, sizes)
+        carried, consts, lists = _parts(operation, rest)
+        body, backwards = operation.regions["body"], operation.attrs["reverse"]
+        rows: list[list[Any]] = []
+        for i in range(length - 1, -1, -1) if backwards else range(length):
+            index = _index(i)
+            outs = self.run(body, [index, *carried, *consts, *(apply(LIST_GET, values, index) for values in lists)], sizes)
+            carried = outs[: len(carried)]
+            rows.append(outs[len(carried) :])
+        return [*carried, *_collected(operation, rows[::-1] if backwards else rows, sizes)]
+
+    def _while(self, operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
+        carried, consts, _ = _parts(operation, operands)
+        rows: list[list[Any]] = []
+        while bool(self.run(operation.regions["test"], [*carried, *consts], sizes)[0]):
+            outs = self.run(operation.regions["body"], [_index(len(rows)), *carried, *consts], sizes)
+            carried = outs[: len(carried)]
+            rows.append(outs[len(carried) :])
+        return [*carried, _index(len(rows)), *_collected(operation, rows, sizes)]
+
+
+class LocatedEvaluation(Evaluation):
+    """A run whose records carry the line of the operation in the user's function, not that of the call."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def step(self, operation: Operation, operands: list[Any], sizes: Sizes) -> Sequence[Any]:
+        """One operation, at its own line."""
+        outs = super().step(operation, operands, sizes)
+        if operation.loc is not None and (operation.op.kind != "region" or operation.op is CUSTOM):
+            line = Line(operation.loc.file, operation.loc.line, self.name)
+            for node in [out._node for out in outs if out._node is not None]:
+                for record in (node, *(node.nodes if node.op is PART else ())):
+                    record.code, record.lasti = line, 0
+        return outs
 
 
 def _bind(known: dict[Value, Any], names: Sequence[Value], tensors: Sequence[Any], sizes: Sizes) -> None:
@@ -68,43 +143,6 @@ def _closed(spec: Any) -> Any:
     return TensorSpec([None if isinstance(size, Dim) else size for size in spec.shape], spec.dtype)
 
 
-def _structured(operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
-    if operation.op is CALL:
-        return _call(operation.attrs["callee"], operands, sizes)
-    if operation.op is COND:
-        return _run(operation.regions["then" if bool(operands[0]) else "orelse"], operands[1:], sizes)
-    if operation.op is CUSTOM:
-        return _custom(operation, operands, sizes)
-    if operation.op is CHECKPOINTED:  # every iteration at once: who looks at each operation keeps its values anyway
-        length, rest = _length(operation, operands, sizes)
-        return _run(operation.regions["reverse"], [_index(0), _index(length), *rest], sizes)
-    return _scan(operation, operands, sizes) if operation.op is SCAN else _while(operation, operands, sizes)
-
-
-def _call(callee: Block, operands: list[Any], sizes: Sizes) -> list[Any]:
-    """A callee has its own sizes: what the caller calls by the same name is another call's."""
-    own: set[str] = set()
-    for value in (*callee.params, *(v for operation in callee.operations for v in operation.results)):
-        if isinstance(value.type, TensorSpec):
-            own.update(size.name for size in value.type.shape if isinstance(size, Dim) and size.name is not None)
-    return _run(callee, operands, {name: size for name, size in sizes.items() if name not in own})
-
-
-def _custom(operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
-    first, second = operation.layout["inputs"], operation.layout["inputs"] + operation.layout["values"]
-    inputs, values, consts = operands[:first], operands[first:second], operands[second:]
-    places = operation.attrs["places"]
-
-    def gradient(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-        found = dict(zip(places, _run(operation.regions["vjp"], [*cts, *consts], sizes), strict=True))
-        return [found.get(i) if want else None for i, want in enumerate(needed)]
-
-    return list(record_custom(inputs, values, gradient))
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
-
-
 def _index(place: int) -> Any:
     return convert(np.int32(place))
 
@@ -120,29 +158,6 @@ def _parts(operation: Operation, operands: list[Any]) -> tuple[list[Any], list[A
     carried = operation.layout["carried"]
     first = carried + operation.layout["consts"]
     return operands[:carried], operands[carried:first], operands[first:]
-
-
-def _scan(operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
-    length, rest = _length(operation, operands, sizes)
-    carried, consts, lists = _parts(operation, rest)
-    body, backwards = operation.regions["body"], operation.attrs["reverse"]
-    rows: list[list[Any]] = []
-    for i in range(length - 1, -1, -1) if backwards else range(length):
-        index = _index(i)
-        outs = _run(body, [index, *carried, *consts, *(apply(LIST_GET, values, index) for values in lists)], sizes)
-        carried = outs[: len(carried)]
-        rows.append(outs[len(carried) :])
-    return [*carried, *_collected(operation, rows[::-1] if backwards else rows, sizes)]
-
-
-def _while(operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
-    carried, consts, _ = _parts(operation, operands)
-    rows: list[list[Any]] = []
-    while bool(_run(operation.regions["test"], [*carried, *consts], sizes)[0]):
-        outs = _run(operation.regions["body"], [_index(len(rows)), *carried, *consts], sizes)
-        carried = outs[: len(carried)]
-        rows.append(outs[len(carried) :])
-    return [*carried, _index(len(rows)), *_collected(operation, rows, sizes)]
 
 
 def _collected(operation: Operation, rows: list[list[Any]], sizes: Sizes) -> list[Any]:

@@ -21,7 +21,8 @@ from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.tracing import current_trace, params_of, renamed_types, replay, traced, type_of
+from gradtape.ad.sizing import renamed_types
+from gradtape.ad.tracing import current_trace, params_of, replay, traced, type_of
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -89,7 +90,8 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         block_types[mine] = halves[k].saved
         build = _branch(halves[k], mine, used, len(residuals), answers, operation)
         regions[name] = region(block_types, build, {"inputs": len(groups)})
-    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {})["outputs"]
+    result = [operation.operands[i + 1].type for i in answers], {"outputs": len(answers)}
+    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {}, result)["outputs"]
     return {i + 1: ct for i, ct in zip(answers, found, strict=True)}
 
 
@@ -141,7 +143,6 @@ def _zeros_of(value: Value, tensor: Any) -> Any:
 
 def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
     operation = site.operation
-    callee: Block = operation.attrs["callee"]
     places = sorted(seeds)
     half = _callee_halves(operation, wanted, places)
     if not half.answers:
@@ -150,7 +151,7 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         forward = half.forward
         forward.give(outputs=forward.results)
         operation.attrs = {**operation.attrs, "callee": forward}
-    residuals = site.extend(renamed_types(callee, [v.type for v in operation.operands], half.saved))
+    residuals = site.extend(renamed_types(half.forward, [v.type for v in operation.operands], half.saved))
     given = [*residuals, *(inputs[p] for p in half.params), *(seeds[i] for i in places)]
     types = [operation.operands[i].type for i in half.answers], {"outputs": len(half.answers)}
     found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward}, types)["outputs"]
@@ -177,11 +178,14 @@ def _callee_halves(operation: Operation, wanted: set[int], places: list[int]) ->
 # -- custom ----------------------------------------------------------------------------------------------------------
 
 
-def stage_custom(inputs: Tensors, outputs: Tensors, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Any]) -> list[Any]:
-    """Twins of `outputs` whose derivative in `inputs` is `function(cts, needed)`, traced now as a region."""
+def stage_custom(
+    inputs: Tensors, outputs: Tensors, function: Callable[[tuple[Any, ...], tuple[bool, ...]], Any], name: str = ""
+) -> list[Any]:
+    """Twins of `outputs` whose derivative in `inputs` is `function(cts, needed)`, traced now as a region with the name of the
+    user's function."""
     trace = current_trace()
     given, values = [trace.own(t) for t in inputs], [trace.own(t) for t in outputs]
-    block = Block([type_of(t) for t in values], layout={"cts": len(values)})
+    block = Block([type_of(t) for t in values], name=name, layout={"cts": len(values)})
     with trace.region(block):
         grads = list(function(tuple(params_of(block)), (True,) * len(given)))
         places = tuple(i for i, g in enumerate(grads) if g is not None and given[i].dtype.is_differentiable)
@@ -196,7 +200,7 @@ def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, 
     operation = site.operation
     count = operation.layout["inputs"] + operation.layout["values"]
     cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
-    found = replay(operation.regions["vjp"], [*cts, *inputs[count:]])
+    found = replay(operation.regions["vjp"], [*cts, *inputs[count:]], sizes="new")
     return {i: g for i, g in zip(operation.attrs["places"], found, strict=True) if i in wanted}
 
 

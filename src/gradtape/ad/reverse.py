@@ -8,17 +8,16 @@ are computed again in the backward block. Effects and random keys stay in the fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gradtape.ad.recording import Recording
+from gradtape.ad.sizing import witness
 from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, replay, traced, tracing
-from gradtape.dtypes import bool_
-from gradtape.ir.dims import Dim, symbol, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ir.walk import callee_of, has_effect
+from gradtape.ir.sizes import free_sizes, sizes_of
+from gradtape.ir.walk import has_effect
 from gradtape.ops.record import Scope, scope_of
 from gradtape.ops.staged import CONSTANT, FILLED
 
@@ -62,7 +61,7 @@ def split(
         nodes = [inputs[i]._node for i in sorted(wanted)]
         with scope_of(Scope((recording,), (None,))):
             recording.level = LEVEL
-            outs = replay(block, inputs)
+            outs = replay(block, inputs, sizes="same")
         boundary = len(root.operations)
         cts = [traced(root.add_param(outs[i]._data.type)) for i in seeded]
         trace.constants[-1].clear()
@@ -128,7 +127,8 @@ def _cut(
     used_params = [i for i, p in enumerate(own) if p in saved and (i in free or i in near)]
     at_hand = {own[i] for i in used_params}
     keep = [v for v in saved if v not in at_hand]
-    witnesses = _witnesses([*keep, *(own[i] for i in used_params), *root.params[count:]], [*again, *late_ops])
+    first_half = [*own, *(v for op in early_ops for v in op.results)]
+    witnesses = _witnesses([*keep, *(own[i] for i in used_params), *root.params[count:]], first_half, [*again, *late_ops])
     early_ops += [w.producer for w in witnesses if w.producer is not None]
     keep += witnesses
     first = extract(own, early_ops, root.name, outputs=results, saved=keep)
@@ -137,35 +137,15 @@ def _cut(
     return Split(first, second, [v.type for v in keep], used_params, answers)
 
 
-def _witnesses(params: list[Value], late: list[Operation]) -> list[Value]:
-    """Arrays without elements whose shapes tell the second half the sizes it needs and no parameter of it has."""
-    needed = _free_sizes(late, {name for v in params for name in _sizes_of(v)})
-    shapes = [(symbol(name), 0) for name in needed]
-    filled = [({"shape": shape, "dtype": bool_, "value": 0}, TensorSpec(shape, bool_)) for shape in shapes]
-    return [Operation(FILLED, (), [spec], attrs).result for attrs, spec in filled]
+def _witnesses(params: list[Value], early: list[Value], late: list[Operation]) -> list[Value]:
+    """Arrays without elements whose shapes tell the second half the sizes it needs, the first half has, and no parameter has.
 
-
-def _free_sizes(operations: Iterable[Operation], known: set[str]) -> dict[str, None]:
-    """The symbols that attributes need before any value has them alone on an axis; regions and callees included."""
-    known = set(known)
-    needed: dict[str, None] = {}
-    for op in operations:
-        own = symbols_in({key: attr for key, attr in op.attrs.items() if not isinstance(attr, Block)})
-        needed.update((name, None) for name in sorted(own - known))
-        for block in op.regions.values():
-            needed.update(_free_sizes(block.operations, known.union(*map(_sizes_of, block.params))))
-        if (callee := callee_of(op)) is not None:
-            free = _free_sizes(callee.operations, set().union(*map(_sizes_of, callee.params)))
-            needed.update((name, None) for name in free if name not in known)
-        known.update(name for v in op.results for name in _sizes_of(v))
-    return needed
-
-
-def _sizes_of(value: Value) -> list[str]:
-    """The symbols that stand alone on an axis of a tensor: running code can read them off its shape."""
-    if isinstance(value.type, ListSpec):
-        return []
-    return [d.name for d in value.type.shape if d.__class__ is Dim and d.name is not None]
+    What neither half has is known around both.
+    """
+    known = {name for v in params for name in sizes_of(v)}
+    had = {name for v in early for name in sizes_of(v)}
+    witnesses = [witness(name) for name in free_sizes(late, known, described=True) if name in had]
+    return [Operation(FILLED, (), [spec], attrs).result for attrs, spec in witnesses]
 
 
 def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operation]:

@@ -14,22 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from sys import _getframe
+from typing import Any, Literal
 
 import numpy as np
 
+from gradtape.ad.sizing import Typing, knowing_its_sizes, renamed_types, witness
 from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
-from gradtape.ir.dims import Dim, fresh_symbol, infer_by_probing, match, substitute, symbols_in
-from gradtape.ir.graph import Block, Location, Operation, Value
-from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
-from gradtape.ir.walk import clone
+from gradtape.ir.dims import Dim
+from gradtape.ir.graph import Block, Location, Operation, Value, simple
+from gradtape.ir.types import ListSpec, TensorShape
+from gradtape.ir.walk import clone, renamed
 from gradtape.ops import random_state, staged
 from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
 from gradtape.ops.list_values import TensorList, collapsed_spec, item_spec
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_NEW, LIST_ZEROS_LIKE
 from gradtape.ops.opdef import Op
-from gradtape.ops.record import SCOPE, TRACING, Scope, current_scope, scope_of, user_frame
+from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Scope, current_scope, scope_of
 from gradtape.ops.regions import CALL, result_types
 from gradtape.ops.tensor import Tensor
 
@@ -207,14 +209,15 @@ class Trace:
         self.scopes: list[Scope] = []  # who recorded where the inner blocks were opened
         self.loc: Location | None = None  # instead of the user's line, while operations are replayed
         self.types: list[Any] | None = None  # the result types of the next operation, while operations are replayed
-        self.constraints: dict[Any, None] = {}  # equalities of symbolic dimensions that the program counts on
+        self.typing = Typing()
         self.constants: list[dict[Any, TracedTensor]] = [{}]
-        self.listener: Callable[[Operation], None] | None = None
         self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
+        self.after_write: Callable[[Tensor], None] | None = None  # and after it
+        self.tape_watches: Callable[[Any, Tensor], None] | None = None  # told when a tape watches a tensor
+        self.tape_asked: Callable[[Any, Any], None] | None = None  # and when it is asked for gradients with respect to some
         self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
         self.is_input: Callable[[Tensor], bool] = lambda tensor: False  # whether a concrete tensor is one, not a constant
-        self._locations: dict[tuple[Any, int], Location] = {}  # asking a frame for its line takes a while
-        self._inferences: dict[Any, Any] = {}  # result types of operations without attributes
+        self._locations: dict[tuple[int, int], tuple[Location, Any]] = {}  # asking a frame for its line takes a while
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
 
@@ -226,15 +229,33 @@ class Trace:
 
     def emit(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """An ordinary operation on tensors, arrays and Python numbers; its result(s) as traced tensors."""
-        operands = [self.operand(v, values) for v in values]
+        block = self.blocks[-1]
+        operands = []
+        ordinary = True  # all of them are traced tensors, and none of these a Python number
+        for v in values:
+            if v.__class__ is TracedTensor:
+                value = v._data
+                owner = value.owner
+                if (owner.home if owner.__class__ is Operation else owner) is not block:
+                    value = self.use(v)
+            else:
+                value = self.operand(v, values)
+                ordinary = False
+            operands.append(value)
         types = self.types
         if types is None:
-            inferred = self._inferred(op, [v.type for v in operands], attrs)
+            inferred = self.typing.of(op, [v.type for v in operands], attrs)
+            if shapes := self.typing.equal_shapes([v.type for v in operands]):
+                for i, shape in shapes.items():
+                    operands[i] = self.emit(staged.SIZED, (traced(operands[i]),), {"shape": shape})._data
+                inferred = self.typing.of(op, [v.type for v in operands], attrs)
             several = inferred.__class__ is tuple
             types = list(inferred) if several else [inferred]
         else:
             self.types = None
             several = op.outputs != 1
+        if ordinary and not several:
+            return traced(simple(op, operands, types[0], self.location(), block, dict(attrs)))
         operation = Operation(op, operands, types, attrs, loc=self.location())
         self._append(operation)
         outs = [traced(v) for v in operation.results]
@@ -254,31 +275,6 @@ class Trace:
                 return None
         return None if op is CAST[0] else example
 
-    def _inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
-        if attrs or not types:
-            return self._newly_inferred(op, types, attrs)
-        question = (op, *types)
-        known = self._inferences.get(question)
-        if known is None:
-            known = self._newly_inferred(op, types, attrs)
-            if not symbols_in((*types, known)):  # a size that only run time knows is a new one each time
-                self._inferences[question] = known
-        return known
-
-    def _newly_inferred(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
-        inferred, constraints = infer_by_probing(op, types, attrs)
-        for constraint in constraints:
-            self.constraints[constraint] = None
-        if inferred.__class__ is tuple:
-            return tuple(self._named(t) for t in inferred)
-        return self._named(inferred)
-
-    def _named(self, spec: Any) -> Any:
-        """Dimensions only run time knows get a symbol."""
-        if isinstance(spec, TensorSpec) and None in tuple(spec.shape):
-            return TensorSpec([fresh_symbol("n") if d is None else d for d in spec.shape], spec.dtype)
-        return spec
-
     def structured(
         self,
         op: Op,
@@ -296,6 +292,14 @@ class Trace:
             feed = iter(inputs)
             own = {name: [next(feed) for _ in group] for name, group in groups.items()}
             return over_batch(self, op, own, regions, attrs, (result or result_types(op, dict(regions), dict(attrs)))[1])
+        if op is CALL:
+            callee = attrs["callee"]
+            closed, sizes = self.memory[callee] if callee in self.memory else knowing_its_sizes(callee)
+            self.memory[callee] = closed, sizes
+            if sizes:
+                attrs = {**attrs, "callee": closed}
+                inputs += [self.emit(staged.FILLED, (), witness(name)[0]) for name in sizes]
+                layout[next(reversed(layout))] += len(sizes)
         operands = [self.operand(t, inputs) for t in inputs]
         types, result_layout = result or result_types(op, dict(regions), dict(attrs))
         if result is None and op is CALL:
@@ -318,18 +322,20 @@ class Trace:
         block = self.blocks[-1]
         operation.home = block
         block.operations.append(operation)
-        if self.listener is not None:
-            self.listener(operation)
 
     def location(self) -> Location | None:
         if self.loc is not None:
             return self.loc
-        frame = user_frame(1)
-        at = (frame.f_code, frame.f_lasti)
+        frame = _getframe(1)
+        code = frame.f_code
+        while code.co_filename in INTERNAL and frame.f_back is not None:
+            frame = frame.f_back
+            code = frame.f_code
+        at = (id(code), frame.f_lasti)
         known = self._locations.get(at)
-        if known is None:
-            known = self._locations[at] = Location(frame.f_code.co_filename, frame.f_lineno)
-        return known
+        if known is None:  # the code object is kept, so that its id stays its own
+            known = self._locations[at] = Location(code.co_filename, frame.f_lineno), code
+        return known[0]
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -452,17 +458,6 @@ class Trace:
         return self._last_captures
 
 
-def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) -> list[Any]:
-    """Types that a callee names, as one call of it has them: sizes of parameters are those of operands, others are new."""
-    env: dict[str, Any] = {}
-    for param, type in zip(callee.params, operands, strict=True):
-        if isinstance(type, TensorSpec):
-            match(param.type, type, env)
-    for name in sorted(symbols_in(list(types)) - env.keys()):
-        env[name] = fresh_symbol("n")
-    return [substitute(type, env) for type in types]
-
-
 def type_of(tensor: Any) -> Any:
     """The type of a tensor, traced or not, or that of one example of a batch."""
     if isinstance(tensor, TracedTensor):
@@ -495,12 +490,15 @@ def params_of(block: Block) -> list[TracedTensor]:
     return [traced(v) for v in block.params]
 
 
-def replay(block: Block, inputs: Sequence[Any]) -> list[Any]:
+def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched", "new"] = "matched") -> list[Any]:
     """Run a block's operations again on other tensors, through the op functions: recorded, traced or batched as they are.
 
-    Under a trace the operations are emitted with the types and locations they had, regions being copied.
+    Under a trace the operations are emitted with the types and locations they had, regions being copied. Sizes are "matched":
+    called as the inputs call them. "new": and those that the block makes get new names, so that it can run here twice.
     """
     trace = current_trace()
+    if sizes != "same":
+        block = renamed(block, [type_of(t) for t in inputs], fresh=sizes == "new")
     known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
     before = trace.loc
     for operation in block.operations:

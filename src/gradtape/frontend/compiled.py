@@ -19,11 +19,12 @@ from gradtape.ad.activity import useful
 from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
-from gradtape.backends.numpy import compile_block
 from gradtape.errors import FailedPreconditionError
+from gradtape.frontend.numerics import CheckedEvaluation, checking
+from gradtape.frontend.pipeline import executable
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
-from gradtape.ops.dispatch import record_general, reparted
+from gradtape.ops.dispatch import RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.ops.list_values import zero_like
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import SCOPE, Record
@@ -34,7 +35,10 @@ def _run_elsewhere(*inputs: Any, **attrs: Any) -> Any:
     raise TypeError("`function` is recorded by compiled functions, not called")
 
 
-FUNCTION = Op("function", "region", ("*inputs",), _run_elsewhere, _run_elsewhere, outputs=0)
+FUNCTION = Op(
+    "function", "region", ("*inputs",), _run_elsewhere, _run_elsewhere, outputs=0,
+    skeleton=lambda attrs: {"program": attrs["program"]},
+)  # fmt: skip
 
 Optimize = Callable[[Block], Block]
 
@@ -42,7 +46,10 @@ Optimize = Callable[[Block], Block]
 class Compiled:
     """A block, its executable, and its halves for each set of watched inputs."""
 
-    def __init__(self, block: Block, optimize: Optimize, name: str, memory_limit: int | None = None) -> None:
+    def __init__(
+        self, block: Block, optimize: Optimize, name: str, memory_limit: int | None = None, backend: str | None = None
+    ) -> None:
+        self.backend = backend  # "llvm", "numpy", or None for what is usual
         self.memory_limit = memory_limit  # bytes to keep from the forward half for the backward half
         self.block = block
         self.optimize = optimize
@@ -61,12 +68,14 @@ class Compiled:
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """On bare arrays, unrecorded."""
         self.prepare()
+        if RUNNERS:
+            return RUNNERS[-1](self, arrays)
         return self._executable(*arrays)
 
     def prepare(self) -> None:
         """Compile, unless that was done before."""
         if self._executable is None:
-            self._executable = compile_block(self.optimized, self.name)
+            self._executable = executable(self.optimized, self.name, self.backend)
 
     def halves(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> tuple[Split, Compiled, Compiled]:
         """The forward half and the backward half with respect to these inputs, for cotangents of these outputs."""
@@ -74,8 +83,8 @@ class Compiled:
         known = self._halves.get(key)
         if known is None:
             half = self._split(wanted, seeded)
-            forward = Compiled(half.forward, self.optimize, f"{self.name}_forward", self.memory_limit)
-            backward = Compiled(half.backward, self.optimize, f"{self.name}_backward", self.memory_limit)
+            forward = Compiled(half.forward, self.optimize, f"{self.name}_forward", self.memory_limit, self.backend)
+            backward = Compiled(half.backward, self.optimize, f"{self.name}_backward", self.memory_limit, self.backend)
             known = self._halves[key] = (half, forward, backward)
         return known
 
@@ -95,25 +104,26 @@ class Compiled:
         """On eager tensors, recorded on the tapes that watch one of them."""
         if any(t.wraps for t in tensors):
             return evaluate(self.block, tensors)
+        if WATCHERS and checking():
+            return CheckedEvaluation(self.name).run(self.block, tensors)
         scope = SCOPE.get()
         if scope is None:
-            return [box(a) for a in self.run([t._data for t in tensors])]
+            return self._unrecorded(tensors)
         known = set(scope.keys)
         wanted = frozenset(
             i for i, t in enumerate(tensors)
             if t._node is not None and t.dtype.is_differentiable and not known.isdisjoint(t._node.keys)
         )  # fmt: skip
         if not wanted:
-            return [box(a) for a in self.run([t._data for t in tensors])]
+            return self._unrecorded(tensors)
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
         depth = len(scope.recorders) + any(getattr(r, "_persistent", False) for r in scope.recorders)
         levels = self._levels(wanted, depth)
-        for level in levels[:-1]:  # now, not when the tape asks: a program that cannot be compiled must not run
-            level.halves(wanted, level.differentiable_outputs())[2].prepare()
         outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
         count = len(self.block.results)
-        attrs = {"rule": functools.partial(_backward, levels, wanted), "inputs": tuple(t._data for t in tensors)}
+        rule = functools.partial(_backward, levels, wanted)
+        attrs = {"rule": rule, "inputs": tuple(t._data for t in tensors), "program": self}
         record_general(scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs))
         attrs["saved"] = tuple(t._data for t in outs[count:])
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
@@ -121,6 +131,11 @@ class Compiled:
         if any(has_effect(operation) for operation in self.block.operations):
             attrs["inputs"] = None  # it cannot run again
         return outs[:count]
+
+    def _unrecorded(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        outs = [box(a) for a in self.run([t._data for t in tensors])]
+        unrecorded(FUNCTION, [t._node for t in tensors], outs)
+        return outs
 
     def _levels(self, wanted: frozenset[int], depth: int) -> list[Compiled]:
         """The block, its forward half, the forward half of that, ...: level k gives what a derivative of order k needs."""

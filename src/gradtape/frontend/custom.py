@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.custom import record_custom
+from gradtape.ad.custom import Again, record_custom
 from gradtape.ad.recording import Recording
 from gradtape.dtypes import numpy_dtype
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import FailedPreconditionError, InvalidArgumentError
 from gradtape.frontend.effects import active, converted
 from gradtape.frontend.onlookers import Onlooker, VariableValues, captured_versions
 from gradtape.frontend.recomputed import LimitedRecording, stage_recomputed
@@ -30,6 +31,40 @@ def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
     """All leaves of the arguments, and which of them are tensors."""
     leaves = tree.flatten((args, kwargs))
     return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
+
+
+def _replaced(structure: Any, leaves: list[Any], places: list[int], tensors: Sequence[Any]) -> Any:
+    """The arguments with other tensors at these places."""
+    fresh = list(leaves)
+    for place, tensor in zip(places, tensors, strict=False):
+        fresh[place] = leaves[place] if tensor is None else tensor
+    return tree.pack_sequence_as(structure, fresh)
+
+
+_UNREAD = object()  # in the place of a variable: a value that no variable has
+
+
+def _variables_at(leaves: list[Any], places: list[int]) -> list[Any]:
+    """The arguments that are variables, which the function may read by another way too."""
+    return [leaves[i] if isinstance(leaves[i], TensorLike) else _UNREAD for i in places]
+
+
+@contextlib.contextmanager
+def _set(variables: Sequence[Any], tensors: Sequence[Any]) -> Iterator[None]:
+    """Variables with other values for a while; None among the tensors: the value it has."""
+    moved = [(v, t) for v, t in zip(variables, tensors, strict=False) if t is not None and v is not _UNREAD]
+    if any(variable is None for variable, _ in moved):
+        raise FailedPreconditionError(
+            "a function that captured a watched tensor cannot run on another value of it; pass it as an argument"
+        )
+    before = [variable._tensor for variable, _ in moved]
+    for variable, tensor in moved:
+        variable._tensor = tensor
+    try:
+        yield
+    finally:
+        for (variable, _), tensor in zip(moved, before, strict=True):
+            variable._tensor = tensor
 
 
 def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -77,7 +112,15 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
                 variable_grads = _captured_gradients(captured, outputs, cts, variables)
             return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
 
-        twins = record_custom([*inputs, *versions], outputs, backward)
+        def run(tensors: Sequence[Any], whole: bool = False) -> list[Any]:
+            own = [*_variables_at(leaves, places), *(v for v, _ in variables)]
+            with _set(own, tensors):
+                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+                found = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
+                return [convert(r) for r in tree.flatten(found)]
+
+        again = Again(_name(f), run, functools.partial(run, whole=True), False)
+        twins = record_custom([*inputs, *versions], outputs, backward, again)
         if not variables or takes_variables:
             captured.close()
         return tree.pack_sequence_as(result, list(twins))
@@ -196,12 +239,22 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
                 again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
                 return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
 
+        def run(tensors: Sequence[Any], function: Any = f) -> list[Any]:
+            read = {t._node: v for v, t in values.first.values() if t._node is not None}
+            own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
+            with values.restored(), _set(own, tensors):
+                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+                return [convert(r) for r in tree.flatten(function(*own_args, **own_kwargs))]
+
         taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
         with scope_of(taping):
-            twins = record_custom([*inputs, *(box(np.empty(0), node) for node in captured)], outputs, backward)
+            given = [*inputs, *(box(np.empty(0), node) for node in captured)]
+            whole = functools.partial(run, function=recompute_grad(f, memory_limit=memory_limit))
+            again = Again(_name(f), run, whole, True)
+            twins = record_custom(given, outputs, backward, again)
         for recorder in listening:
             for old, new in zip(outputs, twins, strict=True):
-                if new._node is None:
+                if new._node is None or not new._node.keys:
                     new._node = old._node
                 else:
                     new._node.keys = (*new._node.keys, recorder.key)
@@ -222,10 +275,7 @@ def _rerun(
         starts: list[Any] = [t._node for t in twins]  # before f, which may update its arguments
         for node in captured:
             again.know(node)
-        fresh = list(leaves)
-        for place, twin in zip(places, twins, strict=True):
-            fresh[place] = twin
-        args, kwargs = tree.pack_sequence_as(structure, fresh)
+        args, kwargs = _replaced(structure, leaves, places, twins)
         outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
     found = again.cotangents(outputs, cts, [*starts, *captured], boxed)
     again.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape import config
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.misc import described
@@ -140,6 +141,31 @@ def assert_near(
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Any:
     """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError."""
     return check_numerics(x, message)
+
+
+def enable_strict_gradients() -> None:
+    """From now on `tape.gradient` (and the Jacobians) warn whenever an answer is None, with the cause that `tape.explain` gives.
+
+    Sources asked with `unconnected_gradients="zero"` are meant to be unconnected and give no warning. It holds for the whole
+    process, until `disable_strict_gradients()`; GRADTAPE_STRICT_GRADIENTS=1 in the environment switches it on from the start.
+
+    >>> import warnings
+    >>> import gradtape as gt
+    >>> gt.debugging.enable_strict_gradients()
+    >>> x = gt.Variable(3.0, name="x")
+    >>> with warnings.catch_warnings(record=True) as caught, gt.GradientTape() as tape:
+    ...     warnings.simplefilter("always")
+    ...     answer = tape.gradient(gt.stop_gradient(x) * 2.0, x)
+    >>> print(answer, str(caught[0].message)[:58])
+    None the gradient of variable 'x:0' is None (stop_gradient): gt
+    >>> gt.debugging.disable_strict_gradients()
+    """
+    config.strict_gradients(True)
+
+
+def disable_strict_gradients() -> None:
+    """Back to silence: `None` without a warning, unless an integer is to blame."""
+    config.strict_gradients(False)
 
 
 # -- static facts ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from gradtape.frontend.effects import active
 from gradtape.frontend.function_check import compare
 from gradtape.frontend.retracing import WARN_AFTER, warn_retracing
 from gradtape.frontend.signature import Binder, Call, has_batches
+from gradtape.frontend.tape_tools import SESSION
 from gradtape.ops.record import SCOPE
 from gradtape.ops.tensor import Tensor
 
@@ -43,20 +44,30 @@ class Options:
     memory_limit: int | None = None
     extra: dict[str, Any] = field(default_factory=dict, compare=False)  # TensorFlow's experimental_ options, kept only
 
+    def target(self) -> str:
+        """What runs the programs, in words."""
+        backend = self.for_tracer()["backend"]
+        native = config.native_code_enabled() if backend is None else backend == "llvm"
+        return "machine code (LLVM)" if native else "NumPy interpreter"
+
     def for_tracer(self) -> dict[str, Any]:
-        return {"jit_compile": self.jit_compile, "backend": self.backend}
+        if self.backend is None and self.jit_compile is not None:
+            return {"backend": "llvm" if self.jit_compile else "numpy"}
+        return {"backend": self.backend}
 
 
 class State:
     """What was traced for one function or one object's method."""
 
-    __slots__ = ("__weakref__", "cache", "generality")
+    __slots__ = ("__weakref__", "cache", "generality", "quick")
 
     def __init__(self) -> None:
+        self.quick: Any = None  # the short way of the program that ran last (quick.py)
         self.cache = Cache()
         self.generality = Generality()
 
     def clear(self) -> None:
+        self.quick = None
         self.cache.clear()
         self.generality = Generality()
 
@@ -206,6 +217,8 @@ class Engine:
         traced = Traced(key, program, specs, rebuild.leaves, reasons, seconds, cache.traces)
         cache.add(traced, call.objects())
         cache.record(traced)
+        for observer in SESSION.observers:
+            observer.traced(self.name, target, traced.number, reasons, seconds)
         if any(reason.kind in _COUNTED for reason in reasons):
             cache.retraces += 1
             if cache.retraces >= WARN_AFTER and not cache.warned:

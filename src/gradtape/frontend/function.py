@@ -16,16 +16,18 @@ from types import MethodType
 from typing import Any
 
 from gradtape.ad.tracing import TRACE
-from gradtape.config import functions_run_eagerly
+from gradtape.config import _state as _SETTINGS, functions_run_eagerly
 from gradtape.frontend.autograph.tracebacks import strip
 from gradtape.frontend.cache import CacheInfo, Traced
+from gradtape.frontend.compiled import RUNNERS
 from gradtape.frontend.concrete import ConcreteFunction, with_stand_ins
 from gradtape.frontend.declared import checked_signature
 from gradtape.frontend.engine import Engine, Options, State, short_key
+from gradtape.frontend.quick import MISS, quick
 from gradtape.frontend.tokens import add_bound
 from gradtape.ops.record import SCOPE
 
-_BACKENDS = (None, "numpy")
+_BACKENDS = (None, "numpy", "llvm")
 _OBJECTS = 64  # objects without weak references whose methods keep programs
 
 
@@ -40,11 +42,27 @@ class _Traceable:
         try:
             return self._called(args, kwargs)
         except Exception as error:
-            if TRACE.get() is not None:
-                raise
-            raise strip(error)  # noqa: B904  (its causes are kept, and reduced to the user's frames like itself)
+            if TRACE.get() is None:
+                strip(error)
+            raise  # not `raise error`: that would add this frame again
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        short = self._state.quick
+        if (
+            short is not None
+            and not kwargs
+            and SCOPE.get() is None
+            and TRACE.get() is None
+            and not _SETTINGS["functions_run_eagerly"]
+            and not RUNNERS
+            and (short.check is None or short.check())
+        ):
+            found = short.run(args)
+            if found is not MISS:
+                cache = self._state.cache
+                cache.hits += 1
+                short.traced.used = cache.tick()
+                return found
         if not kwargs:
             key = short_key(args)
             if key is not None:
@@ -60,7 +78,10 @@ class _Traceable:
                 ):
                     cache.hits += 1
                     traced.used = cache.tick()
-                    return traced.program(list(args), self)
+                    found = traced.program(list(args), self)
+                    if scope is None:
+                        self._state.quick = quick(traced)
+                    return found
         return self._engine.call(self._target, self._state, args, kwargs)
 
     # -- what a running program may need of a call with nothing but tensors (see engine.Caller)
@@ -156,7 +177,7 @@ class _Traceable:
         info = cache.info()
         lines = [
             f"function `{self._engine.name}`",
-            f"  stages: Python {source} → trace → passes → NumPy interpreter",
+            f"  stages: Python {source} → trace → passes → {options.target()}",
             f"  calls: {info.hits} served by a program, {info.misses} traced",
             f"  cache: {info.currsize} programs, at most {info.maxsize}",
         ]
@@ -359,9 +380,9 @@ def function(
         func: the function; None gives a decorator.
         input_signature: a `gt.TensorSpec` (or nested ones) per argument; None dimensions take any size with one trace.
         autograph: whether Python's `if`, `for`, `while`, ... on tensors become part of the program.
-        jit_compile: False asks for the reference interpreter; True or None for the quickest backend there is.
+        jit_compile: False asks for the reference backend (NumPy); True or None for machine code.
         reduce_retracing: dimensions that turn out to vary are left open, so that further sizes need no trace.
-        backend: "numpy" or None.
+        backend: "llvm" (machine code), "numpy", or None for the usual one.
         check: compare the first call of each signature, and its gradients, with the undecorated function.
         memory_limit: bytes that loops may keep for their backward pass; they run parts again instead of keeping everything.
             The gradient has the same bits, and each iteration runs again at most log2(iterations) times (a warning says
@@ -371,7 +392,7 @@ def function(
     Programs are kept for the 64 signatures used last. `f.explain()` says what was traced and why.
     """
     if backend not in _BACKENDS:
-        raise ValueError(f"function: there is no backend {backend!r}; use 'numpy' or None")
+        raise ValueError(f"function: there is no backend {backend!r}; use 'llvm', 'numpy' or None")
     if memory_limit is not None and (isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit < 0):
         raise ValueError(f"function: memory_limit is a number of bytes, got {memory_limit!r}")
     extra = {

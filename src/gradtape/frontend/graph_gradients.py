@@ -115,7 +115,7 @@ def _again(
     from gradtape.ad.tracing import traced
 
     inputs = [*starts.values(), *(traced(v) for v in outside)]
-    outs = iter(replay(block, inputs))
+    outs = iter(replay(block, inputs, sizes="new"))
     return twins, [next(outs) if isinstance(y, TracedTensor) else y for y in targets]
 
 

@@ -92,6 +92,7 @@ class Guards:
         self._alive: list[Any] = []  # keeps their identities valid while tracing
         self._names: dict[int, str] = {}
         self._own: set[int] = set()
+        self._plain: set[tuple[int, tuple[str, ...]]] = set()
         self._inner: list[Guards] = []
         self.unguarded: dict[str, None] = {}  # reads that are not checked, in words
         self._check: Callable[[], bool] | None = None
@@ -113,6 +114,14 @@ class Guards:
             self._note("global", None, scope, name, name, value)
         else:  # a builtin: it stays what it is until somebody defines a global of that name
             self._note("unshadowed", None, scope, name, name, False)
+
+    def builtins(self, space: dict[str, Any], names: tuple[str, ...]) -> None:
+        """Code of this module uses these names for builtins, or for what hides them."""
+        if (id(space), names) not in self._plain:
+            self._plain.add((id(space), names))
+            for name in names:
+                if not name.startswith("__"):
+                    self.name(space, name, space.get(name))
 
     def attribute(self, target: Any, name: str, value: Any) -> None:
         """`target.name` was read."""

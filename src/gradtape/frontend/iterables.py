@@ -12,6 +12,7 @@ import numpy as np
 from gradtape.ad.tracing import TracedList, TracedTensor, current_trace
 from gradtape.ad.weak import WeakTensor, weak, weak_number
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import active
 from gradtape.frontend.staged_values import StagedItems, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ops.dispatch import apply, convert
@@ -56,15 +57,22 @@ class Rows(StagedIterable):
 class Items(StagedIterable):
     """The items of a list of the program."""
 
-    def __init__(self, items: TracedList, known: int | None = None) -> None:
+    def __init__(self, items: TracedList, known: int | None = None, owner: Any = None) -> None:
         self.items = items
         self.known = known
+        self.owner = owner  # the Python list whose items these are; its later content counts, as in a Python loop
 
     def length(self) -> Any:
         return apply(LIST_LEN, self.items) if self.known is None else self.known
 
     def item(self, index: Any) -> Any:
-        return apply(LIST_GET, self.items, convert(index))
+        staged = staged_items(self.owner)
+        found = apply(LIST_GET, self.items if staged is None else staged.items, convert(index))
+        if isinstance(found, TracedList):
+            found = [StagedItems(found)]
+        if staged is not None:
+            active().identities.taken(self.owner, index, found)
+        return found
 
 
 class Range(StagedIterable):
@@ -171,8 +179,11 @@ class Fixed(StagedIterable):
     def item(self, index: Any) -> Any:
         if index.__class__ is int:
             return self.values[index]
-        numbers = all(isinstance(v, (int, float, bool)) for v in self.values)
-        return convert(np.asarray(self.values) if numbers else self.values)[index]  # out of the loop again by `hoist`
+        if all(isinstance(v, (int, float, bool)) for v in self.values):
+            return convert(np.asarray(self.values))[index]  # out of the loop again by `hoist`
+        from gradtape.frontend.staged_builtins import item
+
+        return item(self.values, index)
 
 
 def is_staged_iterable(value: Any) -> bool:
@@ -190,7 +201,7 @@ def staged_iterable(value: Any) -> StagedIterable:
         return value
     items = value if isinstance(value, StagedItems) else staged_items(value)
     if items is not None:
-        return Items(items.items, items.length)
+        return Items(items.items, items.length, None if isinstance(value, StagedItems) else value)
     if isinstance(value, TracedList):
         return Items(value)
     if isinstance(value, TensorLike):

@@ -13,7 +13,7 @@ from typing import Any
 from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import current_trace, params_of, type_of
-from gradtape.frontend.staging import NO_STATE, _Ran
+from gradtape.frontend.bodies import NO_STATE, Ran
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from gradtape.ops.dispatch import convert
@@ -24,7 +24,7 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     """The result of `fn` on the examples in these batches, structured like `elems`; None where it cannot be had so."""
     trace = current_trace()
     block = Block([type_of(t) for t in batches], layout={"inputs": len(batches)})
-    ran = _Ran(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
+    ran = Ran(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
     if ran.log.entries or any(has_effect(operation) for operation in block.operations):
         return None
     with trace.region(block):

@@ -221,6 +221,8 @@ def _join_maybe(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:
 
 def lifted(value: Any, label: str) -> Plan:
     """The plan that takes every tensor and number of a value into the program."""
+    if isinstance(value, Maybe):
+        return CarryMaybe(lifted(value.value, label), value.missing)
     if staged_items(value) is not None:
         return CarryList(value[0].items.spec)
     if _is_container(value):
@@ -321,6 +323,8 @@ def _weak(value: Any) -> bool:
 
 
 def _spec(value: Any) -> Any:
+    if isinstance(value, Maybe):
+        return _spec(value.value)
     if isinstance(value, (list, tuple)) and staged_items(value) is None:
         inner = [_spec(x) for x in value]
         if not inner:
@@ -363,7 +367,8 @@ def to_spec(value: Any, spec: Any) -> Any:
     """A tensor, number or array as a program value of this type."""
     trace = current_trace()
     if isinstance(spec, ListSpec):
-        return value if isinstance(value, TracedList) else list_of(value, spec)
+        items = staged_items(value)
+        return value if isinstance(value, TracedList) else items.items if items is not None else list_of(value, spec)
     if isinstance(value, (bool, int, float, complex)):
         return trace.constant(np.asarray(value, spec.dtype.as_numpy_dtype))
     tensor = value if isinstance(value, TracedTensor) else convert(value)

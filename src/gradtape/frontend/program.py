@@ -17,7 +17,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.ad.tracing import TRACE, TracedTensor, tracing
 from gradtape.ad.weak import WeakTensor
-from gradtape.errors import InaccessibleTensorError, InternalError, InvalidArgumentError
+from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
 from gradtape.frontend.compiled import Compiled
 from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.places import (
@@ -150,6 +150,10 @@ class Program:
         """Keep at most so many bytes for backward passes, where loops can be run again."""
         self.compiled.memory_limit = limit
 
+    def use_backend(self, backend: str | None) -> None:
+        """Run there: "llvm", "numpy", or None for what is usual."""
+        self.compiled.backend = backend
+
     def __call__(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Run on the tensors of one call.
 
@@ -166,11 +170,6 @@ class Program:
             return self._eagerly(tensors, caller)
         try:
             outs = self.compiled(inputs)
-        except InternalError as error:  # it could not be compiled, and has not run: Python can do it
-            if caller is None:
-                raise
-            self.notes = [f"runs as Python, operation by operation: {error}"]
-            return self._eagerly(tensors, caller)
         except Exception as error:
             return self._failed(error, tensors, caller)
         for action in self.actions:
@@ -199,14 +198,14 @@ class Program:
 
     def _failed(self, error: Exception, tensors: Sequence[Any], caller: Any) -> Any:
         """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
-        if caller is not None and not self._has_effects():
+        if caller is not None and not self.has_effects():
             try:
                 caller.rerun(tensors)
             except Exception as eager:
                 raise eager from None
         raise error
 
-    def _has_effects(self) -> bool:
+    def has_effects(self) -> bool:
         from gradtape.ir.walk import walk
 
         return any(operation.op.effect and operation.op.name != "assert" for operation in walk(self.block))
@@ -224,11 +223,18 @@ class Program:
         lines = [f"inputs: {len(self.block.params) - len(self.captures)} arguments, {len(self.captures)} captured"]
         lines += [f"  captured {c.kind} {c.label}: {c.spec.dtype.name}{list(c.spec.shape)}" for c in self.captures]
         lines.append(f"operations: {_count(self.block)} traced, {_count(self.compiled.optimized)} after passes")
-        for (wanted, _), (half, _, backward) in self.compiled._halves.items():
+        lines += _made(self.compiled)
+        for (wanted, _), (half, forward, backward) in self.compiled._halves.items():
             again = _count(backward.block, "checkpointed")
             limited = f"; {again} loops are run again in parts, within {self.memory_limit} bytes" if again else ""
             lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values{limited}")
+            lines += [*_made(forward), *_made(backward)]
         return [*lines, *self.notes]
+
+
+def _made(compiled: Compiled) -> list[str]:
+    """What a backend made of a program, if it was compiled."""
+    return [] if compiled._executable is None else list(compiled._executable.report())
 
 
 def _captured(capture: Capture) -> Any:
@@ -366,7 +372,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
         if id(array) not in tracer.stand_ins:
             tracer.guards.array(read, array)
     tracer.guards.seal()
-    program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.constraints))
+    program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.typing.constraints))
     program.result = template
     program.actions = [action for action in pending if action is not None]
     return program
@@ -520,6 +526,16 @@ def _rebind(target: Any, version: Any) -> None:
     if tracer is not None:
         tracer.before_tensor(target)
     rebind(target, version if version.wraps else box(version._data, version._node))
+    _changed(target)
+
+
+def _changed(target: Any) -> None:
+    """A container or tensor was written at run time; another function may be being traced."""
+    from gradtape.frontend.effects import active
+
+    tracer = active()
+    if tracer is not None:
+        tracer.changed(target)
 
 
 def _restoring(place: Any, collector: _Collector) -> Action:
@@ -538,9 +554,13 @@ def _list_action(target: Holder, id_of: int, old: list[Any], now: list[Any], col
     else:
         kinds = [type(v) if type(v) in (bool, int, float) else None for v in old]
         template = [collector.template(v, label, kinds[i] if i < len(kinds) else None) for i, v in enumerate(part)]
-    if grown:
-        return lambda outs, tensors, caller: target(caller).extend(filled(template, outs))
-    return lambda outs, tensors, caller: target(caller).__setitem__(slice(None), filled(template, outs))
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        found = target(caller)
+        found[len(found) if grown else 0 :] = filled(template, outs)
+        _changed(found)
+
+    return act
 
 
 def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
@@ -560,6 +580,7 @@ def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], colle
         for k in gone:
             found.pop(k, None)
         found.update(filled(template, outs))
+        _changed(found)
 
     return act
 

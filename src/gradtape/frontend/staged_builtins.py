@@ -17,6 +17,7 @@ from gradtape.ad.weak import WeakTensor, weak
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_lists
 from gradtape.frontend.effects import active
+from gradtape.frontend.identities import has_identity
 from gradtape.frontend.iterables import Enumerate, Mapped, Range, Reversed, StagedIterable, Zip, staged_iterable
 from gradtape.frontend.plans import JoinError
 from gradtape.frontend.staged_values import Maybe, staged_items
@@ -135,8 +136,13 @@ def item(target: Any, key: Any) -> Any:
         )
     if isinstance(key, slice):
         return convert(target)[key]
-    if all(isinstance(v, (Tensor, TensorLike, int, float, np.ndarray, np.generic)) for v in target) and _one_shape(target):
-        return convert(list(target))[key]
+    identities = active().identities
+    numbers = all(isinstance(v, (Tensor, TensorLike, int, float, np.ndarray, np.generic)) for v in target)
+    one_by_one = identities.tracking and any(has_identity(v) for v in target)  # the object itself is wanted, not its value
+    if numbers and _one_shape(target) and not one_by_one:
+        found = convert(list(target))[key]
+        identities.suspect(found, *target)
+        return found
     count = len(target)
     return _chosen(
         [(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError
@@ -346,7 +352,9 @@ def _sequence(value: Any) -> list[Any]:
         return list(unstack(convert(value)))
     if staged_items(value) is not None:
         value = staged_lists.stacked(value)
-        return list(unstack(value))
+        found = list(unstack(value))
+        active().identities.freeze_items(found)
+        return found
     return list(value)
 
 
@@ -369,6 +377,13 @@ def _cell_state(cell: list[Any], name: str) -> State:
 
 
 def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    given = values if isinstance(values, (list, tuple)) else ()
+    found = _sorted_copies(values, key, reverse)
+    active().identities.freeze_items([*found, *given] if given else ())  # objects on their own, where Python has the same ones
+    return found
+
+
+def _sorted_copies(values: Any, key: Any, reverse: bool) -> list[Any]:
     if key is not None:
         keys = stack([convert(key(v)) for v in _sequence(values)])
         order = sorting.argsort(keys, direction="DESCENDING" if reverse else "ASCENDING", stable=True)
@@ -401,7 +416,9 @@ def elementwise_truth(tensor: Any) -> Any:
 def list_of(values: Any) -> Any:
     """`list(values)`: a Python list where the length is known, else a list of the program."""
     if staged_items(values) is not None:
-        return [values[0]]
+        twin = [values[0]]
+        active().identities.copy(values, twin)
+        return twin
     if isinstance(values, (Tensor, TensorLike)) and isinstance(convert(values).shape[0], int):
         return list(unstack(convert(values)))
     if not isinstance(values, (StagedIterable, Tensor, TensorLike)):

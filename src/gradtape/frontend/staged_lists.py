@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradtape.ad.tracing import TracedList
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import active
 from gradtape.frontend.plans import to_spec
 from gradtape.frontend.staged_values import StagedItems, staged_items
 from gradtape.ops.dispatch import apply, convert
@@ -22,9 +24,16 @@ def _items(target: list[Any]) -> StagedItems:
     return found
 
 
+def item_of(value: Any) -> Any:
+    """An item taken out: a list inside a list of the program is a Python list again."""
+    return [StagedItems(value)] if isinstance(value, TracedList) else value
+
+
 def append(target: list[Any], value: Any) -> None:
     """One more item."""
     before = _items(target)
+    length = apply(LIST_LEN, before.items) if before.length is None else before.length
+    active().identities.stored(target, length, value, new=True)
     target[0] = before.with_items(apply(LIST_PUSH, before.items, to_spec(value, before.items.spec.item)), 1)
 
 
@@ -42,12 +51,15 @@ def pop(target: list[Any], index: Any = -1) -> Any:
         raise InvalidArgumentError("a list that grows in a staged loop can only be popped at its end: use pop()")
     before = _items(target)
     rest, last = list_pop(before.items)
+    last = item_of(last)
+    active().identities.removed(target, last)
     target[0] = before.with_items(rest, -1)
     return last
 
 
 def clear(target: list[Any]) -> None:
     """No items."""
+    active().identities.cleared(target)
     target[0] = StagedItems(list_new([], _items(target).items.spec.item))
 
 
@@ -55,12 +67,15 @@ def get(target: list[Any], index: Any) -> Any:
     """`target[index]`; a slice gives a tensor's rows as another list only through gt.stack."""
     if isinstance(index, slice):
         return stacked(target)[index]
-    return apply(LIST_GET, _items(target).items, convert(index))
+    found = item_of(apply(LIST_GET, _items(target).items, convert(index)))
+    active().identities.taken(target, index, found)
+    return found
 
 
 def put(target: list[Any], index: Any, value: Any) -> None:
     """`target[index] = value`."""
     before = _items(target)
+    active().identities.stored(target, index, value, new=False)
     target[0] = before.with_items(apply(LIST_SET, before.items, convert(index), to_spec(value, before.items.spec.item)), 0)
 
 

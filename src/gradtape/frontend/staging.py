@@ -12,7 +12,6 @@ of its own. Loops over tensors and ranges without break become `scan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,12 @@ import numpy as np
 from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, params_of
 from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.bodies import NO_STATE as NO_STATE, Ran as Ran, State as State, matched
 from gradtape.frontend.effects import active
+from gradtape.frontend.holders import Holders
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
-from gradtape.frontend.places import Attribute, Cell, Global, Log, Place, VariableValue
+from gradtape.frontend.meetings import Carried, CarryFlag, Column, Held, Meeting, counter
+from gradtape.frontend.places import Attribute, Cell, DictContent, Global, ListContent, Log, Place
 from gradtape.frontend.plans import FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, tensors_in
 from gradtape.frontend.staged_values import Choice, Maybe, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim
@@ -32,26 +34,10 @@ from gradtape.ops.dispatch import convert
 from gradtape.ops.record import INTERNAL, user_frame
 from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
 from gradtape.ops.shape import reshape
-from gradtape.ops.tensor import Tensor, TensorLike
-from gradtape.tree import LeafTuple
+from gradtape.ops.tensor import TensorLike
 
 MAX_UNROLLED = 10_000
 MAX_NESTED = 40  # branches in branches; Python's own recursion limit is not far beyond
-
-
-class State:
-    """The names a construct assigns: how to read and set them, what they are called, and the line."""
-
-    __slots__ = ("get", "line", "names", "set")
-
-    def __init__(self, get: Callable[[], tuple[Any, ...]], set: Callable[[Any], None], names: Sequence[str], line: int) -> None:
-        self.get = get
-        self.set = set
-        self.names = tuple(names)
-        self.line = line
-
-
-NO_STATE = State(lambda: (), lambda values: None, (), 0)
 
 
 def is_staged(value: Any) -> bool:
@@ -80,95 +66,6 @@ def truth(value: Any) -> Any:
     return value if value.dtype.is_bool else not_equal(value, 0)
 
 
-class _Ran:
-    """A body traced into a block, and undone: what it ended with."""
-
-    def __init__(self, block: Block, state: State, run: Callable[[], Any]) -> None:
-        trace, tracer = current_trace(), active()
-        self.block = block
-        self.captures: dict[Value, TracedTensor] = {}
-        self.log = Log()
-        starts = state.get()
-        tracer.logs.append(self.log)
-        try:
-            with trace.region(block):
-                self.result = run()
-            self.note_captures()
-            self.objects = state.get()  # the objects themselves
-            self.ends = tuple([self._version(end) for end in self.objects])
-            state.set(starts)
-            self.forget_own()
-            self.places = {key: place.read() for key, (place, _) in self.log.entries.items()}
-        finally:
-            tracer.logs.pop()
-            self.log.undo()
-            state.set(starts)
-
-    def _version(self, end: Any) -> Any:
-        """What a name has at the end, as it is there: an object the body wrote to gets its old content back when the body is
-        undone. Objects it did not write to stay themselves."""
-        entries = self.log.entries
-        if isinstance(end, Tensor):
-            return end.__copy__() if ("tensor", id(end)) in entries else end
-        if end.__class__ is list or (isinstance(end, tuple) and not isinstance(end, LeafTuple)):
-            parts = [self._version(part) for part in end]
-            same = ("list", id(end)) not in entries and all(a is b for a, b in zip(parts, end, strict=True))
-            return end if same else _like(end, parts)
-        if end.__class__ is dict:
-            made = {key: self._version(part) for key, part in end.items()}
-            same = ("dict", id(end)) not in entries and all(made[key] is part for key, part in end.items())
-            return end if same else made
-        return end
-
-    def forget_own(self) -> None:
-        """What the body made itself and nobody holds any more is not its state."""
-        ends = [id(end) for end in self.objects]
-        entries = self.log.entries
-        for key in list(entries):
-            place = entries[key][0]
-            if isinstance(place, (Global, Cell, VariableValue)):
-                continue
-            target = place.target  # type: ignore[attr-defined]
-            # references: the local name, the argument, the place unless it holds weakly; and each name that has it at the end
-            others = getrefcount(target) - ends.count(id(target)) - (2 if isinstance(place, Attribute) else 3)
-            if target is None or others <= 0:
-                del entries[key]
-
-    def note_captures(self) -> None:
-        for value, tensor in current_trace().last_captures().items():
-            self.captures.setdefault(value, tensor)
-
-    def convert(self, pairs: Sequence[tuple[Plan, Any]]) -> list[Value]:
-        """The ends as program values, converted inside the block."""
-        trace = current_trace()
-        with trace.region(self.block):
-            values = [trace.operand(t) for plan, end in pairs for t in plan.tensors(end)]
-        self.note_captures()
-        return values
-
-
-def _like(container: Any, parts: list[Any]) -> Any:
-    """A list or tuple (a named one, too) with other parts."""
-    kind = container.__class__
-    return kind(parts) if kind is list or kind is tuple else kind(*parts)
-
-
-def _matched(x: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """What a name has on the two paths (`a` and `b`: versions of the objects `x` and `y`), with objects that are the same on
-    both as themselves: what they hold is the business of their places."""
-    if x is y:
-        return x, x
-    sequence = x.__class__ is list or (isinstance(x, tuple) and not isinstance(x, LeafTuple))
-    if x.__class__ is y.__class__ and sequence and len(x) == len(y) == len(a) == len(b):
-        pairs = [_matched(*parts) for parts in zip(x, y, a, b, strict=True)]
-        return _like(x, [p for p, _ in pairs]), _like(y, [q for _, q in pairs])
-    return a, b
-
-
-def _labels(state: State) -> list[str]:
-    return [f"`{name}`" for name in state.names]
-
-
 # -- branches --------------------------------------------------------------------------------------------------------
 
 
@@ -192,38 +89,61 @@ def stage_or(first: Any, second: Callable[[], Any]) -> Any:
     return stage_if_exp(first, lambda: first, second)
 
 
-def _branches(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State, value: bool) -> Any:
+def choose(flag: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """What an object holds where two possibilities meet: like a conditional expression, but no new object."""
+    return _branches(flag, then, orelse, NO_STATE, value=True, counts=False)
+
+
+def _branches(
+    test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State, value: bool, counts: bool = True
+) -> Any:
     trace, tracer = current_trace(), active()
     if len(trace.blocks) > MAX_NESTED:
         raise RecursionError(_endless(state))
     flag = truth(test)
-    ran = [_Ran(Block(), state, run) for run in (then, orelse)]
+    ran = [Ran(Block(), state, run, (flag, side)) for run, side in ((then, True), (orelse, False))]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
-    pairs: list[tuple[str, Any, Any]] = [
-        (label, *_matched(x, y, a, b))
-        for label, a, b, x, y in zip(_labels(state), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True)
-    ]
+    pairs: list[tuple[str, Any, Any]] = []
+    columns: list[Column] = []
+    for label, a, b, x, y in zip(state.labels(), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True):
+        pairs.append((label, *matched(x, y, a, b)))
+        columns.append(Column(x, y))
     for key, place in places.items():
-        ends = [r.places[key] if key in r.places else place.read() for r in ran]
-        pairs.append((place.label, ends[0], ends[1]))
+        now = place.read()
+        x, y = (r.contents.get(key, now) if key in r.log.entries else now for r in ran)
+        a, b = (r.places.get(key, now) if key in r.log.entries else now for r in ran)
+        pairs.append((place.label, *matched(x, y, a, b)))
+        columns.append(_column(place, x, y))
     if value:
-        pairs.append(("the value of the expression", ran[0].result, ran[1].result))
-    if value and callable(ran[0].result) and callable(ran[1].result) and ran[0].result is not ran[1].result:
-        pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, ran[0].result, ran[1].result)), chosen)
+        x, y = ran[0].result, ran[1].result
+        pairs.append(("the value of the expression", *matched(x, y, ran[0].value, ran[1].value)))
+        columns.append(Column(x, y, counts))
+        if callable(x) and callable(y) and x is not y:
+            pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, x, y)), chosen)
+    meeting = Meeting(tracer.identities, flag, ran, columns)
     plans = [_joined(state, label, a, b) for label, a, b in pairs]
     for side, r in enumerate(ran):
-        values = r.convert([(plan, pair[1 + side]) for plan, pair in zip(plans, pairs, strict=True)])
-        r.block.give(outputs=values)
+        ends = [(plan, pair[1 + side]) for plan, pair in zip(plans, pairs, strict=True)]
+        r.block.give(outputs=r.convert([*ends, *((CarryFlag(), flags[side]) for flags in meeting.flags)]))
     captured = trace.close([(r.block, r.captures) for r in ran], "inputs")
     regions = {"then": ran[0].block, "orelse": ran[1].block}
     outs = trace.structured(COND, {"pred": [flag], "inputs": captured}, regions, {})["outputs"]
     feed = iter(outs)
-    results = [plan.value(feed) for plan in plans]
+    results = meeting.settle([plan.value(feed) for plan in plans], list(feed))
     state.set(tuple(results[: len(state.names)]))
     for (_, place), result in zip(places.items(), results[len(state.names) :], strict=False):
         tracer.note(place)
         place.write(result)
     return results[-1] if value else None
+
+
+def _column(place: Place, x: Any, y: Any) -> Column:
+    """The objects in a place on two paths, and whether what is read there is an object or only a list of objects."""
+    if isinstance(place, (Attribute, Global, Cell)):
+        return Column(x, y)
+    if isinstance(place, (ListContent, DictContent)):
+        return Column(x, y, False, place.target)
+    return Column(None, None, False)
 
 
 def _joined(state: State, label: str, a: Any, b: Any) -> Plan:
@@ -265,24 +185,33 @@ class _Loop:
         self.test = test  # whether to go on after the iteration with this index; None: a scan
         self.starts = list(state.get())
         self.places: dict[Any, Place] = {}
+        self.carried = Carried(active().identities, state.line)
 
-    def trace(self) -> tuple[_Ran, list[Plan]]:
+    def trace(self) -> tuple[Ran, list[Plan]]:
+        holding = active().identities.holding
+        holding.append(self.starts)
+        try:
+            return self._trace()
+        finally:
+            holding.pop()
+
+    def _trace(self) -> tuple[Ran, list[Plan]]:
         plans: list[Plan] = [Same(v) for v in self.starts]
         for _ in range(12):
             ran, inputs = self._attempt(plans)
             # the stand-ins of this attempt
             carried = frozenset(id(t) for value in inputs for t in tensors_in(value) if t._data.owner is ran.block)
-            found = {
-                k: p
-                for k, (p, _) in ran.log.entries.items()
-                if k not in self.places and not (k[0] == "tensor" and k[1] in carried)
-            }
-            labels = [*_labels(self.state), *(p.label for p in self.places.values())]
-            own = zip(inputs, ran.objects, ran.ends, strict=False)
-            named = [obj if obj is start else end for start, obj, end in own]
-            ends = [*named, *(ran.places[k] if k in ran.places else p.read() for k, p in self.places.items())]
+            fresh = frozenset(id(part) for part in self.carried.inputs.values())
+            found = {k: p for k, (p, _) in ran.log.entries.items() if k not in self.places and k[1] not in fresh}
+            labels = [*self.state.labels(), *(p.label for p in self.places.values())]
+            there = [k in ran.log.entries for k in self.places]
+            now = [None if t else p.read() for t, p in zip(there, self.places.values(), strict=True)]
+            objects = [*ran.objects, *(ran.contents[k] if t else v for k, t, v in zip(self.places, there, now, strict=True))]
+            versions = [*ran.ends, *(ran.places[k] if t else v for k, t, v in zip(self.places, there, now, strict=True))]
+            ends = [matched(a, x, a, b, fresh)[1] for a, x, b in zip(inputs, objects, versions, strict=True)]
             grown = [self._joined(a, b, label, carried) for a, b, label in zip(inputs, ends, labels, strict=True)]
-            if not found and grown == plans:
+            more = self._learn(ran, inputs, objects, grown)
+            if not found and not more and grown == plans:
                 self.ends = ends
                 return ran, plans
             for key, place in found.items():
@@ -295,6 +224,26 @@ class _Loop:
             f"({', '.join(dict.fromkeys(labels))}), so its state cannot be carried; keep one list, dict or tensor per name, "
             "and change it instead of making new ones"
         )
+
+    def columns(self, values: Sequence[Any]) -> list[Held]:
+        """Values of the state as objects, or as what objects hold."""
+        count = len(self.state.names)
+        held = [_column(place, v, v) for place, v in zip(self.places.values(), values[count:], strict=True)]
+        return [*((v, True, None) for v in values[:count]), *((v, counts, owner) for v, _, counts, owner in held)]
+
+    def _learn(self, ran: Ran, inputs: Sequence[Any], objects: Sequence[Any], plans: Sequence[Plan]) -> bool:
+        identities = active().identities
+        starts = self.columns(self.starts)
+        columns = [Column(s, e, *rest) for (s, *rest), (e, *_) in zip(starts, self.columns(objects), strict=True)]
+        stays = [isinstance(plan, Same) for plan in plans]
+        if identities.tracking:  # whoever else has what the names have now: they will have other objects
+            held = self.state.get()
+            self.state.set(tuple(value if same else None for value, same in zip(held, stays, strict=False)))
+            holders = counter(identities, ran, [held, inputs, objects, starts, columns])
+            self.state.set(held)
+        else:
+            holders = Holders(identities.references_to)
+        return self.carried.learn(ran, columns, stays, holders)
 
     def _joined(self, start: Any, end: Any, label: str, carried: frozenset[int]) -> Plan:
         try:
@@ -309,30 +258,35 @@ class _Loop:
                 ) from None
             raise
 
-    def _attempt(self, plans: list[Plan]) -> tuple[_Ran, list[Any]]:
-        types = [t for plan in plans for t in plan.types()]
+    def _attempt(self, plans: list[Plan]) -> tuple[Ran, list[Any]]:
+        types = [t for plan in plans for t in plan.types()] + self.carried.types()
         flags = [] if self.test is None else [FLAG]
         block = Block([COUNT, *flags, *types], layout={"index": 1, "carried": len(flags) + len(types)})
         params = params_of(block)
         feed = iter(params[1 + len(flags) :])
         inputs = [plan.value(feed) for plan in plans]
+        identity = list(feed)
         for value in inputs:
             if (items := staged_items(value)) is not None:
                 items.grown = 0
         count = len(self.state.names)
         before = [(place, place.read()) for place in self.places.values()]
         starts = self.state.get()
+        holding = active().identities.holding
+        holding += [inputs, [old for _, old in before]]
 
         def run() -> Any:
             self.state.set(tuple(inputs[:count]))
             for place, value in zip(self.places.values(), inputs[count:], strict=True):
                 place.write(value)
+            self.carried.enter(self.columns(inputs), self.starts, identity)
             self.body(params[0])
             return None if self.test is None else self.test(params[0])
 
         try:
-            ran = _Ran(block, self.state, run)
+            ran = Ran(block, self.state, run, known=self.places)
         finally:
+            del holding[-2:]
             for place, old in before:
                 place.write(old)
             self.state.set(starts)
@@ -388,7 +342,7 @@ def _peeled(items: StagedIterable, extra_test: Any, body: Any, state: State, len
     log = Log()
     starts = state.get()
     tracer.logs.append(log)
-    mark = tracer.checkpoint()
+    mark, links = tracer.checkpoint(), tracer.identities.mark()
     try:
         _step(items, extra_test, body, state, 0)
         _stage_for(items, extra_test, body, state, length - 1, 1)
@@ -397,6 +351,7 @@ def _peeled(items: StagedIterable, extra_test: Any, body: Any, state: State, len
         log.undo()
         state.set(starts)
         tracer.rollback(mark)
+        tracer.identities.reset(links)
         raise
     tracer.logs.pop()
     tracer.logs[-1].absorb(log)
@@ -442,8 +397,10 @@ def _finish(loop: _Loop, flag: Any, length: Any) -> None:
     """Emit the operation and give the state its values after the loop."""
     trace, tracer = current_trace(), active()
     ran, plans = loop.trace()
-    ends = ran.convert(list(zip(plans, loop.ends, strict=True)))
+    flags = [(CarryFlag(), end) for end in loop.carried.ends()]
+    ends = ran.convert([*zip(plans, loop.ends, strict=True), *flags])
     inits = [t for plan, start in zip(plans, loop.starts, strict=True) for t in plan.tensors(start)]
+    inits += [t for start in loop.carried.starts(loop.columns(loop.starts)) for t in CarryFlag().tensors(start)]
     if loop.test is None:
         ran.block.give(carried=ends, ys=[])
         captured = trace.close([(ran.block, ran.captures)], "consts")
@@ -462,17 +419,19 @@ def _finish(loop: _Loop, flag: Any, length: Any) -> None:
         outs = trace.structured(WHILE, groups, {"test": test, "body": ran.block}, {})["carried"][1:]
     feed = iter(outs)
     results = [plan.value(feed) for plan in plans]
+    identity = list(feed)
     if isinstance(length, int) and length > 0:
         columns = zip(plans, results, loop.starts, loop.ends, strict=True)
         results = [_settled(p, r, s, e, length) for p, r, s, e in columns]
     count = len(loop.state.names)
+    loop.carried.settle(loop.columns(results), loop.starts, ran, identity)
     loop.state.set(tuple(results[:count]))
     for place, result in zip(loop.places.values(), results[count:], strict=True):
         tracer.note(place)
         place.write(result)
 
 
-def trace_operand(ran: _Ran, tensor: Any) -> Value:
+def trace_operand(ran: Ran, tensor: Any) -> Value:
     """The value of a tensor inside a traced body."""
     trace = current_trace()
     with trace.region(ran.block):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.backward import gradients
+from gradtape.ad.backward import all_finite, gradients
 from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend.indexed_slices import total_of
@@ -26,10 +26,12 @@ from gradtape.frontend.tape_messages import (
     aligned,
     check_source,
     check_target,
+    unconnected,
     warn_assignment,
     warn_not_differentiable,
     warn_unconnected,
 )
+from gradtape.frontend.tape_tools import SESSION, TOOLS, TapeObserver, ToolMethods
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.dispatch import PART, convert
@@ -43,6 +45,7 @@ from gradtape.ops.record import (
     RecordList,
     Scope,
     TapeKey,
+    Unwatched,
     current_scope,
     enter_scope,
     forget,
@@ -55,7 +58,7 @@ from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.ops.tensor import Tensor, box
 
 
-class GradientTape(JacobianMethods):
+class GradientTape(JacobianMethods, ToolMethods):
     """Records operations, then differentiates them.
 
     Trainable variables are watched when they are read inside the block; other tensors with `watch`.
@@ -73,13 +76,14 @@ class GradientTape(JacobianMethods):
         through_assignments: whether gradients flow through `Variable.assign` (None: yes, with a warning when a
             requested variable's own assignment was crossed; False: TensorFlow's rule).
         memory_limit: bound, in bytes, on saved values; what is cheapest to recompute is dropped.
-        profile, debug: keep what `profile()` and `check()` need.
+        profile: keep the times that `profile()` shows.
+        debug: keep every operand: `check()` needs them, `nan_report()` and pictures tell more.
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_closed", "_crossed", "_debug", "_entered", "_kept", "_lazy", "_memory", "_persistent",
-        "_profile", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "key", "level", "records", "sites",
-        "slow",
+        "__weakref__", "_active", "_asked", "_closed", "_crossed", "_entered", "_former", "_kept", "_lazy", "_memory", "_nan",
+        "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "_zeros", "key",
+        "level", "records", "sites", "slow",
     )  # fmt: skip
 
     def __init__(
@@ -94,8 +98,6 @@ class GradientTape(JacobianMethods):
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
         self._through = through_assignments
-        self._profile = profile
-        self._debug = debug
         self._active = 0
         self._entered = False
         self.level = 0  # batching evaluators around the block
@@ -105,10 +107,18 @@ class GradientTape(JacobianMethods):
 
             self._memory = MemoryManager(memory_limit)
         self.slow = memory_limit is not None
+        self._observers: list[TapeObserver] = []
         self._fresh()
         self._closed = False
+        if profile:
+            TOOLS["observe_profile"](self)
+        if debug:
+            TOOLS["observe_debug"](self)
+        for observer in SESSION.observers:
+            observer.made(self)
 
     def _fresh(self) -> None:
+        self._former: TapeKey | None = getattr(self, "key", None)  # what values of the last time are known by
         self.key = TapeKey(holds=True)
         self.records = RecordList()
         self._variables: dict[int, tuple[Variable, list[Record]]] = {}
@@ -116,8 +126,13 @@ class GradientTape(JacobianMethods):
         self._kept: list[Record] = []  # computed versions it watches without having recorded them
         self._tensors: dict[int, tuple[Any, Record]] = {}
         self._lazy = False
+        self._asked = False  # for a derivative
+        self._nan: Any = None  # the report on the first derivative that was not finite
         self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
         self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
+        self._zeros: list[tuple[set[Record | None], list[Record]]] = []  # (targets, source) of answers that were all zeros
+        for observer in self._observers:
+            observer.fresh()
 
     # -- the block -----------------------------------------------------------------------------------------------
 
@@ -128,12 +143,18 @@ class GradientTape(JacobianMethods):
         if self._recording():
             raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
         self.level = current_scope().level
+        self.key.became("recording")
         enter_scope(current_scope().with_recorder(self))
         self._active += 1
         self._entered = True
+        for observer in self._observers:
+            observer.entered()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        for observer in self._observers:
+            observer.left()
+        self.key.became("left")
         enter_scope(current_scope().without(self))
         self._active -= 1
 
@@ -146,10 +167,12 @@ class GradientTape(JacobianMethods):
         """Pause this tape: what runs inside is not recorded on it."""
         if self._recording():
             before = current_scope()
+            self.key.became("paused")
             enter_scope(before.without(self))
             try:
                 yield
             finally:
+                self.key.became("recording")
                 # the same scope object goes on, unless the tape was spent, closed or reset, or others came or went meanwhile
                 now = current_scope()
                 if self.key in before.keys and self.key.open and now.recorders == before.without(self).recorders:
@@ -169,12 +192,18 @@ class GradientTape(JacobianMethods):
         self._release()
         self._fresh()
         if recording:
+            self.key.became("recording")
             enter_scope(current_scope().with_recorder(self))
 
     def close(self) -> None:
         """Free everything the tape holds. Safe to call twice; also happens when the tape is deleted."""
         if self._closed:
             return
+        frame = user_frame(1)
+        self._spent_at = (frame.f_code, frame.f_lasti)
+        self._close()
+
+    def _close(self) -> None:
         self._closed = True
         if self._recording():
             enter_scope(current_scope().without(self))
@@ -182,11 +211,13 @@ class GradientTape(JacobianMethods):
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
-            self.close()
+            self._close()
 
     def _release(self) -> None:
         """Drop all records; versions shared with another open tape keep their values."""
-        self.key.open = False
+        for observer in SESSION.observers:
+            observer.released(self)
+        self.key.close()
         records = self.records
         forget(records, skeleton=False)
         records.clear()
@@ -253,7 +284,8 @@ class GradientTape(JacobianMethods):
     def _watch_tensor(self, tensor: Tensor) -> None:
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
-            node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape)
+            past = (node,) if isinstance(node, Unwatched) else ()
+            node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape, past)
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
             self._kept.append(node)  # every open key of a record accounts for one reference: see RecordList.sweep
@@ -264,6 +296,8 @@ class GradientTape(JacobianMethods):
             self._tensors[id(tensor)] = (weakref.ref(tensor), node)
         if as_dtype(tensor.dtype).is_complex:
             self.records.complex = True
+        if tensor.wraps and (trace := TRACING.get()) is not None and trace.tape_watches is not None:
+            trace.tape_watches(self, tensor)
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The variables this tape watches, in the order they were first used."""
@@ -293,6 +327,8 @@ class GradientTape(JacobianMethods):
         """Called by dispatch after each record of a tape that wants to know more than the record itself."""
         if self._memory is not None:
             self._memory.recorded(self.key, record, inputs, out)
+        for observer in self._observers:
+            observer.recorded(record, inputs, nodes, out)
 
     # -- gradients -----------------------------------------------------------------------------------------------
 
@@ -320,10 +356,19 @@ class GradientTape(JacobianMethods):
         flat = [check_source(s) for s in tree.flatten(sources)]
         seeds = self._seeds(targets, target, output_gradients)
         answers = self._differentiate(targets, seeds, flat)
+        for observer in SESSION.observers:
+            observer.asked(self, targets, flat, answers)
         answers = [self._settled(a, s, targets, mode) for a, s in zip(answers, flat, strict=True)]
         if not self._persistent:
+            self._note_zeros(targets, flat, answers)
             self._spend()
         return tree.pack_sequence_as(sources, answers)
+
+    def _note_zeros(self, targets: list[Tensor], flat: list[Any], answers: list[Any]) -> None:
+        """For `explain`, when the values are gone. Nearly always the first element says that an answer is not all zeros."""
+        for source, answer in zip(flat, answers, strict=True):
+            if answer.__class__ is Tensor and answer.size and not answer._data.item(0) and not answer._data.any():
+                self._zeros.append(({self._node_of(t) for t in targets}, self._versions(source)))
 
     def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
         given = [None] * len(targets) if output_gradients is None else aligned(output_gradients, target)
@@ -348,6 +393,8 @@ class GradientTape(JacobianMethods):
 
     def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False) -> list[Any]:
         """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
+        if (trace := TRACING.get()) is not None and trace.tape_asked is not None:
+            trace.tape_asked(self, flat)
         nodes = [self._node_of(t) for t in targets]
         wanted_lists = [self._versions(s) for s in flat]
         wanted = {node for versions in wanted_lists for node in versions}
@@ -366,15 +413,25 @@ class GradientTape(JacobianMethods):
             for recorder in others.recorders:
                 recorder.recorded_derivative(frame.f_code, frame.f_lasti)
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
-        with scope_of(others or NOBODY):
-            found = gradients(
-                tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
-                cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
-                prepare=self._prepare(),
-            )  # fmt: skip
-            answers = [total_of(found, versions, boxed) for versions in wanted_lists]
+        suspects: list[Any] = []
+        for observer in self._observers:
+            observer.asked(self.records)
+        try:
+            with scope_of(others or NOBODY):
+                found = gradients(
+                    tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
+                    cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
+                    prepare=self._prepare(), suspects=suspects,
+                )  # fmt: skip
+                answers = [total_of(found, versions, boxed) for versions in wanted_lists]
+        finally:
+            for observer in self._observers:
+                observer.answered()
         if self._memory is not None:
             self._memory.finish()
+        self._asked = True
+        if TRACING.get() is None and not (all_finite(suspects, True) and (all_finite(targets) or all_finite(targets, True))):
+            TOOLS["note_nan"](self, targets, seeds, wanted, answers)  # now, before values are freed
         if reached:
             self._report_assignments(flat, reached)
         if self._persistent and not boxed and not recorded:
@@ -383,8 +440,17 @@ class GradientTape(JacobianMethods):
         return answers
 
     def _prepare(self) -> Any:
-        """Under a memory limit, what brings a record's values back before its rules run."""
-        return None if self._memory is None else self._memory.prepare
+        """What to call before a record's rules run: under a memory limit its values come back; observers are told."""
+        steps = [] if self._memory is None else [self._memory.prepare]
+        steps += [observer.prepare for observer in self._observers]
+        if len(steps) < 2:
+            return steps[0] if steps else None
+
+        def prepare(record: Record) -> None:
+            for step in steps:
+                step(record)
+
+        return prepare
 
     def _others(self) -> Scope | None:
         """The scope in which a recorded backward pass runs: everybody else who records now, and a persistent tape
@@ -429,16 +495,10 @@ class GradientTape(JacobianMethods):
         if answer is not None:
             return answer
         if TRACING.get() is None:  # in a program the course of loops and branches is not known: no conclusion to draw
-            warn_unconnected(self, source, targets)
-        if mode is UnconnectedGradients.ZERO:
-            return zeros_like(source)
+            warn_unconnected(self, source, targets, mode)
         if mode is UnconnectedGradients.RAISE:
-            label = f"variable '{source.name}'" if isinstance(source, Variable) else f"the source {source!r}"
-            raise UnconnectedGradientError(
-                f"gradient: {label} is not connected to the target; watch it before it is used, and compute the target "
-                "from it inside the tape's block"
-            )
-        return None
+            raise UnconnectedGradientError(unconnected(self, source, targets))
+        return zeros_like(source) if mode is UnconnectedGradients.ZERO else None
 
     # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
 
@@ -447,7 +507,7 @@ class GradientTape(JacobianMethods):
         frame = user_frame(1)
         self._spent_at = (frame.f_code, frame.f_lasti)
         enter_scope(current_scope().without(self))
-        self.key.open = False
+        self.key.close()
         forget(self.records, skeleton=True)
 
     def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:

@@ -13,6 +13,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import jacobian
 from gradtape.frontend.indexed_slices import total_of
 from gradtape.frontend.tape_messages import UnconnectedGradients, check_source, one_target
+from gradtape.frontend.tape_tools import SESSION
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import ones_like, zeros
 from gradtape.ops.record import Record, RecordList, current_scope, scope_of
@@ -117,6 +118,8 @@ class JacobianMethods:
                 answers = self._rows(first, flat, first.size, jacobian.identity_rows(first), jacobian.jacobian_shape)
             empty = [jacobian.empty_jacobian(row, s) for s in flat]
             blocks.append([e if a is None else a for a, e in zip(answers, empty, strict=True)])
+        for observer in SESSION.observers:
+            observer.asked(self, [target], flat, firsts)
         if not self._persistent:
             self._spend()
         return jacobian.block_hessian(blocks, sources)
@@ -146,6 +149,8 @@ class JacobianMethods:
     def _finished(
         self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
     ) -> Any:
+        for observer in SESSION.observers:
+            observer.asked(self, [target], flat, answers)
         settled = []
         for answer, source in zip(answers, flat, strict=True):
             if answer is None and not target.size and self._versions(source):

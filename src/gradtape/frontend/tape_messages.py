@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtape import tree
+from gradtape import config, tree
 from gradtape.errors import GradientWarning, InvalidArgumentError
 from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.tape_tools import TOOLS
 from gradtape.frontend.variable import Variable
 from gradtape.ops.dispatch import convert
-from gradtape.ops.record import INTERNAL, Record
+from gradtape.ops.record import INTERNAL, TRACING, Record
 from gradtape.ops.tensor import Tensor, TensorLike
 
 
@@ -110,8 +111,31 @@ def warn_assignment(variable: Variable, node: Record) -> None:
     )
 
 
-def warn_unconnected(tape: Any, source: Any, targets: list[Any]) -> None:
-    """When the only path from source to target runs through an integer or boolean value, say so."""
+def unconnected(tape: Any, source: Any, targets: list[Any]) -> str:
+    """The text of the error for a source without gradient: why it has none."""
+    label = f"variable '{source.name}'" if isinstance(source, Variable) else f"the source {source!r}"
+    if TRACING.get() is not None:
+        return (
+            f"gradient: {label} is not connected to the target; watch it before it is used, and compute the target from it "
+            "inside the tape's block"
+        )
+    why = TOOLS["explain"](tape, targets, source)
+    return f"gradient: {label} is not connected to the target ({why.cause}): {why.message}" + _at(why)
+
+
+def _at(why: Any) -> str:
+    return "" if why.location is None else f" [{why.location}]"
+
+
+def warn_unconnected(tape: Any, source: Any, targets: list[Any], mode: UnconnectedGradients) -> None:
+    """When the only path from source to target runs through an integer or boolean value, say so; in strict mode, say why
+    whenever a gradient is None."""
+    if config.gradients_strict():
+        if mode is UnconnectedGradients.NONE:
+            label = f"variable '{source.name}'" if isinstance(source, Variable) else "a source"
+            why = TOOLS["explain"](tape, targets, source)
+            warn(f"the gradient of {label} is None ({why.cause}): {why.message}{_at(why)}; see tape.explain(target, source)")
+        return
     versions = tape._versions(source)
     if not versions:
         return

@@ -17,12 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad import quick as quick
 from gradtape.ad.budget import limited
 from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import variable as variables
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
+from gradtape.frontend.flags import emitted
 from gradtape.frontend.guards import Guards
+from gradtape.frontend.identities import TRACK, Identities, Restart
 from gradtape.frontend.places import (
     ArrayContent,
     Attribute,
@@ -40,6 +43,7 @@ from gradtape.frontend.plans import JoinError
 from gradtape.frontend.program import Capture, Program, finished
 from gradtape.frontend.staged_values import staged_items
 from gradtape.frontend.variable import Variable
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.record import user_location
@@ -47,14 +51,8 @@ from gradtape.ops.tensor import Tensor, TensorLike
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict)
+_FIXED = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
 MAX_RESTARTS = 20
-
-
-class Restart(Exception):  # noqa: N818  (not an error: control flow of the tracer)
-    """A Python number that was read as a constant turned out to be state: trace again with it as an input."""
-
-    def __init__(self, key: Any) -> None:
-        self.key = key
 
 
 class VariableEntry:
@@ -74,7 +72,12 @@ class Tracer:
     def __init__(self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], concrete_inputs: bool) -> None:
         self.block = Block(specs, names, name)
         self.trace = Trace(self.block, self._outside)
+        self.identities = Identities(self, tracking=TRACK in lifted)
+        self.trace.typing.asked = symbols_in(list(specs))
         self.trace.before_write = self.before_tensor
+        self.trace.after_write = self.changed
+        self.trace.tape_watches = self.identities.watched
+        self.trace.tape_asked = self.identities.asked
         self.trace.array = self.array_input
         self.trace.is_input = self._is_input
         self.guards = Guards()
@@ -88,9 +91,11 @@ class Tracer:
         self.created: list[Variable] = []
         self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
         self.numbers: dict[Any, Place] = {}  # places read as constants
+        self._read_before: dict[tuple[int, str], tuple[Any, Any]] = {}  # names of modules and functions, and where they stand
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
+        self.follows_changes = self.identities.tracking
         self.can_unroll = 0  # staged loops around that could be unrolled instead
         self.parent = TRACER.get()
 
@@ -126,7 +131,8 @@ class Tracer:
         return trace.constant(tensor._data)
 
     def _is_input(self, tensor: Tensor) -> bool:
-        return tensor._node is not None or self.concrete_inputs or id(tensor) in self.stand_ins
+        node = tensor._node
+        return (node is not None and bool(node.keys)) or self.concrete_inputs or id(tensor) in self.stand_ins
 
     def array_input(self, array: np.ndarray[Any, Any]) -> TracedTensor | None:
         """A NumPy array that was read from outside reaches an operation: it is an input, converted at each call."""
@@ -172,6 +178,12 @@ class Tracer:
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         """A global or closure variable."""
         cell = scope.cells.get(name)
+        if value.__class__ in _FIXED:  # only which one it is counts, and that was noted when it was read first
+            holder = scope.globals if cell is None else cell
+            known = self._read_before.get((id(holder), name))
+            if known is not None and known[0] is value:
+                return value
+            self._read_before[(id(holder), name)] = value, holder
         place: Place = Cell(cell, name) if cell is not None else Global(scope.globals, name)
         return self._read(place, value, name, lambda: self.guards.name(scope.globals if cell is None else cell, name, value))
 
@@ -331,9 +343,11 @@ class Tracer:
         return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
 
     def before_list(self, target: list[Any]) -> None:
+        self.identities.before(target)
         self.note(ListContent(target))
 
     def before_dict(self, target: dict[Any, Any]) -> None:
+        self.identities.before(target)
         self.note(DictContent(target))
 
     def before_set(self, target: set[Any]) -> None:
@@ -341,9 +355,9 @@ class Tracer:
 
     def before_item(self, target: Any) -> None:
         if isinstance(target, list):
-            self.note(ListContent(target))
+            self.before_list(target)
         elif isinstance(target, dict):
-            self.note(DictContent(target))
+            self.before_dict(target)
 
     def before_attr(self, target: Any, name: str) -> None:
         if not isinstance(target, (Tensor, TensorLike)):
@@ -356,7 +370,16 @@ class Tracer:
         self.note(Cell(scope.cells[name], name))
 
     def before_tensor(self, tensor: Tensor) -> None:
+        self.identities.before(tensor)
         self.note(TensorVersion(tensor))
+
+    def same(self, a: Any, b: Any) -> Any:
+        """`a is b`: known only when the program runs if the path decides which objects they are."""
+        return emitted(self.identities.same(a, b))
+
+    def changed(self, target: Any) -> None:
+        """A list, dict or tensor was written."""
+        self.identities.changed(target)
 
     def before_array(self, array: Any) -> None:
         self.note(ArrayContent(array))
@@ -375,9 +398,12 @@ class Tracer:
             self.numbers,
             self.installed,
             self.logs,
+            self._read_before,
         ):
             met.clear()
+        self.identities.close()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
+        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = None
 
     # -- throwing parts of a trace away ----------------------------------------------------------------------------
 
@@ -500,6 +526,7 @@ def trace_program(
             made_variables = True
             continue
         program.limit_memory(memory_limit)
+        program.use_backend((options or {}).get("backend"))
         return program
     raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
 

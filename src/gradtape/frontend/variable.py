@@ -24,7 +24,8 @@ from gradtape.ops.create import constant
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.elementwise import cast
-from gradtape.ops.record import SCOPE, UNSHARED, WATCHING, Scope, leaf
+from gradtape.ops.exits import left
+from gradtape.ops.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
 from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Reference, Tensor, TensorLike, array_repr, box
 
@@ -40,18 +41,6 @@ class _Traces:
 TRACING_VARIABLES = _Traces()
 
 
-class VariableKey:
-    """The identity of a variable inside records: no reference back to the variable, so no cycle."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
 class Variable(TensorLike):
     """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
 
@@ -61,7 +50,7 @@ class Variable(TensorLike):
     array([2., 3.], dtype=float32)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_stored", "_trainable")
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_past", "_stored", "_trainable")
 
     def __init__(
         self,
@@ -92,6 +81,7 @@ class Variable(TensorLike):
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
+        self._past: Unwatched | None = None  # where its value came from, if that was not recorded: for `tape.explain`
         scope = SCOPE.get()
         if start._node is not None and scope is not None:  # computed from watched values: still a version to ask for
             for recorder in scope.recorders:
@@ -169,10 +159,12 @@ class Variable(TensorLike):
         """The current version as a tensor, watched by the tapes that watch accessed variables."""
         tensor = self._tensor
         scope = SCOPE.get()
-        if scope is None:
-            return tensor
         node = tensor._node
-        if node is not None and node.keys is scope.keys:
+        if scope is None:
+            if node is None and not tensor.wraps:
+                tensor._node = self._key  # what is computed from it keeps that in mind
+            return tensor
+        if node is not None and (node.keys is scope.keys or (node is self._key and node in scope.passed)):
             return tensor
         return self._read_watched(scope)
 
@@ -182,7 +174,12 @@ class Variable(TensorLike):
         known = set() if node is None else set(node.keys)
         recorders = [*self._onlookers(tensor), *scope.recorders]
         new = [r for r in recorders if r.key not in known and r.watches(self)]
-        return self.watched_by(new, recorders, scope) if new else tensor
+        if new:
+            return self.watched_by(new, recorders, scope)
+        if not tensor.wraps and (node is None or not any(key.open for key in node.keys)):
+            tensor._node = self._key
+            scope.passed.add(self._key)
+        return tensor
 
     def _onlookers(self, tensor: Tensor) -> list[Any]:
         """The tapes around the staged loops and branches in which a version from before them is read."""
@@ -198,7 +195,8 @@ class Variable(TensorLike):
             if node is None or node.op is None:
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple(r.key for r in holders)
-                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape)
+                origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
+                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape, origin)
                 tensor = tensor.__copy__()
                 tensor._node = node
                 self._identify(tensor)
@@ -219,10 +217,19 @@ class Variable(TensorLike):
 
     def numpy(self) -> Any:
         """The current values: a read-only array, unaffected by later assignments."""
+        if CLOCK.open:
+            left(self._identity(), ".numpy()")
         return self._tensor.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if CLOCK.open:
+            left(self._identity(), "np.asarray")
         return self._tensor.__array__(dtype, copy)
+
+    def _identity(self) -> Record:
+        """What open tapes know its current version by, or the variable itself."""
+        node = self._tensor._node
+        return self._key if node is None or not any(key.open for key in node.keys) else node
 
     def __getitem__(self, key: Any) -> VariableSlice:
         value = self.read()[key]
@@ -254,18 +261,28 @@ class Variable(TensorLike):
         return iter(self.read())
 
     def __bool__(self) -> bool:
+        if CLOCK.open:
+            left(self._identity(), "bool()")
         return bool(self._tensor)
 
     def __int__(self) -> int:
+        if CLOCK.open:
+            left(self._identity(), "int()")
         return int(self._tensor)
 
     def __float__(self) -> float:
+        if CLOCK.open:
+            left(self._identity(), "float()")
         return float(self._tensor)
 
     def __complex__(self) -> complex:
+        if CLOCK.open:
+            left(self._identity(), "complex()")
         return complex(self._tensor)
 
     def __index__(self) -> int:
+        if CLOCK.open:
+            left(self._identity(), "an index")
         return self._tensor.__index__()
 
     # -- assigning -----------------------------------------------------------------------------------------------
@@ -273,7 +290,8 @@ class Variable(TensorLike):
     def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Variable:
         """Replace the value; recorded when the new value is watched."""
         tensor = self._checked(value, "assign")
-        if tensor._node is not None:
+        node = tensor._node
+        if node is not None and node.keys:
             tensor = apply(ASSIGN, tensor, variable=self._key)
         self._bind(tensor)
         return self
@@ -329,8 +347,10 @@ class Variable(TensorLike):
         return tensor
 
     def _bind(self, tensor: Tensor) -> None:
-        self._tensor = tensor.__copy__() if tensor.wraps else box(tensor._data, tensor._node)
         node = tensor._node
+        self._past = None if node is None or node.keys else node  # type: ignore[assignment]
+        node = node if self._past is None else None
+        self._tensor = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
         scope = SCOPE.get()
         if node is not None and node.op is ASSIGN and scope is not None:
             for recorder in scope.recorders:

@@ -112,6 +112,29 @@ class Operation:
         return f"<operation {self.op.name} at {self.loc}>"
 
 
+def simple(
+    op: Any, operands: list[Value], type: Any, loc: Location | None, home: Block, attrs: dict[str, Any] | None = None
+) -> Value:
+    """The one result of an operation without regions, appended to an open block: the quick way to make it."""
+    operation = Operation.__new__(Operation)
+    operation.op = op
+    operation.operands = operands
+    operation.attrs = {} if attrs is None else attrs
+    operation.regions = {}
+    operation.loc = loc
+    operation.layout = {}
+    operation.result_layout = {}
+    operation.home = home
+    value = Value.__new__(Value)
+    value.type = type
+    value.owner = operation
+    value.index = 0
+    value.name = None
+    operation.results = [value]
+    home.operations.append(operation)
+    return value
+
+
 class Block:
     """Parameters, operations in order, and the values it gives back. A program is a block; so is a region."""
 

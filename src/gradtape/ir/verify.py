@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 from gradtape.dtypes import bool_, int32
 from gradtape.errors import InternalError
-from gradtape.ir.dims import Dim, infer_by_probing, symbols_in
+from gradtape.ir.dims import Dim, infer_by_probing
 from gradtape.ir.graph import Block, Layout, Operation, Value
+from gradtape.ir.sizes import needed_sizes, sizes_of
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import callee_of, callees, groups_of
 
@@ -94,10 +95,10 @@ class _Context:
                 raise InternalError(f"{where}: value {i} has the type {value.type!r}, which is none")
             self.homes[value] = block
             self.defined.add(value)
-            self.known.update(size.name for size in value.shape if isinstance(size, Dim) and size.name is not None)
+            self.known.update(sizes_of(value))
 
     def sizes(self, operation: Operation, free: dict[str, Operation]) -> None:
-        needed = set(symbols_in({key: value for key, value in operation.attrs.items() if not isinstance(value, Block)}))
+        needed = set(needed_sizes(operation))
         if (callee := callee_of(operation)) is not None:
             needed |= self.free[callee].keys()
         for name in sorted(needed - self.known):

@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbols_in
+from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbol
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
+from gradtape.ir.sizes import defined_sizes, sizes_of
+from gradtape.ir.types import TensorSpec
 
 Visit = Callable[["Rebuild", Operation], object]
 Groups = dict[str, list[Value]]
@@ -165,10 +167,11 @@ def _kept(values: Sequence[Value], layout: Layout, keep: Collection[Value]) -> G
 class Rebuild:
     """A new block in the making, from an old one: the translation of values, and the ways to add operations.
 
-    `memory` is a dictionary for the pass's own notes on this block; each region gets its own, empty at first.
+    `memory` is a dictionary for the pass's own notes on this block; each region gets its own, empty at first. A value that
+    stands for another one may have other sizes in its type: what follows says them in its way, where nobody has the old ones.
     """
 
-    __slots__ = ("_callees", "_map", "loc", "memory", "new", "old", "visit")
+    __slots__ = ("_callees", "_map", "_sizes", "loc", "memory", "new", "old", "visit")
 
     def __init__(
         self,
@@ -184,6 +187,7 @@ class Rebuild:
         self.loc: Location | None = None  # given to new operations: where the operation being visited came from
         self._callees: dict[Block, Block] = {} if callees is None else callees
         self._map: dict[Value, Value] = {}
+        self._sizes: dict[str, Any] = {}  # symbols of the old block that no value of the new one has: what they are there
         self.new = Block(name=old.name)
         params = old.params
         self.new.layout = dict(old.layout)
@@ -199,6 +203,17 @@ class Rebuild:
 
     def __setitem__(self, value: Value, new: Value) -> None:
         self._map[value] = new
+        if new.type is not value.type and not tuple.__eq__(new.type.shape, value.type.shape):
+            self._note_sizes(value, new)
+
+    def _note_sizes(self, old: Value, new: Value) -> None:
+        if not sizes_of(old) or new.type.__class__ is not TensorSpec:
+            return
+        made = (value for operation in self.new.operations for value in operation.results)
+        known = {name for value in (*self.new.params, *made) for name in sizes_of(value)}
+        for size, other in zip(old.type.shape, new.type.shape, strict=True):
+            if size.__class__ is Dim and size.name is not None and size.name not in known and size != other:
+                self._sizes.setdefault(size.name, other)
 
     def __contains__(self, value: Value) -> bool:
         return value in self._map
@@ -243,12 +258,17 @@ class Rebuild:
         if keep is not None:
             kept = _kept(results, result_layout, keep)
             results, result_layout = flat(kept), layout_of(kept)
+        given = types is not None
         if types is None:
             types = [value.type for value in results]
+        if self._sizes:
+            types, attrs, regions = self._sized(types), self._sized(attrs), self._sized_regions(regions)
         new = Operation(op or operation.op, operands, types, attrs, regions, operation.loc, layout, result_layout)
         for value, made in zip(results, new.results, strict=True):
             made.name = value.name
             self._map[value] = made
+            if given:
+                self._note_sizes(value, made)
         self.new.operations.append(new)
         return new
 
@@ -265,12 +285,23 @@ class Rebuild:
         layout: Layout = {}
         if isinstance(operands, Mapping):
             layout, operands = layout_of(operands), flat(operands)
+        if self._sizes:
+            types, attrs, regions = self._sized(types), self._sized(attrs or {}), self._sized_regions(regions)
         return self.new.append(Operation(op, operands, types, attrs, regions, self.loc, layout, result_layout))
+
+    def _sized(self, things: Any) -> Any:
+        """Types or attributes in the sizes of the new block."""
+        if isinstance(things, Mapping):
+            return {key: thing if isinstance(thing, Block) else substitute(thing, self._sizes) for key, thing in things.items()}
+        return [substitute(thing, self._sizes) for thing in things]
+
+    def _sized_regions(self, regions: Mapping[str, Block] | None) -> Mapping[str, Block] | None:
+        return regions and {name: clone(block, lambda thing: substitute(thing, self._sizes)) for name, block in regions.items()}
 
     def replace(self, operation: Operation, values: Sequence[Value]) -> None:
         """Leave an old operation out: from now on these new values stand for its results."""
         for old, new in zip(operation.results, values, strict=True):
-            self._map[old] = new
+            self[old] = new
 
     def inline(self, block: Block, arguments: Sequence[Value], types: Sequence[Any] = ()) -> list[Value]:
         """Add a whole block's operations here (through `visit`), its parameters being `arguments`; gives its results.
@@ -338,38 +369,23 @@ def clone(block: Block, types: Callable[[Any], Any] | None = None) -> Block:
     return copied
 
 
-def renamed(block: Block, params: Sequence[Any], results: Sequence[Any] = ()) -> Block:
-    """The block with the sizes it defines called as in these types of its parameters and results, or by new names.
+def renamed(block: Block, params: Sequence[Any], results: Sequence[Any] = (), fresh: bool = True) -> Block:
+    """The block with the sizes it defines called as in these types of its parameters and results, or (`fresh`) by new names.
 
     Sizes it uses without defining them are those of its surroundings, and stay.
     """
-    own = _defined_sizes(block, set())
+    own = defined_sizes(block)
     if not own:
         return block
     env: dict[str, Any] = {}
     for values, types in ((block.params, params), (block.results, results)):
         for value, type in zip(values, types, strict=False):
             match(value.type, type, env)
-    env = {name: env[name] if name in env else fresh_symbol(name) for name in sorted(own)}
-    return clone(block, lambda thing: substitute(thing, env))
-
-
-def _defined_sizes(block: Block, outer: set[str]) -> set[str]:
-    """The symbols a block binds: alone on an axis of one of its values before an attribute needs them."""
-    found: set[str] = set()
-
-    def define(values: Iterable[Value]) -> None:
-        sizes = (size for value in values for size in value.shape)
-        found.update(name for size in sizes if isinstance(size, Dim) and (name := size.name) and name not in outer)
-
-    outer = set(outer)
-    define(block.params)
-    for operation in block.operations:
-        outer |= symbols_in(operation.attrs) - found
-        for region in operation.regions.values():
-            found |= _defined_sizes(region, outer)
-        define(operation.results)
-    return found
+    if fresh:
+        env = {name: env[name] if name in env else fresh_symbol(name) for name in sorted(own)}
+    else:
+        env = {name: size for name, size in env.items() if name in own and size != symbol(name)}
+    return clone(block, lambda thing: substitute(thing, env)) if env else block
 
 
 class _Same(dict[Block, Block]):

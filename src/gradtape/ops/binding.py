@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from gradtape.ops import dispatch
-from gradtape.ops.dispatch import PART, _part
 from gradtape.ops.opdef import Op, Rule
 from gradtape.ops.plan import parameters, save_plan
 from gradtape.ops.record import INTERNAL, SCOPE, Record
+from gradtape.ops.recorded import PART, part_of
 from gradtape.ops.tensor import Tensor, box
 
 Bound = Callable[[Any, Record], Any]
@@ -145,7 +145,7 @@ def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
     scope = SCOPE.get()
     if scope is None or not any(key in scope.keys for key in record.keys):
         return tuple(reboxed(v, None) for v in values)
-    return tuple(_output(v, _part(scope, record, i, v)) for i, v in enumerate(values))
+    return tuple(_output(v, part_of(scope, record, i, v)) for i, v in enumerate(values))
 
 
 def _call(rule: str, names: tuple[str, ...], op: Op, boxed: bool) -> str:

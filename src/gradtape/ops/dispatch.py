@@ -8,7 +8,9 @@ Nothing is recorded or changed when `impl` raises.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from sys import _getframe
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,16 @@ from gradtape.ir.polynomial import Dim
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
-from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Record, RecordList, Scope, scope_of
+from gradtape.ops.record import CLOCK, SCOPE, TRACING, Past, Record, past_of, past_of_pair, scope_of
+from gradtape.ops.recorded import (
+    PART as PART,
+    record,
+    record_general as record_general,
+    record_mixed,
+    reparted as reparted,
+    stored as stored,
+    unrecorded as unrecorded,
+)
 from gradtape.ops.tensor import Tensor, TensorLike, box, opened
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
@@ -188,6 +199,10 @@ def promote(*values: Any) -> tuple[Any, ...]:
 
     Python values take the dtype of tensors and arrays; NumPy values that of tensors, unless theirs is of a richer kind.
     """
+    if values and values[0].__class__ in QUICK:
+        dtype = values[0].dtype
+        if all([v.__class__ in QUICK and v.dtype is dtype for v in values]):  # noqa: C419  (quicker than a generator)
+            return values
     tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
     if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
         tensors = [convert(t) if isinstance(t, (ndarray, np.generic)) else t for t in tensors]
@@ -213,138 +228,32 @@ def promote(*values: Any) -> tuple[Any, ...]:
 
 # classes of tensors that stand for Python numbers, and how values with some of them are promoted: set by ad/weak.py
 WEAK: dict[type, Callable[[list[Any]], tuple[Any, ...]]] = {}
+# classes of tensors with a shorter way for elementwise ops: quick(op, x[, y]), None where it is not open. Set by ad/quick.py
+QUICK: dict[type, Callable[..., Any]] = {}
 CAST: list[Op] = []  # set by ops/elementwise.py, which defines the op
 
 
-# -- recording -----------------------------------------------------------------------------------------------------
+class Watchers(list[Callable[[Op, Any, dict[str, Any], Any, float], None]]):
+    """Who is told of every operation that runs, recorded or not: watcher(op, inputs, attrs, result, seconds). `quiet`: one of
+    them says itself what NumPy would warn of."""
+
+    quiet = False
 
 
-def record(scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any) -> Tensor:
-    """The hot path: only plain tapes record, every watched input is known to all. The caller's caller is the user."""
-    entry = Record()
-    entry.op = op
-    entry.nodes = nodes
-    entry.saved = saved
-    entry.attrs = attrs
-    entry.keys = scope.keys
-    shape = entry.shape = data.shape
-    frame = _getframe(2)
-    code = frame.f_code
-    while code.co_filename in INTERNAL and frame.f_back is not None:
-        frame = frame.f_back
-        code = frame.f_code
-    entry.code = code
-    entry.lasti = frame.f_lasti
-    out._node = entry
-    records = scope.records
-    if records is None:
-        _append_to(scope.lists, entry, data.nbytes + 200)
-        return out
-    records.append(entry)
-    budget = records.budget - (data.nbytes + 200 if shape else 200)
-    records.budget = budget
-    if budget < 0:
-        records.sweep()
-    return out
+WATCHERS = Watchers()  # nobody, ordinarily
+# runner(program, arrays): who runs programs in the place of their executables, to look at them. Nobody, ordinarily
+RUNNERS: list[Callable[[Any, Any], tuple[Any, ...]]] = []
 
 
-def record_general(
-    scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: tuple[Any, ...], attrs: dict[str, Any], out: Any
-) -> Any:
-    """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
-    keys = scope.keys
-    if not all([n is None or n.keys is keys for n in nodes]):  # noqa: C419  (quicker than a generator)
-        keys = scope.subset(nodes)
-        if not keys:
-            return out
-        known = set(keys)
-        if keys is scope.fast:
-            scope.covers.update([n.keys for n in nodes if n is not None and known.issubset(n.keys)])
-        nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
-    entry = Record()
-    entry.op = op
-    entry.nodes = nodes
-    entry.attrs = attrs
-    entry.keys = keys
-    frame = _getframe(2)
-    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
-        frame = frame.f_back
-    entry.code = frame.f_code
-    entry.lasti = frame.f_lasti
-    several = isinstance(out, tuple)
-    values: Any = tuple(stored(t) for t in out) if several else stored(out)
-    entry.saved = save_plan(op).collect(inputs, nodes, values)
-    entry.shape = tuple((t.shape, t.dtype) for t in values) if several else values.shape
-    _append(scope, keys, entry, values)
-    if several:
-        for index, part in enumerate(out):
-            part._node = _part(scope, entry, index, values[index])
-    else:
-        out._node = entry
-    for recorder in scope.listeners:
-        if recorder.key in keys:
-            recorder.recorded(entry, inputs, nodes, out)
-    if not any(key.holds for key in keys):  # forward mode alone: the tangent is all that is needed of the past
-        entry.nodes = entry.saved = ()
-    return out
-
-
-def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> None:
-    size = 200
-    is_complex = False
-    for value in values if isinstance(values, tuple) else (values,):
-        size += value.nbytes
-        is_complex = is_complex or (value.dtype.is_complex if isinstance(value, Tensor) else value.dtype.kind == "c")
-    holding = [r.records for r in scope.recorders if r.key in keys and r.key.holds]
-    if is_complex:
-        for records in holding:
-            records.complex = True
-    _append_to(holding, entry, size)
-
-
-def _append_to(lists: list[RecordList], entry: Record, size: int) -> None:
-    for records in lists:
-        records.append(entry)
-        records.budget -= size
-    for records in lists:  # only now: a sweep counts on the record standing in all of them
-        if records.budget < 0:
-            records.sweep()
-
-
-def _part(scope: Scope, owner: Record, index: int, value: Any) -> Record:
-    """The record of one output of an op with several."""
-    entry = Record()
-    entry.op = PART
-    entry.nodes = (owner,)
-    entry.saved = ()
-    entry.attrs = {"index": index}
-    entry.keys = scope.subset((owner,))
-    entry.shape = value.shape
-    entry.code = owner.code
-    entry.lasti = owner.lasti
-    _append(scope, entry.keys, entry, ())
-    return entry
-
-
-def reparted(owner: Record, index: int, value: Any) -> Record | None:
-    """The record of an output that an operation got later, for the tapes that record now and know the operation."""
-    scope = SCOPE.get()
-    if scope is None or not any(key in scope.keys for key in owner.keys):
-        return None
-    return _part(scope, owner, index, value)
-
-
-def _no_part(*args: Any, **attrs: Any) -> Any:
-    raise TypeError("`part` is made by dispatch, not called")
-
-
-PART = Op("part", "part", ("x",), _no_part, _no_part)
-
-
-def stored(tensor: Tensor) -> Any:
-    """What a record keeps of a tensor: its bare array, or this version of a wrapper (batched, traced): `t[i] = v` gives the
-    user's object another."""
-    return tensor._data if tensor.__class__ is Tensor else tensor.__copy__()
+def watched_run(op: Op, datas: Any, attrs: dict[str, Any]) -> Any:
+    """Run an op for those who watch."""
+    with np.errstate(all="ignore") if WATCHERS.quiet else nullcontext():
+        start = perf_counter()
+        result = op.impl(*datas, **attrs)
+        seconds = perf_counter() - start
+    for watcher in tuple(WATCHERS):
+        watcher(op, datas, attrs, result, seconds)
+    return result
 
 
 # -- calling -------------------------------------------------------------------------------------------------------
@@ -359,6 +268,8 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     for value in inputs:
         cls = value.__class__
         if cls is not Tensor:
+            if cls in QUICK:
+                return apply_wrapped(op, inputs, attrs)
             value = plain(value)
             cls = value.__class__
             if cls is not Tensor and isinstance(value, Tensor):
@@ -374,7 +285,7 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
             nodes.append(None)
         bit += bit
     try:
-        result = op.impl(*datas, **attrs)
+        result = watched_run(op, datas, attrs) if WATCHERS else op.impl(*datas, **attrs)
     except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError) as error:
         if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
             return trace.emit(op, inputs, attrs)
@@ -385,15 +296,20 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
         out = Tensor()
         out._data = result
         out._node = None
+    if not watched:
+        return out
     scope = SCOPE.get()
-    if not watched or scope is None:
+    if scope is None:
+        if out.__class__ is tuple:
+            return unrecorded(op, nodes, out)
+        out._node = past_of(op, nodes)
         return out
     fast = scope.fast
     if fast is None or out.__class__ is tuple:
         return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
     for node in nodes:
         if node is not None and node.keys is not fast and node.keys not in scope.covers:
-            return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
+            return record_mixed(scope, op, datas, tuple(nodes), attrs, out, result)
     if result.dtype.kind == "c":
         for records in scope.lists:
             records.complex = True
@@ -403,7 +319,7 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Some input is a wrapper (batched or traced): its evaluator runs the op in the scope outside itself; recorders
     entered inside the evaluator keep a record of the wrapped call."""
-    values = tuple([v if v.__class__ is Tensor else plain(v) for v in inputs])
+    values = tuple([v if v.__class__ is Tensor or v.__class__ in QUICK else plain(v) for v in inputs])
     wrapper: Any = None
     for v in values:
         if v.__class__ is not Tensor and isinstance(v, Tensor) and v.wraps and (wrapper is None or v.level > wrapper.level):  # type: ignore[attr-defined]
@@ -463,6 +379,8 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
 
     def call(x: Any, name: str | None = None) -> Any:
         if x.__class__ is not Tensor:
+            if x.__class__ in QUICK and (made := QUICK[x.__class__](op, x)) is not None:
+                return made
             x = convert(x)
             if x.__class__ is not Tensor:
                 if floating and not x.dtype.is_differentiable:
@@ -472,20 +390,28 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
         if floating and data.dtype.kind in "iub":
             data = (x := apply(CAST[0], x, dtype=as_dtype(np.float32)))._data
         try:
-            result = impl(data)
+            result = watched_run(op, (data,), {}) if WATCHERS else impl(data)
         except (ValueError, TypeError) as error:
             raise explained(op, (data,), {}, error) from error
         out = Tensor()
         out._data = result
         node = x._node
-        if node is None or (scope := SCOPE.get()) is None:
+        if node is None:
             out._node = None
             return out
-        if fixed and (node.keys is scope.fast or node.keys in scope.covers):
+        keys = node.keys
+        if not keys:
+            out._node = node if node.__class__ is Past or not CLOCK.open else past_of(op, (node,))
+            return out
+        scope = SCOPE.get()
+        if scope is None:
+            out._node = past_of(op, (node,))
+            return out
+        if fixed and (keys is scope.fast or keys in scope.covers):
             saved = (data if keep_x else None, result if keep_out else None)
             return record(scope, op, (node,), saved, None, out, result)
         out._node = None
-        return record_general(scope, op, (data,), (node,), {}, out)
+        return record_mixed(scope, op, (data,), (node,), {}, out, result)
 
     return _named(call, op, doc)
 
@@ -524,7 +450,7 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
         if floating and a.dtype.kind in "iub":
             return general(x, y)
         try:
-            result = impl(a, b)
+            result = watched_run(op, (a, b), {}) if WATCHERS else impl(a, b)
         except (ValueError, TypeError) as error:
             raise explained(op, (a, b), {}, error) from error
         out = Tensor()
@@ -538,7 +464,11 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
             mask = 1 if node_b is None else 3
         scope = SCOPE.get()
         if scope is None:
-            out._node = None
+            if mask == 3 or CLOCK.open:
+                out._node = past_of_pair(op, node_a, node_b)
+            else:
+                node: Any = node_a or node_b
+                out._node = past_of(op, (node,)) if node.keys else node
             return out
         fast = scope.fast
         if (
@@ -550,9 +480,12 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
             saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
             return record(scope, op, (node_a, node_b), saved, None, out, result)
         out._node = None
-        return record_general(scope, op, (a, b), (node_a, node_b), {}, out)
+        return record_mixed(scope, op, (a, b), (node_a, node_b), {}, out, result)
 
     def general(x: Any, y: Any) -> Any:
+        cls = x.__class__ if x.__class__ in QUICK else y.__class__
+        if cls in QUICK and (made := QUICK[cls](op, x, y)) is not None:
+            return made
         if isinstance(x, TensorLike) or isinstance(y, TensorLike):
             return call(plain(x), plain(y))  # variables, read: the short way may be open now
         if x.__class__ is Tensor and y.__class__ is Tensor and x._data.shape != y._data.shape:

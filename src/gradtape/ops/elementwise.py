@@ -45,6 +45,7 @@ CAST = general(
         Sample(np.arange(3), "float32"),
         Sample(normal(3), "nonsense", raises=(TypeError, "not a dtype")),
     ],
+    skeleton=lambda attrs: attrs,
 )
 _CAST_SLOT.append(CAST)
 

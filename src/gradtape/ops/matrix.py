@@ -390,7 +390,7 @@ def matvec(
     array([3., 7.], dtype=float32)
     """
     a, b = promote(a, b)
-    if a.ndim < 2 or b.ndim < 1 or a.shape[-2 if transpose_a or adjoint_a else -1] != b.shape[-1]:
+    if a.ndim < 2 or b.ndim < 1 or not fits(a.shape[-2 if transpose_a or adjoint_a else -1 :][:1], b.shape[-1:]):
         turned = " transposed" if transpose_a or adjoint_a else ""
         raise InvalidArgumentError(f"matvec: {tuple(a.shape)}{turned} does not fit a vector of shape {tuple(b.shape)}")
     return squeeze(matmul(a, expand_dims(b, -1), transpose_a, False, adjoint_a), -1)
@@ -523,7 +523,7 @@ COMPOSITES = (
     normalize,
 )
 
-from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.create import fits, ones_like, zeros_like
 from gradtape.ops.elementwise import abs, cast, is_complex, power, sqrt, square
 from gradtape.ops.linalg_spectral import svd
 from gradtape.ops.matmul import matmul, matrix_transposed, swap_last

@@ -74,6 +74,7 @@ class Op:
     add_into: Rule | None = None  # add_into(buffer, ct, ...): adds the cotangent of input 0 to a buffer, on bare arrays
     in_place: Rule | None = None  # in_place(ct, ...): turns ct, on bare arrays, into the cotangent of input 0
     linear_inputs: tuple[str, ...] = ()  # multilinear / linear: jvp is the op itself in these inputs
+    skeleton: Rule | None = None  # skeleton(attrs): what a record keeps of them for `explain` when its values are freed
     effect: bool = False  # does something besides its results: keeps its place, is never removed, merged or run twice
 
     @property
@@ -137,6 +138,7 @@ def linear(
     call: Rule | None = None,
     outputs: int = 1,
     add_into: Rule | None = None,
+    skeleton: Rule | None = None,
 ) -> Op:
     """An op linear in all its inputs together (one input, or a variadic list): `adjoint` is its conjugate transpose.
 
@@ -147,7 +149,7 @@ def linear(
     return Op(
         name, "linear", names, impl, infer, call=call, vjp=adjoint if joint else None,
         vjps=() if joint else (adjoint,), batch=batch, samples=samples, outputs=outputs, linear_inputs=names,
-        add_into=add_into,
+        add_into=add_into, skeleton=skeleton,
     )  # fmt: skip
 
 
@@ -191,6 +193,7 @@ def general(
     outputs: int = 1,
     floating: bool = False,
     in_place: Rule | None = None,
+    skeleton: Rule | None = None,
 ) -> Op:
     """Any differentiable op: per-input `vjps` or one joint `vjp`; without a jvp the vjp is transposed."""
     names = tuple(args.split())
@@ -199,7 +202,7 @@ def general(
         raise TypeError(f"op {name}: a general op needs vjps or a joint vjp")
     return Op(
         name, "general", names, impl, infer, call=call, vjps=vjps, vjp=vjp, jvps=jvps, jvp=jvp, batch=batch,
-        samples=samples, outputs=outputs, floating=floating, in_place=in_place,
+        samples=samples, outputs=outputs, floating=floating, in_place=in_place, skeleton=skeleton,
     )  # fmt: skip
 
 

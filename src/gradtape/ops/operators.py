@@ -82,6 +82,13 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     trace = TRACING.get()
     if trace is not None and trace.before_write is not None:
         trace.before_write(self)
+        _update(self, key, value)
+        trace.after_write(self)
+    else:
+        _update(self, key, value)
+
+
+def _update(self: Tensor, key: Any, value: Any) -> None:
     places = is_dynamic(self, key)
     if not places:
         key = index.normal_key(key, tuple(self.shape))

@@ -3,13 +3,15 @@
 A `Record` is one executed operation and at the same time the identity of the tensor version it produced: tensors and
 later records point to it, so a record nobody can reach any more is recognised by its reference count and dropped.
 Records point to `TapeKey`s, never to tapes, and tapes own lists of records: there are no cycles.
+What happens to watched values where nobody records (`Past`, and the exits in `ops/exits.py`) is kept for `tape.explain` only.
 This file knows nothing about derivatives.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -33,28 +35,67 @@ WATCHING = RLock()  # taken while a version gets one more watcher: threads may s
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+class Clock:
+    """Counts what tapes do (enter, pause, resume, leave), so that `explain` can say what ran before and what after; `open` is
+    how many tapes were entered and may still be asked: while there is none, nobody wants to know more than variables."""
+
+    __slots__ = ("now", "open")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.open = 0
+
+
+CLOCK = Clock()
+
+
 class TapeKey:
     """The identity of one recorder. `open` turns False when its tape is spent or closed; `holds` says it keeps a list."""
 
-    __slots__ = ("holds", "open")
+    __slots__ = ("exits", "history", "holds", "open")
 
     def __init__(self, holds: bool) -> None:
         self.open = True
         self.holds = holds
+        self.history: list[tuple[int, str]] = []  # (time, what began then): "recording", "paused", "left"
+        self.exits: dict[Any, Any] | None = None  # where watched values became NumPy arrays or numbers (ops/exits.py)
+
+    def became(self, state: str) -> None:
+        """The tape does something else from now on. Called before the scope changes: scopes carry the time they began."""
+        CLOCK.now += 1
+        if not self.history and self.open:
+            CLOCK.open += 1
+        self.history.append((CLOCK.now, state))
+
+    def close(self) -> None:
+        """The tape is spent, closed or deleted."""
+        if self.open:
+            self.open = False
+            CLOCK.open -= bool(self.history)
+
+    def state_at(self, time: int) -> str:
+        """What the tape did then: "before" it was entered, or a state of its history."""
+        found = "before"
+        for since, state in self.history:
+            if since > time:
+                break
+            found = state
+        return found
 
 
 class Record:
     """One operation that ran while a tape was watching, or (op None) one watched leaf."""
 
-    __slots__ = ("__weakref__", "attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape")
+    __slots__ = ("__weakref__", "attrs", "code", "keys", "lasti", "nodes", "op", "saved", "shape", "when")
     op: Any  # Op, or None for a leaf
     nodes: tuple[Record | None, ...]  # the version each input was, None for a constant
     saved: tuple[Any, ...]  # in the order of the op's save plan; None where no rule needs the value
     attrs: dict[str, Any] | None
     keys: tuple[TapeKey, ...]  # the recorders that know this version
     shape: Any  # of the output; for several outputs a tuple of (shape, dtype)
-    code: CodeType | None  # the user's code object ...
+    code: CodeType | Line | None  # the user's code object ...
     lasti: int  # ... and instruction offset: `location` makes file and line of them
+    when: int | tuple[int, tuple[Unwatched, ...]]  # the clock; and what its recorders do not know of its inputs
 
     @property
     def location(self) -> tuple[str, int] | None:
@@ -62,7 +103,7 @@ class Record:
         return None if self.code is None else location(self.code, self.lasti)
 
 
-def location(code: CodeType, lasti: int) -> tuple[str, int]:
+def location(code: CodeType | Line, lasti: int) -> tuple[str, int]:
     """File and line of an instruction."""
     for start, end, line in code.co_lines():
         if start <= lasti < end and line is not None:
@@ -70,17 +111,185 @@ def location(code: CodeType, lasti: int) -> tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
-def leaf(keys: tuple[TapeKey, ...], shape: Any) -> Record:
-    """The record of a watched value: it has no operation behind it."""
+class Line:
+    """A line of the user's in the place of a code object: of a record made by running a program operation by operation."""
+
+    __slots__ = ("co_filename", "co_firstlineno", "co_name")
+
+    def __init__(self, file: str, line: int, name: str) -> None:
+        self.co_filename = file
+        self.co_firstlineno = line
+        self.co_name = name
+
+    def co_lines(self) -> tuple[tuple[int, int, int | None], ...]:
+        """No instructions: the line is the first one."""
+        return ()
+
+
+class Unwatched(Record):
+    """Stands where a version would stand whose value no recorder knows (`keys` is empty): it says where the value came from,
+    for `tape.explain`, and leads to no values. A `VariableKey`, a `Blend` of several, or a `Past`."""
+
+    __slots__ = ()
+    op = None
+    nodes = ()
+    saved = ()
+    attrs = None
+    keys = ()
+    shape = ()
+    code = None
+    lasti = 0
+    when = 0
+    size = 1
+    noted = False
+
+
+class VariableKey(Unwatched):
+    """The identity of a variable inside records: no reference back to the variable, so no cycle."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Blend(Unwatched):
+    """Of a value computed from several unwatched ones; `noted` if all of them have a past."""
+
+    __slots__ = ("noted", "parts", "size")
+    noted: bool
+    parts: tuple[Unwatched, ...]
+    size: int
+
+
+class Past(Unwatched):
+    """Of a value that was computed while tapes were open, but not recorded: the first such operation, where and when. `origin`
+    is a weak reference to the version it was applied to, or None, and `variable` the key of the variable whose version that
+    was, or None. What is computed later has the same past."""
+
+    __slots__ = ("code", "lasti", "op", "origin", "variable", "when")
+    noted = True
+    op: Any
+    code: Any
+    lasti: int
+    when: int
+    origin: Any
+    variable: VariableKey | None
+
+
+_MANY = 256  # blends after which one is written down anew ...
+_FEW = 128  # ... with so many parts: a sum over thousands of losses must not remember them all
+
+
+def past_of(op: Any, nodes: Iterable[Record | None]) -> Unwatched | None:
+    """What to keep in mind of a value that was computed from versions `nodes` and is not recorded."""
+    found: Any = None
+    noted = CLOCK.open
+    for node in nodes:
+        if node is None or node is found:
+            continue
+        if noted:
+            if node.__class__ is not Past:
+                node = _begun(op, node) if node.__class__ is not Blend else _all_begun(op, node)
+        elif node.keys and (node := _lasting(node)) is None:
+            continue
+        found = node if found is None or node is found else _blended(found, node)  # type: ignore[arg-type]
+    return found
+
+
+def past_of_pair(op: Any, a: Any, b: Any) -> Any:
+    """The same for two versions, quicker."""
+    if CLOCK.open:
+        return past_of(op, (a, b))
+    if a is not None and a.keys:
+        a = _lasting(a)
+    if b is not None and b.keys:
+        b = _lasting(b)
+    if b is None or a is b:
+        return a
+    return b if a is None else _blended(a, b)
+
+
+def _lasting(node: Record) -> VariableKey | None:
+    """What is left to know of a version when all tapes that knew it are closed: its variable."""
+    known = node.nodes[0] if node.op is None and node.nodes else None
+    return known if isinstance(known, VariableKey) else None
+
+
+def pasts(op: Any, nodes: Iterable[Record | None], known: set[TapeKey]) -> tuple[Unwatched, ...]:
+    """What to keep in mind of those inputs of a recorded operation that its recorders do not know."""
+    return tuple([
+        n if isinstance(n, Unwatched) else _begun(op, n) for n in nodes if n is not None and known.isdisjoint(n.keys)
+    ])  # fmt: skip
+
+
+def _begun(op: Any, node: Record) -> Past:
+    frame = _getframe(3)
+    code = frame.f_code
+    while code.co_filename in INTERNAL and frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+    past = Past()
+    past.origin = weakref.ref(node) if node.keys else None
+    past.variable = _lasting(node) if node.keys else node  # type: ignore[assignment]
+    past.op = op
+    past.code = code
+    past.lasti = frame.f_lasti
+    past.when = CLOCK.now
+    return past
+
+
+def _all_begun(op: Any, blend: Blend) -> Blend:
+    if blend.noted:
+        return blend
+    new = Blend()
+    new.parts = tuple([part if part.noted else _begun(op, part) for part in blended(blend)])
+    new.size = len(new.parts)
+    new.noted = True
+    return new
+
+
+def _blended(a: Unwatched, b: Unwatched) -> Blend:
+    if a.__class__ is Blend and b in a.parts:
+        return a
+    blend = Blend()
+    blend.parts = (a, b)
+    blend.noted = a.noted and b.noted
+    size = blend.size = a.size + b.size
+    if size > _MANY:
+        blend.parts = tuple(blended(blend)[-_FEW:])
+        blend.size = len(blend.parts)
+    return blend
+
+
+def blended(node: Unwatched) -> list[Unwatched]:
+    """What a value was computed from that nobody watches: each once, the oldest first, no blends among them."""
+    found: dict[Unwatched, None] = {}
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Blend):
+            stack.extend(reversed(part.parts))
+        else:
+            found.setdefault(part)
+    return list(found)
+
+
+def leaf(keys: tuple[TapeKey, ...], shape: Any, nodes: tuple[Record, ...] = ()) -> Record:
+    """The record of a watched value: it has no operation behind it. `nodes`: its variable, and its past."""
     record = Record()
     record.op = None
-    record.nodes = ()
+    record.nodes = nodes
     record.saved = ()
     record.attrs = None
     record.keys = keys
     record.shape = shape
     record.code = None
     record.lasti = 0
+    record.when = CLOCK.now
     return record
 
 
@@ -147,7 +356,9 @@ def forget(records: RecordList, skeleton: bool) -> None:
             shared = any(key.open for key in keys)
         if not shared:
             record.saved = ()
-            record.attrs = None  # index arrays, and what a custom gradient function captured
+            if record.attrs is not None:  # index arrays, and what a custom gradient function captured
+                keep = record.op.skeleton if skeleton else None
+                record.attrs = None if keep is None else keep(record.attrs)
             if not skeleton:
                 record.nodes = ()
 
@@ -170,21 +381,28 @@ class Scope:
     for one whose rows share a single run (a Jacobian); `level` counts them, and a recorder's own `level` says inside how
     many of them it was entered. `fast` is `keys` when only plain tapes record: the hot path of dispatch; `covers` are the
     key tuples met so far that contain all of them. `listeners` want to be told of each record, outermost first: the
-    tangents of an inner accumulator are computed from values whose outer tangents must be known.
+    tangents of an inner accumulator are computed from values whose outer tangents must be known. `when` is the time it
+    began, `code` the user's code that was met last, which dispatch recognises at a glance.
     """
 
-    __slots__ = ("batches", "covers", "fast", "keys", "level", "listeners", "lists", "recorders", "records", "subsets")
+    __slots__ = (
+        "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "passed", "recorders", "records", "subsets",
+        "when",
+    )  # fmt: skip
 
     def __init__(self, recorders: tuple[Any, ...], batches: Batches = ()) -> None:
         self.recorders = recorders
         self.batches = batches
         self.level = len(batches)
+        self.when = CLOCK.now
+        self.code: CodeType | None = None
         self.keys = tuple(r.key for r in recorders)
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
         plain = bool(recorders) and not self.listeners
         self.fast = self.keys if plain else None
         self.covers: set[tuple[TapeKey, ...]] = set()
+        self.passed: set[VariableKey] = set()  # variables that were read and that no recorder watches
         self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
         self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 

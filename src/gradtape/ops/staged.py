@@ -176,6 +176,32 @@ COPY = linear(
     call=lambda x: apply(COPY, convert(x)),
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )
+
+
+def _sized_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+    if x.shape != tuple(shape):
+        raise InvalidArgumentError(
+            f"a value of shape {x.shape} met one of shape {tuple(shape)}. Sizes that were not known while the function was "
+            "traced count as equal, and are not broadcast: say what is meant with gt.broadcast_to or gt.reshape"
+        )
+    return x
+
+
+# a value whose sizes, known at run time only, must be these
+SIZED = linear(
+    "sized",
+    "x",
+    _sized_impl,
+    lambda ct: ct,
+    infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
+    call=lambda x, shape: apply(SIZED, convert(x), shape=shape),
+    samples=lambda: [
+        Sample(normal(2, 3), (2, 3)),
+        Sample(normal(0), (0,)),
+        Sample(normal(1), (3,), raises=(ValueError, "not broadcast")),
+    ],
+)
 DIM_VALUE = nondiff(
     "dim_value",
     "x",
@@ -319,7 +345,7 @@ MASKED_MULTIPLY = elementwise(
 )
 masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is not finite.")
 
-OPS = (COPY, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)
+OPS = (COPY, SIZED, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)
 PROGRAM_OPS = (CONSTANT, VOID, DIM, DIMS, FILLED, PRINT, ASSERT, DRAW_KEY, PY_CALL)
 
 from gradtape.ops.masking import cleaned

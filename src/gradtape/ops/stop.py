@@ -60,6 +60,7 @@ ASSIGN = linear(
     batch=batching.elementwise,
     call=lambda x: apply(ASSIGN, convert(x), variable=None),
     samples=lambda: [Sample(normal(2, 3))],
+    skeleton=lambda attrs: attrs,
 )
 # the results of one `tape.gradient` call, expanded into the recorded backward pass only when differentiated again
 GRADIENT = linear(

@@ -7,7 +7,6 @@ conversion from Python values is `convert` in `ops/dispatch.py`.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,8 @@ import numpy as np
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import GradientWarning
 from gradtape.ir.types import TensorShape
-from gradtape.ops.record import SCOPE, Record, user_frame
-
-_NUMPY = os.path.dirname(np.__file__)
-_LIBRARIES = (_NUMPY + os.sep, os.path.join(os.path.dirname(_NUMPY), "scipy") + os.sep)
-_LOOKING_ONLY = (os.path.join(_NUMPY, "testing"), os.path.join(_NUMPY, "_core", "arrayprint.py"))
-
+from gradtape.ops.exits import LIBRARIES, LOOKING_ONLY, left
+from gradtape.ops.record import CLOCK, SCOPE, Record, user_frame
 
 _ELSEWHERE = {
     "sum": "gt.reduce_sum(t, axis)", "mean": "gt.reduce_mean(t, axis)", "prod": "gt.reduce_prod(t, axis)",
@@ -162,6 +157,8 @@ class Tensor(Operators):
 
     def numpy(self) -> Any:
         """The values: a read-only view of the array, or a NumPy scalar (bytes of a string) for 0-d tensors."""
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".numpy()")
         data = self._data
         if isinstance(data, np.ndarray):
             if not data.ndim:
@@ -173,15 +170,21 @@ class Tensor(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self._node is not None and (scope := SCOPE.get()) is not None and not set(scope.keys).isdisjoint(self._node.keys):
             _warn_if_detached()
+        if CLOCK.open and self._node is not None:
+            left(self._node, "np.asarray")
         data = self.numpy()
         if copy:
             return np.array(data, dtype=dtype)
         return np.asarray(data, dtype=dtype)
 
     def item(self, *index: int) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".item()")
         return self._data.item(*index)
 
     def tolist(self) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".tolist()")
         return self._data.tolist()
 
     def __bool__(self) -> bool:
@@ -190,15 +193,23 @@ class Tensor(Operators):
                 f"the truth value of a tensor with shape {tuple(self.shape)} is ambiguous; "
                 "use gt.reduce_any(t) or gt.reduce_all(t)"
             )
+        if CLOCK.open and self._node is not None:
+            left(self._node, "bool()")
         return bool(self._data)
 
     def __int__(self) -> int:
+        if CLOCK.open and self._node is not None:
+            left(self._node, "int()")
         return int(self._number())
 
     def __float__(self) -> float:
+        if CLOCK.open and self._node is not None:
+            left(self._node, "float()")
         return float(self._number())
 
     def __complex__(self) -> complex:
+        if CLOCK.open and self._node is not None:
+            left(self._node, "complex()")
         return complex(self._number())
 
     def _number(self) -> Any:
@@ -211,6 +222,8 @@ class Tensor(Operators):
             raise TypeError(
                 f"only scalar integer tensors can be used as an index, got shape {tuple(self.shape)}, dtype {self.dtype.name}"
             )
+        if CLOCK.open and self._node is not None:
+            left(self._node, "an index")
         return int(self._data)
 
     def __len__(self) -> int:
@@ -225,6 +238,8 @@ class Tensor(Operators):
             yield self[i]
 
     def __dlpack__(self, **options: Any) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, "__dlpack__()")
         return np.array(self._data, order="C").__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -272,8 +287,8 @@ def _warn_if_detached() -> None:
     """A watched tensor becomes an array: legal where the user asks for it, not deep inside a NumPy or SciPy function."""
     frame: Any = user_frame(1)
     function = None
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        if frame.f_code.co_filename.startswith(_LOOKING_ONLY):
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+        if frame.f_code.co_filename.startswith(LOOKING_ONLY):
             return
         function = frame.f_code.co_qualname
         frame = frame.f_back

@@ -64,7 +64,7 @@ def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | Non
     sizes = [static_bytes(type) for type in types]
     if any(size is None or size > SMALL for size in sizes) or any(type.dtype.kind == "O" for type in types):
         return None
-    if symbols_in(operation.attrs):
+    if operation.attrs and symbols_in(operation.attrs):
         return None
     try:
         out = op.impl(*operands, **operation.attrs)

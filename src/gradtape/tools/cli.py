@@ -1,10 +1,12 @@
-"""The command line: `gradtape demo`. Each subcommand is one function that adds its arguments and one that runs it."""
+"""The command line: `gradtape demo`, `gradtape run`. Each subcommand adds its arguments and has one function that runs it."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from importlib.metadata import version
+
+from gradtape.tools import runner
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,6 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--steps", type=_positive, default=1000, help="training steps (default: %(default)s)")
     demo.add_argument("--seed", type=int, default=0, help="seed of data and weights (default: %(default)s)")
     demo.set_defaults(run=_demo)
+    run = commands.add_parser(
+        "run",
+        help="run a script and write a page about every tape in it",
+        usage="gradtape run [-h] [--report FILE] [--no-profile] [--no-pictures] [-m] script [arguments] [--report FILE]",
+        description="Run a script unchanged and write one page about every tape in it: gradients, Nones, NaNs, times, graphs.",
+    )
+    runner.add_arguments(run)
+    run.set_defaults(run=runner.run)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

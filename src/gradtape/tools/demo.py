@@ -1,7 +1,8 @@
 """`gradtape demo`: a tour in under a minute. Checks a gradient, takes a second derivative, differentiates a loop and a
-branch, trains a small classifier on two spirals, and draws what it learned.
+branch, trains a small classifier on two spirals, draws what it learned, and ends with a report on all its tapes.
 
-It is written as a user's program would be. The data are made here; nothing is downloaded.
+It is written as a user's program would be, and observed as `gradtape run` observes one. The data are made here; nothing is
+downloaded.
 """
 
 from __future__ import annotations
@@ -24,18 +25,42 @@ from gradtape.frontend.variable import Variable
 from gradtape.ops.create import constant
 from gradtape.ops.elementwise import abs as absolute, exp, log, sin, tanh
 from gradtape.ops.matmul import matmul
+from gradtape.ops.record import INTERNAL
 from gradtape.ops.reduce import reduce_mean, reduce_sum
 from gradtape.ops.select import maximum
 from gradtape.ops.shape import reshape
 from gradtape.tools import svg
+from gradtape.tools.picture_page import write
+from gradtape.tools.report import Collector
+from gradtape.tools.report_page import report_page
+from gradtape.tools.runner import Ran
 
 BLUE, ORANGE = "#2563eb", "#ea580c"
 
 
 def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
-    """Run the tour, write the picture to `output`, and give the numbers that were printed."""
+    """Run the tour, write the picture to `output` and the report beside it, and give the numbers that were printed."""
     started = time.perf_counter()
     print(f"gradtape {version('gradtape')}: automatic differentiation with a tape")
+    path = os.path.abspath(output)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    collector = Collector()
+    INTERNAL.discard(__file__)  # here the lines of this file are the user's
+    try:
+        with collector.listening():
+            found = _tour(path, steps, seed)
+    finally:
+        INTERNAL.add(__file__)
+    seconds = time.perf_counter() - started
+    report = write(
+        os.path.join(os.path.dirname(path), "report.html"), report_page(collector, Ran("gradtape demo", 0, None, seconds))
+    )
+    print(f"\nPicture: {path}\nReport:  {report}  (open it in a browser: gradients, times and graphs of the tapes above)")
+    print(f"Done in {time.perf_counter() - started:.1f} s. Your own script: gradtape run script.py --report report.html")
+    return found
+
+
+def _tour(path: str, steps: int, seed: int) -> dict[str, float]:
     found = {
         "gradient_error": _check_gradient(seed),
         "second_derivative_error": _second_derivative(),
@@ -49,8 +74,7 @@ def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
     found["accuracy"] = _accuracy(net, *spirals(400, seed))
     found["test_accuracy"] = _accuracy(net, test_points, test_labels)
     print(f"   final loss {found['loss']:.4f}, accuracy {found['accuracy']:.1%}, on unseen points {found['test_accuracy']:.1%}")
-    path = _draw(output, net, history, test_points, test_labels, found["test_accuracy"])
-    print(f"\nPicture: {path}\nDone in {time.perf_counter() - started:.1f} s.")
+    _draw(path, net, history, test_points, test_labels, found["test_accuracy"])
     return found
 
 
@@ -206,7 +230,7 @@ def _say(line: str) -> None:
 # -- the picture -----------------------------------------------------------------------------------------------------------
 
 
-def _draw(output: str, net: Net, history: list[float], points: Any, labels: Any, accuracy: float) -> str:
+def _draw(path: str, net: Net, history: list[float], points: Any, labels: Any, accuracy: float) -> None:
     limit = 1.18
     axis = np.linspace(-limit, limit, 161, dtype=np.float32)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -230,11 +254,8 @@ def _draw(output: str, net: Net, history: list[float], points: Any, labels: Any,
          field.render(), curve.render()],
         "gradtape demo",
     )  # fmt: skip
-    path = os.path.abspath(output)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(document)
-    return path
 
 
 def _shade(probability: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ PLAIN = 0x101  # C-contiguous and aligned
 EMPTY, SCALAR_OF = 184, 60  # places in NumPy's table of functions
 FASTCALL = 0x80
 PYTHON = ("PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", "Py_DecRef", "PyLong_FromLong",
-          "PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")  # fmt: skip
+          "PyErr_CheckSignals", "PyErr_NoMemory", "PyGILState_Ensure", "PyGILState_Release")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
     for name, signature in (
         ("PyTuple_New", "ptr (i64)"), ("PyTuple_SetItem", "i32 (ptr, i64, ptr)"), ("PyEval_SaveThread", "ptr ()"),
         ("PyEval_RestoreThread", "void (ptr)"), ("Py_IncRef", "void (ptr)"), ("Py_DecRef", "void (ptr)"),
-        ("PyLong_FromLong", "ptr (i64)"), ("aligned_alloc", "ptr (i64, i64)"), ("free", "void (ptr)"),
+        ("PyLong_FromLong", "ptr (i64)"), ("PyErr_NoMemory", "ptr ()"), ("aligned_alloc", "ptr (i64, i64)"), ("free", "void (ptr)"),
     ):  # fmt: skip
         module.declare(name, signature)
     ndarray, none = module.outside("gt_ndarray"), module.outside("gt_none")
@@ -151,7 +151,7 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
             if listed or isinstance(size, Dim):
                 word("i64", found)
     _results(w, module, returns, results, made)
-    held = _frame(w, module, frame)
+    held = _frame(w, module, frame, lambda: _drop(w, returns, made))
     thread = w.let("call ptr @PyEval_SaveThread()") if long else None
     status = w.let(f"call i32 @main(ptr {context}, ptr {given}, ptr {results}, ptr {held})")
     if thread is not None:
@@ -163,7 +163,11 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
     w.start(failed)
     w.do(f"call void @gt_cleanup(ptr {context})")
     _drop(w, returns, made)
-    interrupted, told = w.label("interrupted"), w.label("told")
+    interrupted, told, poor, other = w.label("interrupted"), w.label("told"), w.label("poor"), w.label("other")
+    w.branch(w.let(f"icmp eq i32 {status}, {runtime.NO_MEMORY}"), poor, other)
+    w.start(poor)
+    w.do(f"ret ptr {w.let('call ptr @PyErr_NoMemory()')}")
+    w.start(other)
     w.branch(w.let(f"icmp eq i32 {status}, {runtime.INTERRUPTED}"), interrupted, told)
     w.start(interrupted)
     w.do("ret ptr null")
@@ -257,7 +261,7 @@ def _collect(w: Writer, module: Module, returns: Sequence[Return], results: str,
         place += spec.words
 
 
-def _frame(w: Writer, module: Module, size: int) -> str:
+def _frame(w: Writer, module: Module, size: int, drop: Callable[[], None]) -> str:
     """Memory for the values in between: kept from call to call, a second one if two calls run at once."""
     if not size:
         return "null"
@@ -278,9 +282,15 @@ def _frame(w: Writer, module: Module, size: int) -> str:
     w.branch(w.let(f"icmp eq ptr {kept}, null"), none, some)
     w.start(none)
     fresh = w.let(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+    poor, rich = w.label("poor"), w.label("rich")
+    w.branch(w.let(f"icmp eq ptr {fresh}, null"), poor, rich)
+    w.start(poor)
+    drop()
+    w.do(f"ret ptr {w.let('call ptr @PyErr_NoMemory()')}")
+    w.start(rich)
     w.go(some)
     w.start(some)
-    return w.let(f"phi ptr [ {kept}, %{before} ], [ {fresh}, %{none} ]")
+    return w.let(f"phi ptr [ {kept}, %{before} ], [ {fresh}, %{rich} ]")
 
 
 class _Method(ctypes.Structure):

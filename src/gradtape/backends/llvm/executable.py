@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import entry, lists, machine
+from gradtape.backends.llvm import entry, lists, machine, report
 from gradtape.backends.llvm.callbacks import SIGNATURE, run_callback
+from gradtape.backends.llvm.composites import expanded
 from gradtape.backends.llvm.scope import Note, Program, Scope, copy
 from gradtape.backends.llvm.stacked import StackedList
 from gradtape.backends.llvm.table import TABLES
@@ -62,7 +63,7 @@ class Executable:
     `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation.
     """
 
-    __slots__ = ("_block", "_calls", "_entry", "_has_lists", "_library", "_method", "_params", "_reference", "_returns", "cached",
+    __slots__ = ("_block", "_calls", "_entry", "_frame", "_has_lists", "_library", "_method", "_params", "_reference", "_returns", "cached",
                  "name", "notes", "source", "times")  # fmt: skip
 
     def __init__(self, block: Block, name: str) -> None:
@@ -73,9 +74,10 @@ class Executable:
         module = Module()
         program = Program(module, "main", TABLES)
         self._params = [p.type for p in block.params]
-        self._returns = _write(program, block)
+        self._returns = _write(program, expanded(block))
         long = bool(program.calls) or any(n.kind == "loop" for n in program.notes) or _elements(block) > LONG
         entry.write_entry(module, self._params, self._returns, program.frame.size, long)
+        self._frame = program.frame.size
         self.source = str(module)
         written = time.perf_counter()
         machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
@@ -87,6 +89,11 @@ class Executable:
         self.cached = self._library.cached
         self.times = {"written": written - started, "compiled": time.perf_counter() - written}
 
+    @property
+    def native(self) -> Any:
+        """The bare entry, for who brings arrays and looks at what comes back; None if results need more."""
+        return None if self._has_lists else self._entry
+
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         found = self._entry(*arrays)
         if found.__class__ is not tuple:
@@ -96,6 +103,10 @@ class Executable:
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As a call; the list is left as it is."""
         return self(*arrays)
+
+    def report(self) -> list[str]:
+        """Lines for `explain`."""
+        return report.lines(self.name, self.notes, self.times, self.cached, len(self.source), self._frame)
 
     def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([

@@ -1,101 +1,69 @@
-"""Kernels: one loop nest that computes the elements of its roots, and folds those of its reductions.
+"""Kernels: loop nests that compute the elements of their roots, and fold those of their reductions.
 
 Elements are asked of `Scope.element`, which writes the whole recipe where it is needed. A nest over arrays of one shape is a
-single loop; a fold over the last axes keeps its value in a register, over others in memory. What is read and what is written
-never overlaps inside a kernel, and LLVM is told so.
+single loop; a fold over the last axes keeps its value in a register, over others in memory. Phases of a kernel run one after
+the other inside shared outer loops (`grouping.py`). A kernel with enough work is a function over chunks of its outermost loop,
+which threads run; long sums are made of blocks, so that they lose no more digits than pairwise ones.
+
+One invariant: what a phase reads and what it writes never overlaps, and LLVM is told so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any
 
-from gradtape.backends.llvm.plan import Kernel
+from gradtape.backends.llvm import threads
+from gradtape.backends.llvm.folding import Folding, finished, folding, leave, step
+from gradtape.backends.llvm.grouping import Kernel, Phase
+from gradtape.backends.llvm.guards import Guard
+from gradtape.backends.llvm.outline import Outline, Unmovable
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import MEMORY, REGISTER, name_of
-from gradtape.backends.llvm.values import Array, Flat, Lazy, Place, Scalar
+from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, name_of
+from gradtape.backends.llvm.values import Array, Flat, Lazy, Place, Scalar, Slot
 from gradtape.ir.graph import Operation, Value
 
-
-@dataclass(slots=True)
-class Folding:
-    """A reduction in a kernel: where its value is while the loops run."""
-
-    operation: Operation
-    rule: Any  # reductions.Fold
-    source: Value
-    axes: tuple[int, ...]
-    depth: int  # loops from this one on fold into the cell
-    cell: str
-    kept: list[int]  # axes of the source that the result has, in order
-    home: Array | None  # None for a result of rank 0
-    in_memory: bool  # other axes are folded too: the cell's value is folded into `home`
+BLOCK = 4096  # elements of a sum that are added up before the result is added to the whole
+WORTH = 400_000  # units of work from which on a kernel is cut into chunks: some 20 µs
+CHUNK = 100_000  # units of work in a chunk, at least
+MOST = 64  # chunks
+FLAGS = 32  # rare cases that a kernel in chunks can tell apart
+SMALL = 1 << 15  # bytes of a row that is kept for one iteration only
 
 
 def write_kernel(scope: Scope, kernel: Kernel) -> None:
     """The code of a kernel; its roots have values afterwards."""
-    w, program = scope.writer, scope.program
-    dims = program.dims(kernel.space)
-    flat = all(_is_flat(scope, root, kernel.space) for root in kernel.roots)
-    foldings: list[Folding] = []
-    outputs: list[tuple[Operation, Array]] = []
     for root in kernel.roots:
-        if scope.plan.kinds[root] == "reduce":
-            foldings.append(_folding(scope, root, len(dims), flat))
-        else:
-            outputs.append((root, scope.room(root.result)))
-    program.notes.append(Note("kernel", tuple(_names(scope, kernel.roots)), kernel.roots[0].loc, "flat" if flat else ""))
-    with Access(scope) as access:
-        for fold in foldings:
-            if fold.in_memory:
-                _start(scope, fold, access)
-        nest = [w.product(dims)] if flat else list(dims)
-
-        def body(place: tuple[Index, ...]) -> None:
-            at: Place = Flat(place[0]) if flat else place
-            for root in kernel.roots:
-                for operation, home in outputs:
-                    if operation is root:
-                        register = program.tables.element[root.op.name](scope, root, at)
-                        scope.know(root.result, at, register)
-                        scope.store(register, home, at, access.writing)
-                for fold in foldings:
-                    if fold.operation is root:
-                        _step(scope, fold, scope.element(fold.source, at))
-
-        _nest(scope, nest, foldings, access, body)
-        for fold in foldings:
-            if fold.in_memory:
-                _end(scope, fold, access)
-    for operation, home in outputs:
-        scope.values[operation.result] = home
-    for fold in foldings:
-        result = fold.operation.result
-        if fold.home is None:
-            register = w.load(REGISTER[name_of(result.type.dtype)], fold.cell)
-            scope.values[result] = Scalar(_finished(scope, fold, register), result.type.dtype)
-        else:
-            scope.values[result] = fold.home
+        for leaf in scope.plan.leaves(root):
+            scope.early(leaf)
+    Nest(scope, kernel).write()
 
 
 def fill(scope: Scope, value: Value, home: Array) -> None:
     """The elements of a recipe, to memory."""
     w = scope.writer
-    flat = isinstance(scope.values[value], Lazy) and _is_flat(scope, value.producer, tuple(value.type.shape))  # type: ignore[arg-type]
-    with Access(scope) as access:
-        nest = [w.product(home.dims)] if flat else list(home.dims)
+    flat = isinstance(scope.values[value], Lazy) and is_flat(scope, value.producer, tuple(value.type.shape))  # type: ignore[arg-type]
+    dims = [w.product(home.dims)] if flat else list(home.dims)
 
-        def body(place: tuple[Index, ...]) -> None:
-            at: Place = Flat(place[0]) if flat else place
-            scope.store(scope.element(value, at), home, at, access.writing)
+    def write() -> None:
+        with Access(scope) as access:
 
-        _nest(scope, nest, [], access, body)
+            def body(place: Sequence[Index]) -> None:
+                at: Place = Flat(place[0]) if flat else tuple(place)
+                scope.store(scope.element(value, at), home, at, access.writing)
+
+            loops(scope, dims, body, access)
+
+    guard = Guard(scope)
+    with guard:
+        write()
+    guard.finish(write)
 
 
 class Access:
-    """Metadata of one kernel: what it reads and what it writes are different memory, and iterations are independent."""
+    """Metadata of one phase: what it reads and what it writes are different memory, and iterations are independent."""
 
     def __init__(self, scope: Scope) -> None:
         module = scope.program.module
@@ -113,12 +81,10 @@ class Access:
         scope = self.scope
         for names in (self.reads, self.writes):
             scope.writer.do(f"call void @llvm.experimental.noalias.scope.decl(metadata {names})")
-        scope.enter()
         self._before, scope.access = scope.access, self.reading
         return self
 
     def __exit__(self, *ignored: Any) -> None:
-        self.scope.leave()
         self.scope.access = self._before
 
     def loop(self) -> str:
@@ -128,103 +94,427 @@ class Access:
         return f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {parallel}}}')}"
 
 
-def _nest(scope: Scope, dims: Sequence[Index], foldings: Sequence[Folding], access: Access, body: Any) -> None:
-    w = scope.writer
-    place: list[Index] = []
+class Nest:
+    """One kernel while its code is written."""
 
-    def level(d: int) -> None:
-        for fold in foldings:
-            if fold.depth == d:
-                w.store(REGISTER[name_of(fold.operation.result.type.dtype)], fold.rule.start(fold.operation), fold.cell)
-        if d == len(dims):
-            body(tuple(place))
+    def __init__(self, scope: Scope, kernel: Kernel) -> None:
+        self.scope = scope
+        self.kernel = kernel
+        self.prefix = kernel.prefix if len(kernel.phases) > 1 else 0
+        self.dims = [scope.program.dims(phase.space) for phase in kernel.phases]
+        first = kernel.phases[0]
+        self.flat = not self.prefix and all(is_flat(scope, root, first.space) for root in first.roots)
+        self.homes: dict[Operation, Array] = {}
+        self.slots: list[Slot] = []  # memory of single iterations
+        self.outer = self._outer()
+
+    def _outer(self) -> list[Index]:
+        """The sizes of the loops that chunks are cut from: the outermost of these loops."""
+        if self.flat:
+            return [self.scope.writer.product(self.dims[0])]
+        return list(self.dims[0][: self.prefix or 1])
+
+    # --- the whole
+
+    def write(self) -> None:
+        scope, kernel = self.scope, self.kernel
+        private = scope.plan.private
+        roots = kernel.roots
+        self.folds = {root: folding(scope, root) for root in roots if scope.plan.kinds[root] == "reduce"}
+        self.kept: list[Operation] = []  # roots whose memory is that of one iteration
+        self.passing: set[Operation] = set()  # roots that only their own phase reads: no memory at all
+        for root in roots:
+            if not len(root.result.type.shape):
+                continue
+            if private.get(root) is not kernel:
+                self.homes[root] = scope.room(root.result)
+            elif not self.prefix and root not in self.folds:
+                self.passing.add(root)
+            elif self._row(root) is None:
+                self.homes[root] = scope.room(root.result)
+            else:
+                self.kept.append(root)
+        chunks = self._chunks()
+        detail = " ".join(word for word in ("flat" if self.flat else "", f"{len(kernel.phases)} phases" if self.prefix else "", "threads" if chunks else "") if word)
+        scope.program.notes.append(Note("kernel", tuple(names_of(scope, roots)), roots[0].loc, detail))
+        for fold in self._closed_folds():
+            fold.result = scope.writer.cell(fold.kind)
+        self._guarded(chunks)
+        for root, home in self.homes.items():
+            scope.values[root.result] = home
+        for fold in self._closed_folds():
+            self._result(fold, scope.writer.load(fold.kind, fold.result))
+        for slot in self.slots:
+            scope.give(slot)
+
+    def _guarded(self, chunks: tuple[Index, Index] | None) -> None:
+        """The loops, and once more where something rare was met."""
+        if chunks is not None:
+            try:
+                guard = self._whole(chunks, Guard(self.scope))
+                guard.finish(lambda: self._whole(chunks, None))
+                return
+            except Unmovable:
+                pass
+        guard = Guard(self.scope)
+        with guard:
+            self._whole(None, None)
+        guard.finish(lambda: self._whole(None, None))
+
+    def _whole(self, chunks: tuple[Index, Index] | None, guard: Any) -> Any:
+        """All loops once; closed folds leave their results in cells."""
+        scope, w = self.scope, self.scope.writer
+        for fold in self._open_folds():
+            fill_all(scope, fold, self.homes[fold.operation])
+        if chunks is not None:
+            self._in_chunks(*chunks, guard)
         else:
-            last = d == len(dims) - 1
-            with w.loop(dims[d], extra=access.loop() if last else "") as counter:
-                scope.enter()
+            self._prepare(None)
+            with self._level():
+                self._run(0, self.outer[0] if self.outer else 1)
+            for fold in self._closed_folds():
+                w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
+        for fold in self._open_folds():
+            finish_all(scope, fold, self.homes[fold.operation])
+        return guard
+
+    def _open_folds(self) -> list[Folding]:
+        """Folds over outer axes into memory, made ready before all loops and finished after them."""
+        return [fold for fold in self.folds.values() if fold.in_memory and not self.prefix]
+
+    def _closed_folds(self) -> list[Folding]:
+        """Folds of everything to a single register."""
+        return [fold for fold in self.folds.values() if fold.closed]
+
+    def _result(self, fold: Folding, register: str) -> None:
+        result, register = fold.operation.result, finished(self.scope, fold, register)
+        if fold.rank:
+            self.scope.store(register, self.homes[fold.operation], Flat(0))
+        else:
+            self.scope.values[result] = Scalar(register, result.type.dtype)
+
+    def _row(self, root: Operation) -> int | None:
+        """The bytes of a root's part in one iteration of the outer loops; None if it is large or not known."""
+        shape = tuple(root.result.type.shape)
+        if not self.prefix or len(shape) < self.prefix or not all(isinstance(n, int) for n in shape[self.prefix :]):
+            return None
+        total = bytes_of(root.result.type.dtype)
+        for size in shape[self.prefix :]:
+            total *= size
+        return total if total <= SMALL else None
+
+    def _prepare(self, chunk: Index | None) -> None:
+        """Cells of folds and memory for single iterations, in the function that is being written."""
+        scope, w = self.scope, self.scope.writer
+        for fold in self.folds.values():
+            fold.cell = w.cell(fold.kind)
+        for root in self.kept:
+            row = self._row(root)
+            assert row is not None
+            if chunk is None:
+                slot = scope.take(row)
+                self.slots.append(slot)
+                address = slot.address
+            else:
+                address = w.cell("i8", max(row, 1), 64)
+            scope.values[root.result] = Array(address, scope.dims(root.result), root.result.type.dtype, self.prefix)
+        for fold in self._closed_folds():
+            w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+        for root, home in self.homes.items():
+            scope.values[root.result] = home
+
+    def _level(self) -> Any:
+        return Level(self.scope)
+
+    # --- chunks
+
+    def _chunks(self) -> tuple[Index, Index] | None:
+        """How many chunks, and how many iterations of the outermost loop in each; None if one thread is enough."""
+        scope, w = self.scope, self.scope.writer
+        if not self.outer or self.outer[0] == 1:
+            return None
+        unit = 0  # of work, for each element of the first space
+        for phase in self.kernel.phases:
+            for root in phase.roots:
+                unit += scope.plan.work(root)
+        unit += 4
+        total, inner = w.product(self.dims[0]), w.product(self.dims[0][1:]) if not self.flat else 1
+        if isinstance(total, int) and total * unit < WORTH:
+            return None
+        if any(not isinstance(size, int) for dims in self.dims for size in dims):
+            return None
+        assert isinstance(total, int) and isinstance(inner, int)
+        outer = self.outer[0]
+        assert isinstance(outer, int)
+        most = MOST
+        for fold in self._open_folds():
+            if 0 in fold.axes:  # each chunk has memory of its own for the result
+                size = w.product(self.homes[fold.operation].dims)
+                assert isinstance(size, int)
+                most = min(most, 8 if size * 16 < total else 1)
+        count = max(1, min(most, total * unit // CHUNK, outer))
+        if count < 2:
+            return None
+        size = -(-outer // count)
+        if self.flat:
+            size = -(-size // BLOCK) * BLOCK
+        return -(-outer // size), size
+
+    def _in_chunks(self, count: Index, size: Index, guard: Any) -> None:
+        """The kernel as a function over chunks, which threads run."""
+        scope, w = self.scope, self.scope.writer
+        outer = self.outer[0]
+        closed = self._closed_folds()
+        open_ = [fold for fold in self._open_folds() if 0 in fold.axes]
+        parts: dict[Operation, Any] = {}
+        for fold in (*closed, *open_):
+            elements = 1 if fold.closed else w.product(self.homes[fold.operation].dims)
+            parts[fold.operation] = (scope.take(w.multiply(w.multiply(count, elements), bytes_of(fold.dtype))), elements)
+        before = dict(scope.values)
+        flags = w.cell("i8", FLAGS)  # what the guard has seen in any chunk
+        with Outline(w) as outline, self._level():
+            with guard or nullcontext(), w.loop("%end", start="%begin") as chunk:
+                self._prepare(chunk)
+                for fold in open_:
+                    slot, elements = parts[fold.operation]
+                    home = self.homes[fold.operation]
+                    address = w.at(MEMORY[name_of(fold.dtype)], slot.address, w.multiply(chunk, elements))
+                    fold.home = Array(address, home.dims, home.dtype)
+                    fill_all(scope, fold, fold.home)
+                first = w.multiply(chunk, size)
+                with self._level():
+                    self._run(first, w.smaller(w.add(first, size), outer))
+                for fold in closed:
+                    slot, _ = parts[fold.operation]
+                    made = scope.to_memory(w.load(fold.kind, fold.cell), fold.dtype)
+                    w.store(MEMORY[name_of(fold.dtype)], made, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
+            if guard is not None:
+                guard.tell(flags, FLAGS)
+        scope.values = before
+        for fold in open_:
+            fold.home = self.homes[fold.operation]
+        name = w.label("kernel.")
+        try:
+            text, captured = outline.finish(name, "i64 %begin, i64 %end", frozenset({"%captured", "%begin", "%end"}))
+        finally:
+            for slot, _ in parts.values():  # nothing is taken before the results are combined
+                scope.give(slot)
+        threads.pool()
+        w.module.functions.append(text)
+        w.module.declare("gt_parallel", "void (ptr, ptr, i64)")
+        packed = w.cell("i64", max(len(captured), 1))
+        for k, (type, operand) in enumerate(captured):
+            w.store(type, operand, w.at("i64", packed, k))
+        if guard is not None:
+            guard.clear(flags)
+        w.do(f"call void @gt_parallel(ptr @{name}, ptr {packed}, i64 {count})")
+        if guard is not None:
+            guard.heard(flags)
+        for fold in (*closed, *open_):
+            self._combine(fold, parts[fold.operation][0].address, parts[fold.operation][1], count)
+
+    def _combine(self, fold: Folding, parts: str, elements: Index, count: Index) -> None:
+        """The results of all chunks, in order."""
+        scope, w = self.scope, self.scope.writer
+        kind = MEMORY[name_of(fold.dtype)]
+        if fold.closed:
+            fold.cell = w.cell(fold.kind)
+            w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+            with w.loop(count) as chunk:
+                step(scope, fold, scope.from_memory(w.load(kind, w.at(kind, parts, chunk)), fold.dtype))
+            w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
+            return
+        home = self.homes[fold.operation]
+        with Access(scope) as access, w.loop(count) as chunk:
+            base = w.at(kind, parts, w.multiply(chunk, elements))
+            with w.loop(elements, extra=access.loop()) as i:
+                spot = w.at(kind, home.address, i)
+                have = scope.from_memory(w.load(kind, spot, access.writing), fold.dtype)
+                more = scope.from_memory(w.load(kind, w.at(kind, base, i), access.reading), fold.dtype)
+                total = fold.rule.combine(scope, fold.operation, have, more)
+                w.store(kind, scope.to_memory(total, fold.dtype), spot, access.writing)
+
+    # --- loops
+
+    def _run(self, first: Index, end: Index) -> None:
+        """The loops, of the outermost one the iterations from `first` to `end`."""
+        if not self.prefix:
+            self._phase(self.kernel.phases[0], self.dims[0], [], (first, end))
+            return
+        place: list[Index] = []
+
+        def level(d: int) -> None:
+            if d == self.prefix:
+                for phase, dims in zip(self.kernel.phases, self.dims, strict=True):
+                    self._phase(phase, dims, place, None)
+                return
+            start, stop = (first, end) if d == 0 else (0, self.outer[d])
+            with self.scope.writer.loop(stop, start=start) as counter, self._level():
                 place.append(counter)
                 level(d + 1)
                 place.pop()
-                scope.leave()
-        for fold in foldings:
-            if fold.depth == d and fold.home is not None:
-                _leave(scope, fold, place, access)
 
-    level(0)
+        level(0)
+
+    def _phase(self, phase: Phase, dims: Sequence[Index], outer: Sequence[Index], span: tuple[Index, Index] | None) -> None:
+        """The nest of one phase inside outer loops."""
+        scope, w = self.scope, self.scope.writer
+        folds = [self.folds[root] for root in phase.roots if root in self.folds]
+        with Access(scope) as access:
+            for fold in folds:
+                if fold.in_memory and self.prefix:
+                    fill_row(scope, fold, self._place_of(fold), outer)
+
+            def body(place: Sequence[Index]) -> None:
+                at: Place = Flat(place[0]) if self.flat else tuple(place)
+                for root in phase.roots:
+                    if root in self.folds:
+                        step(scope, self.folds[root], scope.element(root.operands[0], at))
+                        continue
+                    register = scope.program.tables.element[root.op.name](scope, root, at)
+                    scope.know(root.result, at, register)
+                    if root in self.passing:
+                        continue
+                    target = scope.values[root.result]
+                    assert isinstance(target, Array)
+                    scope.store(register, target, at, access.writing)
+
+            nest = [w.product(dims)] if self.flat else list(dims)
+            self._loops(nest, list(outer), folds, access, body, span)
+            for fold in folds:
+                if fold.in_memory and self.prefix:
+                    finish_row(scope, fold, self._place_of(fold), outer)
+
+    def _place_of(self, fold: Folding) -> Array:
+        found = self.scope.values[fold.operation.result] if fold.home is None else fold.home
+        assert isinstance(found, Array)
+        return found
+
+    def _loops(
+        self,
+        dims: Sequence[Index],
+        place: list[Index],
+        folds: Sequence[Folding],
+        access: Access,
+        body: Any,
+        span: tuple[Index, Index] | None,
+    ) -> None:
+        scope, w = self.scope, self.scope.writer
+        depth = len(place)
+
+        def level(d: int) -> None:
+            for fold in folds:
+                if fold.depth == d and not fold.closed:
+                    w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+            if d == len(dims):
+                body(tuple(place))
+            else:
+                start, stop = span if span is not None and d == depth else (0, dims[d])
+                sums = [fold for fold in folds if fold.depth <= d and fold.rule.blocked] if d == len(dims) - 1 else []
+                if sums and not (isinstance(dims[d], int) and dims[d] <= 2 * BLOCK):
+                    in_blocks(start, stop, sums, d)
+                else:
+                    inner(start, stop, d)
+            for fold in folds:
+                if fold.depth == d and not fold.closed:
+                    leave(scope, fold, self._place_of(fold), place, access)
+
+        def inner(start: Index, stop: Index, d: int) -> None:
+            with w.loop(stop, start=start, extra=access.loop() if d == len(dims) - 1 else "") as counter, self._level():
+                place.append(counter)
+                level(d + 1)
+                place.pop()
+
+        def in_blocks(start: Index, stop: Index, sums: Sequence[Folding], d: int) -> None:
+            """Each block is added up by itself, then to the whole."""
+            totals = [fold.cell for fold in sums]
+            with w.loop(stop, step=BLOCK, start=start) as block:
+                for fold in sums:
+                    fold.cell = w.cell(fold.kind)
+                    w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+                inner(block, w.smaller(w.add(block, BLOCK), stop), d)
+                for fold, total in zip(sums, totals, strict=True):
+                    part, fold.cell = w.load(fold.kind, fold.cell), total
+                    step(scope, fold, part)
+
+        level(depth)
 
 
-def _folding(scope: Scope, root: Operation, rank: int, flat: bool) -> Folding:
-    result = root.result
-    rule = scope.program.tables.reduce[root.op.name]
-    axes = rule.axes(root)
-    trailing = 0
-    while rank - 1 - trailing in axes:
-        trailing += 1
-    kept = [axis for axis in range(rank) if axis not in axes]
-    cell = scope.writer.cell(REGISTER[name_of(result.type.dtype)])
-    if len(result.type.shape) == 0:
-        return Folding(root, rule, root.operands[0], axes, 0, cell, kept, None, False)
-    home = scope.room(result)
-    depth = 0 if flat else rank - trailing
-    return Folding(root, rule, root.operands[0], axes, depth, cell, kept, home, len(axes) > trailing)
+class Level:
+    """A loop or branch begins: what it finds out is forgotten at its end."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def __enter__(self) -> None:
+        self.scope.enter()
+
+    def __exit__(self, *ignored: Any) -> None:
+        self.scope.leave()
 
 
-def _step(scope: Scope, fold: Folding, register: str) -> None:
-    w = scope.writer
-    dtype = fold.operation.result.type.dtype
-    kind = REGISTER[name_of(dtype)]
-    before = w.load(kind, fold.cell)
-    w.store(kind, fold.rule.combine(scope, fold.operation, before, register), fold.cell)
+def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access) -> None:
+    """A plain nest; the innermost loop has the metadata of the access."""
+    place: list[Index] = []
+
+    def level(d: int) -> None:
+        if d == len(dims):
+            body(tuple(place))
+            return
+        with scope.writer.loop(dims[d], extra=access.loop() if d == len(dims) - 1 else "") as counter, Level(scope):
+            place.append(counter)
+            level(d + 1)
+            place.pop()
+
+    with Level(scope):
+        level(0)
 
 
-def _where(fold: Folding, place: Sequence[Index]) -> tuple[Index, ...]:
-    """The index into the result, keeping axes of size 1 where the op does."""
-    if len(fold.operation.result.type.shape) == len(fold.kept):
-        return tuple([place[axis] for axis in fold.kept])
-    return tuple([place[axis] if axis in fold.kept else 0 for axis in range(len(fold.operation.result.type.shape))])
+def fill_all(scope: Scope, fold: Folding, home: Array) -> None:
+    """The start of a fold in all of its memory."""
+    with Access(scope) as access, scope.writer.loop(scope.writer.product(home.dims), extra=access.loop()) as i:
+        scope.store(fold.rule.start(fold.operation), home, Flat(i), access.writing)
 
 
-def _leave(scope: Scope, fold: Folding, place: Sequence[Index], access: Access) -> None:
-    w = scope.writer
-    assert fold.home is not None
-    register = w.load(REGISTER[name_of(fold.operation.result.type.dtype)], fold.cell)
-    at = _where(fold, [*place, *[0] * 32])
-    if fold.in_memory:
-        address = w.at(MEMORY[name_of(fold.home.dtype)], fold.home.address, scope.offset(fold.home.dims, at))
-        kind = MEMORY[name_of(fold.home.dtype)]
-        before = scope.from_memory(w.load(kind, address, access.writing), fold.home.dtype)
-        after = fold.rule.combine(scope, fold.operation, before, register)
-        w.store(kind, scope.to_memory(after, fold.home.dtype), address, access.writing)
-    else:
-        scope.store(_finished(scope, fold, register), fold.home, at, access.writing)
-
-
-def _finished(scope: Scope, fold: Folding, register: str) -> str:
-    return str(fold.rule.finish(scope, fold.operation, register)) if fold.rule.finish is not None else register
-
-
-def _start(scope: Scope, fold: Folding, access: Access) -> None:
-    assert fold.home is not None
-    with scope.writer.loop(scope.writer.product(fold.home.dims), extra=access.loop()) as i:
-        scope.store(fold.rule.start(fold.operation), fold.home, Flat(i), access.writing)
-
-
-def _end(scope: Scope, fold: Folding, access: Access) -> None:
+def finish_all(scope: Scope, fold: Folding, home: Array) -> None:
     if fold.rule.finish is None:
         return
-    assert fold.home is not None
-    w = scope.writer
-    kind = MEMORY[name_of(fold.home.dtype)]
-    with w.loop(w.product(fold.home.dims), extra=access.loop()) as i:
-        before = scope.from_memory(w.load(kind, w.at(kind, fold.home.address, i), access.writing), fold.home.dtype)
-        scope.store(_finished(scope, fold, before), fold.home, Flat(i), access.writing)
+    w, kind = scope.writer, MEMORY[name_of(home.dtype)]
+    with Access(scope) as access, w.loop(w.product(home.dims), extra=access.loop()) as i:
+        before = scope.from_memory(w.load(kind, w.at(kind, home.address, i), access.writing), home.dtype)
+        scope.store(finished(scope, fold, before), home, Flat(i), access.writing)
 
 
-def _is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool:
+def fill_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
+    """The start of a fold in its memory for one iteration of the outer loops."""
+    with Access(scope) as access:
+        loops(
+            scope,
+            home.dims[len(outer) :],
+            lambda place: scope.store(fold.rule.start(fold.operation), home, (*outer, *place), access.writing),
+            access,
+        )
+
+
+def finish_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
+    if fold.rule.finish is None:
+        return
+    with Access(scope) as access:
+
+        def body(place: Sequence[Index]) -> None:
+            at = (*outer, *place)
+            w, kind = scope.writer, MEMORY[name_of(home.dtype)]
+            before = scope.from_memory(w.load(kind, scope.address(home, at), access.writing), home.dtype)
+            scope.store(finished(scope, fold, before), home, at, access.writing)
+
+        loops(scope, home.dims[len(outer) :], body, access)
+
+
+def is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool:
     """Whether element i of the whole needs only elements i of arrays of the same number of elements, and scalars."""
     facts = scope.program.tables.facts
-    if facts.kind(operation) == "reduce":
-        if len(operation.result.type.shape) != 0:
+    if scope.plan.kinds.get(operation) == "reduce":
+        if len(facts.axes(operation)) != len(operation.operands[0].type.shape):
             return False
         stack = list(operation.operands[:1])
     else:
@@ -234,10 +524,11 @@ def _is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool
     seen = set()
     while stack:
         value = stack.pop()
-        if value in seen or not len(value.type.shape):
+        shape = tuple(value.type.shape)
+        if value in seen or (all(n.__class__ is int and n == 1 for n in shape) and shape != space):
             continue
         seen.add(value)
-        if tuple(value.type.shape) != space:
+        if shape != space:
             return False
         if scope.plan.is_lazy(value) or isinstance(scope.values.get(value), Lazy):
             producer = value.producer
@@ -247,7 +538,7 @@ def _is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool
     return True
 
 
-def _names(scope: Scope, roots: Sequence[Operation]) -> list[str]:
+def names_of(scope: Scope, roots: Sequence[Operation]) -> list[str]:
     """The ops a kernel computes, in the order of the program."""
     found: dict[Operation, None] = {}
     stack = list(roots)
@@ -258,3 +549,6 @@ def _names(scope: Scope, roots: Sequence[Operation]) -> list[str]:
         found[operation] = None
         stack += [v.producer for v in operation.operands if scope.plan.is_lazy(v) and v.producer is not None]
     return [operation.op.name for operation in sorted(found, key=lambda o: scope.plan.at.get(o, -1))]
+
+
+__all__ = ["REGISTER", "Access", "fill", "write_kernel"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm.runtime import allocate, grow, release
+from gradtape.backends.llvm.runtime import grow, release
 from gradtape.backends.llvm.scope import Scope, copy
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, bytes_of, literal, name_of
@@ -79,7 +79,7 @@ def room_for(scope: Scope, target: NativeList, count: Index) -> None:
     """New memory for so many items; the list has them all, not yet written."""
     w = scope.writer
     bytes = w.multiply(count, item_bytes(scope, target))
-    made = w.let(f"call ptr {allocate(scope.program)}(ptr %context, i64 {bytes})")
+    made = scope.program.allocated(bytes)
     put(scope, target, made, count, w.larger(count, 1))
 
 
@@ -89,7 +89,8 @@ def push(scope: Scope, target: NativeList, lowered: Lowered) -> None:
     capacity = w.load("i64", w.at("i64", target.state, 2))
     full = w.let(f"icmp sge i64 {count}, {capacity}")
     with w.when(full, f", !prof {scope.program.unlikely()}"):
-        w.do(f"call void {grow(scope.program)}(ptr %context, ptr {target.state}, i64 {item_bytes(scope, target)})")
+        grown = w.let(f"call i1 {grow(scope.program)}(ptr %context, ptr {target.state}, i64 {item_bytes(scope, target)})")
+        scope.program.need(grown)
     write(scope, target, count, lowered)
     w.store("i64", w.add(count, 1), w.at("i64", target.state, 1))
 

@@ -48,6 +48,11 @@ def _fresh_machine(level: int) -> Any:
     )
 
 
+def triple() -> str:
+    """What LLVM calls the kind of machine this is."""
+    return str(_machine(3).triple)
+
+
 def symbol(name: str, address: int) -> None:
     """Make an address known to all modules."""
     llvm.add_symbol(name, address)
@@ -68,6 +73,12 @@ def optimized(text: str, level: int = 3) -> Any:
         options.loop_interleaving = True
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
+        if "vector-function-abi-variant" in text:  # what the vectoriser calls in loops is to be inlined there
+            last = llvm.create_new_module_pass_manager()
+            last.add_always_inliner_pass()
+            last.add_instruction_combine_pass()
+            last.add_simplify_cfg_pass()
+            last.run(module, builder)
         return module
 
 

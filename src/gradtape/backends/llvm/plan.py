@@ -15,9 +15,10 @@ One invariant: a kernel runs at the place of its first root, and all it reads is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from gradtape.backends.llvm.grouping import Grouping, Kernel
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 
@@ -25,13 +26,13 @@ CHEAP = 6  # the cost per element up to which computing again beats memory
 DEEP = 400  # recipes larger than this get memory: code size
 
 
-@dataclass(slots=True, eq=False)
-class Kernel:
-    """Roots computed in one loop nest over `space` at position `start` of the block."""
+@dataclass(frozen=True, slots=True)
+class Special:
+    """Another way to write an operation, which does the work of some operations before it, used by nobody else, too."""
 
-    space: tuple[Any, ...]
-    start: int
-    roots: list[Operation] = field(default_factory=list)
+    write: Callable[..., Any]  # (scope, operation) → results
+    absorbed: tuple[Operation, ...] = ()
+    target: int | None = None  # the operand whose memory it changes and gives back
 
 
 @dataclass(slots=True)
@@ -44,6 +45,14 @@ class Facts:
     changes: Callable[[Operation], bool]  # works in place on its first operand
     space: Callable[[Operation], tuple[Any, ...]]  # what a root iterates over
     free: Callable[[Operation], bool]  # constants: recipes that other blocks can have too
+    alias: Callable[[Operation], bool]  # the same elements in the same order: may be the operand's memory
+    # how an operation on memory reads an operand: as "memory", as a "view" (index maps over memory) or as a "recipe"
+    takes: Callable[[Operation, Value], str]
+    is_map: Callable[[Operation], bool]  # an index map that steps and an offset can express
+    patterns: Callable[[Block, dict[Value, list[Operation]]], dict[Operation, Special]]
+    axes: Callable[[Operation], tuple[int, ...]]  # what a reduction folds away
+    keeps: Callable[[Operation, int], int]  # leading axes of the result that are those of operand k
+    fails: Callable[[Operation], bool]  # may leave the program
 
 
 class Plan:
@@ -61,11 +70,17 @@ class Plan:
         for operation in block.operations:
             for value in operation.operands:
                 self._users.setdefault(value, []).append(operation)
+        self.special = facts.patterns(block, self._users)
+        for operation, special in self.special.items():
+            self.kinds[operation] = "memory"
+            for part in special.absorbed:
+                self.kinds[part] = "absorbed"
         self._outputs = set(block.results)
         self._costs: dict[Value, tuple[int, int]] = {}
         self._latest: dict[Operation, int] = {}
         self._choose()
         self.last = self._lifetimes()
+        self.private = self._private()
 
     # --- questions
 
@@ -77,18 +92,29 @@ class Plan:
         """The value whose memory a value has: through aliases and changes in place."""
         seen = value
         while (operation := seen.producer) is not None and operation in self.kinds:
-            if self.kinds[operation] == "alias" or (self.facts.changes(operation) and operation.results[0] is seen):
+            if self.kinds[operation] == "alias":
                 seen = operation.operands[0]
+            elif (changed := self.changed(operation)) is not None and operation.results[0] is seen:
+                seen = changed
             else:
                 break
         return seen
 
+    def changed(self, operation: Operation) -> Value | None:
+        """The operand that an operation changes in place."""
+        special = self.special.get(operation)
+        if special is not None:
+            return None if special.target is None else operation.operands[special.target]
+        return operation.operands[0] if self.facts.changes(operation) else None
+
     def leaves(self, operation: Operation) -> Iterator[Value]:
         """The values with memory or in registers that evaluating an operation reads."""
-        stack, seen = list(operation.operands), set()
+        special = self.special.get(operation)
+        inner = () if special is None else special.absorbed
+        stack, seen = [value for part in (operation, *inner) for value in part.operands], set()
         while stack:
             value = stack.pop()
-            if value in seen:
+            if value in seen or value.producer in inner:
                 continue
             seen.add(value)
             if self.is_lazy(value):
@@ -118,17 +144,37 @@ class Plan:
             self.roots |= again
             self._costs.clear()
         else:
-            for kernel in list(self._home.values()):
-                kernel.roots.sort(key=self.at.__getitem__)
+            self.roots |= {operation for operation, kind in self.kinds.items() if kind == "element"}
+            self._group()
 
     def _needs_memory(self, operation: Operation) -> bool:
-        if self.facts.free(operation) and operation.result not in self._outputs:
-            return any(
-                self.kinds[user] in ("memory", "alias") and not user.regions for user in self._users.get(operation.result, ())
-            )
-        return operation.result in self._outputs or any(
-            self.kinds[user] in ("memory", "alias") for user in self._users.get(operation.result, ())
-        )
+        value = operation.result
+        if value in self._outputs:
+            return True
+        for user in self._users.get(value, ()):
+            if user.regions and self.facts.free(operation):
+                continue  # a region can have it itself
+            if self.kinds[user] == "alias" or (self.kinds[user] in ("memory", "absorbed") and self._in_memory(value, user)):
+                return True
+        return not self._is_map(value) and self._viewed(value)
+
+    def _in_memory(self, value: Value, user: Operation) -> bool:
+        """Whether an operation on memory needs an operand there, and not only what an index map leads to."""
+        how = self.facts.takes(user, value)
+        return how == "memory" or (how == "view" and not self._is_map(value))
+
+    def _viewed(self, value: Value) -> bool:
+        """Whether an operation on memory reads a value through index maps."""
+        for user in self._users.get(value, ()):
+            if self.kinds[user] in ("memory", "absorbed") and self.facts.takes(user, value) == "view":
+                return True
+            if self._is_map(user.results[0] if user.results else value) and user.results and self._viewed(user.result):
+                return True
+        return False
+
+    def _is_map(self, value: Value) -> bool:
+        producer = value.producer
+        return producer is not None and self.kinds.get(producer) == "element" and self.facts.is_map(producer)
 
     def cost(self, value: Value) -> tuple[int, int]:
         """What computing an element costs, and how many operations that is."""
@@ -148,6 +194,10 @@ class Plan:
             self._costs[value] = found = (1, 1)
         return found
 
+    def work(self, operation: Operation) -> int:
+        """What computing an element of a root costs."""
+        return self.facts.cost(operation) + sum(self.cost(value)[0] for value in dict.fromkeys(operation.operands))
+
     def _repeated(self, operation: Operation) -> bool:
         """Whether some user would compute an element of it several times, at a price."""
         if self.cost(operation.result)[0] <= CHEAP:
@@ -160,52 +210,19 @@ class Plan:
         )  # fmt: skip
 
     def _group(self) -> None:
-        self._home.clear()
+        self.grouping = Grouping(self)
+        self._home = self.grouping.home
         self._latest.clear()
-        kernels: list[Kernel] = []
-        for operation in self.block.operations:
-            if operation not in self.roots:
-                continue
-            space = self.facts.space(operation)
-            kernel = next((k for k in reversed(kernels) if k.space == space and self._fits(operation, k)), None)
-            if kernel is None:
-                kernel = Kernel(space, self.at[operation])
-                kernels.append(kernel)
-            kernel.roots.append(operation)
-            self._home[operation] = kernel
-        self.kernels = {kernel.start: kernel for kernel in kernels}
-
-    def _fits(self, operation: Operation, kernel: Kernel) -> bool:
-        """Whether all an operation reads is there when the kernel runs, or made by it at the same index."""
-        stack = [(value, True) for value in operation.operands]
-        seen = set()
-        same = tuple(kernel.space)
-        while stack:
-            value, aligned = stack.pop()
-            if (value, aligned) in seen:
-                continue
-            seen.add((value, aligned))
-            producer = value.producer
-            aligned = aligned and (tuple(value.type.shape) == same if isinstance(value.type, TensorSpec) else False)
-            if producer is None or producer not in self.at:
-                continue
-            if producer in self.roots and self._home.get(producer) is kernel:
-                if not aligned or self.kinds[producer] != "element":
-                    return False
-            elif self.is_lazy(value):
-                step = aligned and self.facts.pointwise(producer)
-                stack += [(operand, step) for operand in producer.operands]
-            elif self.when(producer) >= kernel.start:
-                return False
-        return True
+        self.kernels = {kernel.start: kernel for kernel in self.grouping.kernels}
 
     def _shared(self) -> set[Operation]:
-        """Costly recipes that several kernels would compute."""
+        """Costly recipes that several kernels, or phases of one, would compute."""
         evaluators: dict[Operation, set[Any]] = {}
+        phase = self.grouping.phase
         for operation in self.block.operations:
             if self.is_lazy_operation(operation):
                 continue
-            key: Any = self._home.get(operation) or operation
+            key: Any = (self._home[operation], phase[operation]) if operation in self._home else operation
             stack, seen = list(operation.operands), set()
             while stack:
                 value = stack.pop()
@@ -236,9 +253,10 @@ class Plan:
         """Recipes that read memory which is changed before their last evaluation."""
         found: set[Operation] = set()
         for change in self.block.operations:
-            if not self.facts.changes(change) and not change.regions:
+            target = self.changed(change)
+            if target is None and not change.regions:
                 continue
-            changed = {self.buffer(value) for value in (change.operands if change.regions else change.operands[:1])}
+            changed = {self.buffer(value) for value in (change.operands if target is None else [target])}
             place = self.at[change]
             for operation in self.block.operations[:place]:
                 if not self.is_lazy_operation(operation) or operation in found:
@@ -278,6 +296,21 @@ class Plan:
             buffer = self.buffer(value)
             last[buffer] = end
         return last
+
+    def _private(self) -> dict[Operation, Kernel]:
+        """Roots that only the kernel which computes them reads: memory for one iteration of its outer loops is enough."""
+        readers: dict[Operation, set[Any]] = {}
+        for operation in self.block.operations:
+            if self.is_lazy_operation(operation):
+                continue
+            key: Any = self._home.get(operation, operation)
+            for leaf in self.leaves(operation):
+                if leaf.producer is not None:
+                    readers.setdefault(leaf.producer, set()).add(key)
+        return {
+            root: kernel for kernel in self.grouping.kernels for root in kernel.roots
+            if readers.get(root) == {kernel} and root.result not in self._outputs
+        }  # fmt: skip
 
 
 def _larger(a: Any, b: Any) -> bool:

@@ -22,6 +22,7 @@ class Fold:
     start: Callable[[Operation], str]
     combine: Callable[[Scope, Operation, str, str], str]
     finish: Callable[[Scope, Operation, str], str] | None = None
+    blocked: bool = False  # long ones lose digits unless they are made of blocks
 
     @staticmethod
     def axes(operation: Operation) -> tuple[int, ...]:
@@ -80,8 +81,8 @@ def _logical(word: str) -> Any:
 
 
 FOLDS = {
-    "reduce_sum": Fold(lambda operation: literal(0, _of(operation)), _sum),
-    "reduce_mean": Fold(lambda operation: literal(0, _of(operation)), _sum, _mean),
+    "reduce_sum": Fold(lambda operation: literal(0, _of(operation)), _sum, blocked=True),
+    "reduce_mean": Fold(lambda operation: literal(0, _of(operation)), _sum, _mean, blocked=True),
     "reduce_max": _extreme(True),
     "reduce_min": _extreme(False),
     "reduce_all": Fold(lambda operation: "true", _logical("and")),

@@ -10,6 +10,7 @@ from typing import Any
 
 HEADER = 64
 INTERRUPTED = -2  # the status of a call that Ctrl-C ended; Python's exception is set
+NO_MEMORY = -3
 CALLBACK_FAILED = -1  # an exception was raised by Python code that native code called
 
 
@@ -28,6 +29,11 @@ def allocate(program: Any) -> str:
   %whole = add i64 %bytes, 191
   %rounded = and i64 %whole, -64
   %block = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %failed = icmp eq ptr %block, null
+  br i1 %failed, label %nothing, label %fine
+nothing:
+  ret ptr null
+fine:
   %first = load ptr, ptr %context
   store ptr null, ptr %block
   %next = getelementptr i8, ptr %block, i64 8
@@ -87,14 +93,14 @@ done:
 
 
 def grow(program: Any) -> str:
-    """void (context, list, item bytes): room for one more item; a list is {address, length, capacity}"""
+    """i1 (context, list, item bytes): room for one more item, false if there is no memory; a list is {address, length, capacity}"""
     module = _module(program)
     allocate(program)
     release(program)
     return module.library(
         "gt.grow",
         lambda: (
-            """define internal void @gt.grow(ptr %context, ptr %list, i64 %item) nounwind noinline {
+            """define internal i1 @gt.grow(ptr %context, ptr %list, i64 %item) nounwind noinline {
   %old = load ptr, ptr %list
   %place1 = getelementptr i8, ptr %list, i64 8
   %length = load i64, ptr %place1
@@ -103,6 +109,11 @@ def grow(program: Any) -> str:
   %wanted = call i64 @llvm.umax.i64(i64 %double, i64 16)
   %bytes = mul i64 %wanted, %item
   %new = call ptr @gt.allocate(ptr %context, i64 %bytes)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %fine
+nothing:
+  ret i1 false
+fine:
   %used = mul i64 %length, %item
   call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
   %capacity = load i64, ptr %place2
@@ -114,7 +125,7 @@ give:
 done:
   store ptr %new, ptr %list
   store i64 %wanted, ptr %place2
-  ret void
+  ret i1 true
 }"""
         ),
     )

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradtape.backends.llvm import runtime
 from gradtape.backends.llvm.plan import Facts, Plan
 from gradtape.backends.llvm.text import Index, Module, Writer
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
@@ -24,6 +25,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 
 ALIGN = 64
 ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
+STACK = 1 << 17  # bytes of the stack that one function may use
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ class Program:
         self.notes: list[Note] = []
         self.checks: list[Operation] = []  # operations that may fail natively, by number
         self._plans: dict[Block, Plan] = {}
-        self.heap: bool = False
+        self.stack = 0  # bytes used of it
 
     def plan(self, block: Block) -> Plan:
         known = self._plans.get(block)
@@ -160,6 +162,26 @@ class Program:
         w.go("leave")
         w.start(good)
 
+    def allocated(self, count: Index) -> str:
+        """New memory until it is released; the call ends if there is none."""
+        w = self.writer
+        address = w.let(f"call ptr {runtime.allocate(self)}(ptr %context, i64 {count})")
+        self.need(w.let(f"icmp ne ptr {address}, null"))
+        return address
+
+    def need(self, flag: str) -> None:
+        """End the call for lack of memory unless the flag is set."""
+        w = self.writer
+        none, some = w.label("none"), w.label("some")
+        w.branch(flag, some, none, f", !prof {self.likely()}")
+        w.start(none)
+        w.store("i32", runtime.NO_MEMORY, "%status")
+        w.go("leave")
+        w.start(some)
+
+    def likely(self) -> str:
+        return self.module_node("likely", '!{!"branch_weights", i32 100000, i32 1}')
+
     def unlikely(self) -> str:
         return self.module_node("unlikely", '!{!"branch_weights", i32 1, i32 100000}')
 
@@ -183,6 +205,7 @@ class Scope:
         self._owned: dict[Value, list[Slot]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
+        self.guard: Any = None  # what watches for rare cases in the loop being written: see `guards.py`
 
     # --- the whole block
 
@@ -224,17 +247,27 @@ class Scope:
         if kind == "element":
             self.values[operation.result] = Lazy(operation)
         elif kind == "scalar":
-            register = tables.element[operation.op.name](self, operation, ())
-            self.values[operation.result] = Scalar(register, operation.result.type.dtype)
+            self.early(operation.result)
         elif kind == "alias":
             source = self.memory(operation.operands[0])
             self.values[operation.result] = Array(source.address, self.dims(operation.result), operation.result.type.dtype)
-        else:
-            write = tables.memory.get(operation.op.name) or tables.callback
+        elif kind != "absorbed":
+            special = self.plan.special.get(operation)
+            write = special.write if special is not None else tables.memory.get(operation.op.name) or tables.callback
             for value, lowered in zip(operation.results, write(self, operation), strict=True):
                 self.values[value] = lowered
                 if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
                     self.program.bind(value.type, lowered.dims)
+
+    def early(self, value: Value) -> None:
+        """Compute a value of rank 0 now, if it is one that can be and was not yet."""
+        operation = value.producer
+        if value in self.values or operation is None or self.plan.kinds.get(operation) != "scalar":
+            return
+        for leaf in self.plan.leaves(operation):
+            self.early(leaf)
+        register = self.program.tables.element[operation.op.name](self, operation, ())
+        self.values[value] = Scalar(register, value.type.dtype)
 
     # --- memory
 
@@ -255,19 +288,16 @@ class Scope:
         """Memory until it is given back."""
         w = self.writer
         if not isinstance(count, int):
-            from gradtape.backends.llvm.runtime import allocate
-
-            return Slot(None, count, w.let(f"call ptr {allocate(self.program)}(ptr %context, i64 {count})"))
-        if count <= ON_STACK:
+            return Slot(None, count, self.program.allocated(count))
+        if count <= ON_STACK and self.program.stack + count <= STACK:
+            self.program.stack += count
             return Slot(-1, count, w.cell("i8", max(count, 1), 32))
         offset = self.program.frame.take(count)
         return Slot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
 
     def give(self, slot: Slot) -> None:
         if slot.offset is None:
-            from gradtape.backends.llvm.runtime import release
-
-            self.writer.do(f"call void {release(self.program)}(ptr %context, ptr {slot.address})")
+            self.writer.do(f"call void {runtime.release(self.program)}(ptr %context, ptr {slot.address})")
         elif slot.offset >= 0:
             self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
 
@@ -356,10 +386,17 @@ class Scope:
         return total
 
     def load(self, array: Array, place: Place) -> str:
-        w = self.writer
         kind = name_of(array.dtype)
-        address = w.at(MEMORY[kind], array.address, self.offset(array.dims, place))
-        return self.from_memory(w.load(MEMORY[kind], address, self.access), array.dtype)
+        return self.from_memory(self.writer.load(MEMORY[kind], self.address(array, place), self.access), array.dtype)
+
+    def address(self, array: Array, place: Place) -> str:
+        """Where an element is."""
+        if array.rows:
+            assert not isinstance(place, Flat)
+            offset = self.offset(array.dims[array.rows :], place[array.rows :])
+        else:
+            offset = self.offset(array.dims, place)
+        return self.writer.at(MEMORY[name_of(array.dtype)], array.address, offset)
 
     def from_memory(self, register: str, dtype: Any) -> str:
         return self.writer.let(f"icmp ne i8 {register}, 0") if name_of(dtype) == "bool" else register
@@ -368,10 +405,9 @@ class Scope:
         return self.writer.let(f"zext i1 {register} to i8") if name_of(dtype) == "bool" else register
 
     def store(self, register: str, array: Array, place: Place, extra: str = "") -> None:
-        w = self.writer
         kind = MEMORY[name_of(array.dtype)]
-        address = w.at(kind, array.address, self.offset(array.dims, place))
-        w.store(kind, self.to_memory(register, array.dtype), address, extra)
+        address = self.address(array, place)
+        self.writer.store(kind, self.to_memory(register, array.dtype), address, extra)
 
     def scalar(self, value: Value) -> str:
         """The register of a value of rank 0."""

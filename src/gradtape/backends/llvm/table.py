@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm import callbacks, control, elementwise, kernels, lists, shapes
+from gradtape.backends.llvm import callbacks, composites, control, elementwise, kernels, layouts, lists, products, shapes
+from gradtape.backends.llvm.alignment import kept_axes
 from gradtape.backends.llvm.plan import Facts
-from gradtape.backends.llvm.reductions import FOLDS
+from gradtape.backends.llvm.reductions import FOLDS, Fold
 from gradtape.backends.llvm.scope import Tables, computable
 from gradtape.backends.llvm.types import is_float, is_integer, name_of
-from gradtape.ir.graph import Operation
+from gradtape.ir.graph import Operation, Value
 
-FAMILIES: tuple[Any, ...] = (elementwise, shapes)
+FAMILIES: tuple[Any, ...] = (elementwise, shapes, composites)
 ELEMENT: dict[str, Any] = {name: write for family in FAMILIES for name, write in family.ELEMENT.items()}
 ACCEPTS = {name: family.accepts for family in FAMILIES for name in family.ELEMENT}
-MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **lists.MEMORY_OPS}
+MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS}
+TAKES: dict[str, Any] = {**products.TAKES}
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 
 
@@ -41,13 +43,15 @@ def _foldable(operation: Operation) -> bool:
 
 
 def cost(operation: Operation) -> int:
-    if operation.op.name in shapes.ELEMENT:
+    if operation.op.name in shapes.ELEMENT or operation.op.name in composites.ELEMENT:
         return 0
     return elementwise.COSTS.get(operation.op.name, 1)
 
 
 def pointwise(operation: Operation) -> bool:
     name = operation.op.name
+    if name == "broadcast_to":
+        return all(n.__class__ is int and n == 1 for n in operation.operands[0].type.shape)
     return name in elementwise.ELEMENT or name in shapes.POINTWISE or (name == "constant" and _is_splat(operation))
 
 
@@ -69,5 +73,23 @@ def free(operation: Operation) -> bool:
     return operation.op.name in shapes.FREE
 
 
-FACTS = Facts(kind, cost, pointwise, changes, space, free)
+def alias(operation: Operation) -> bool:
+    return operation.op.name in shapes.ALIAS
+
+
+def keeps(operation: Operation, k: int) -> int:
+    return kept_axes(operation, k, pointwise)
+
+
+def fails(operation: Operation) -> bool:
+    return False
+
+
+def takes(operation: Operation, value: Value) -> str:
+    """How a memory operation reads an operand: see `plan.py`."""
+    take = TAKES.get(operation.op.name)
+    return "memory" if take is None else str(take(operation, value, kind))
+
+
+FACTS = Facts(kind, cost, pointwise, changes, space, free, alias, takes, layouts.is_map, products.patterns, Fold.axes, keeps, fails)
 TABLES = Tables(FACTS, ELEMENT, FOLDS, MEMORY, kernels.write_kernel, callbacks.write_callback)

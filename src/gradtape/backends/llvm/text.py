@@ -26,6 +26,11 @@ class Module:
         self._library: dict[str, str] = {}
         self._constants: dict[Any, str] = {}
         self._metadata: list[str] = []
+        self._kept: dict[str, None] = {}
+
+    def keep(self, name: str) -> None:
+        """Do not drop a function that nothing seems to use."""
+        self._kept[name] = None
 
     def declare(self, name: str, signature: str) -> str:
         """A function from outside: `declare("expf", "float (float)")`; gives the name to call."""
@@ -61,6 +66,9 @@ class Module:
 
     def __str__(self) -> str:
         parts = [*self.globals, *self._declared.values(), *self._library.values(), *self.functions, *self._metadata]
+        if self._kept:
+            names = ", ".join(f"ptr @{name}" for name in self._kept)
+            parts.append(f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{names}], section "llvm.metadata"')
         return "\n".join(parts) + "\n"
 
 

@@ -39,11 +39,12 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Row-major memory without gaps."""
+    """Row-major memory without gaps; with `rows`, of the one row (index of so many first axes) that is being computed."""
 
     address: str
     dims: tuple[Index, ...]
     dtype: Any
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

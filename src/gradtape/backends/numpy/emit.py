@@ -26,6 +26,7 @@ from gradtape.backends.numpy.checkpointing import Checkpointed
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.sizes import describes
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
 from gradtape.ops.list_values import TensorList
@@ -41,7 +42,7 @@ INFIX = {
 }
 DEEPEST = 12  # levels of nesting before a structured operation gets a function of its own; Python allows 20 loops
 LOCAL = re.compile(r"v\d+|.*_\d+|size_.*")  # what locals are called, and nothing else
-RESERVED = {"TensorList", "int32", "see", "build", "arguments", *dir(builtins), *keyword.kwlist}
+RESERVED = {"TensorList", "int32", "see", "tick", "build", "arguments", *dir(builtins), *keyword.kwlist}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,14 @@ class Program:
     source: str
     namespace: dict[str, Any]
     places: dict[int, Place]  # by line number
+    timed: list[Operation]  # what `tick` is called with the number of
 
 
-def emit(block: Block, name: str, counting: bool = False) -> Program:
-    """The source of a block. With `counting` every result is shown to `see`, which the namespace must be given."""
+def emit(block: Block, name: str, counting: bool = False, timing: bool = False) -> Program:
+    """The source of a block. With `counting` every result is shown to `see`, with `timing` the end of each operation is told
+    to `tick`; the namespace must be given them."""
     emitter = Emitter(block, counting)
+    emitter.timed = [] if timing else None
     entry, free = emitter.function(block, name)
     if free:
         raise InternalError(f"no value of the program has the dimension {', '.join(sorted(free))}, which an attribute needs")
@@ -77,7 +81,7 @@ def emit(block: Block, name: str, counting: bool = False) -> Program:
             places[len(lines)] = place
             said = loc
     lines += [f"    return {entry}", ""]
-    return Program("\n".join(lines), emitter.namespace, places)
+    return Program("\n".join(lines), emitter.namespace, places, emitter.timed or [])
 
 
 class Emitter:
@@ -85,6 +89,7 @@ class Emitter:
 
     def __init__(self, block: Block, counting: bool) -> None:
         self.counting = counting
+        self.timed: list[Operation] | None = None
         self.namespace: dict[str, Any] = {"TensorList": TensorList, "int32": np.int32}
         self.lines: list[tuple[str, Place | None]] = []
         self.names: dict[Value, str] = {}
@@ -253,6 +258,7 @@ class Function:
         elif not operation.regions:
             self._plain(operation)
             self._see(operation)
+            self._tick(operation)
             self.delete(dying)
         elif self.depth > DEEPEST:
             self._outline(operation, dying)
@@ -277,7 +283,7 @@ class Function:
         if template is not None:
             text = template.format(*operands)
         else:
-            attrs = [f"{key}={self.emitter.attributes.text(attr, self.size)}" for key, attr in operation.attrs.items()]
+            attrs = [f"{key}={self._attribute(attr)}" for key, attr in operation.attrs.items()]
             text = f"{self.emitter.constant(op.impl, op.name)}({', '.join([*operands, *attrs])})"
         results = [self.names[value] for value in operation.results]
         if not results:
@@ -285,9 +291,18 @@ class Function:
         else:
             self.line(f"{results[0] if op.outputs == 1 else _targets(results)} = {text}")
 
+    def _attribute(self, attr: Any) -> str:
+        return self.item_type(attr) if describes(attr) else self.emitter.attributes.text(attr, self.size)
+
     def _see(self, operation: Operation) -> None:
         if self.emitter.counting and operation.results:
             self.line(f"see({', '.join(self.names[value] for value in operation.results)})")
+
+    def _tick(self, operation: Operation) -> None:
+        timed = self.emitter.timed
+        if timed is not None:
+            self.line(f"tick({len(timed)})")
+            timed.append(operation)
 
     # --- calls
 

@@ -26,10 +26,11 @@ EXPLAINED = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivis
 class Executable:
     """A compiled program: call it with one array (or `TensorList`) per parameter. `source` shows what runs."""
 
-    __slots__ = ("_program", "_run", "name")
+    __slots__ = ("_program", "_run", "instead", "name")
 
     def __init__(self, program: Program, name: str) -> None:
         self.name = name
+        self.instead: str | None = None  # why this runs here and not as native code, if that was wanted
         self._program = program
         # the functions live in closures, not in the namespace: a program is freed at once, without the garbage collector
         exec(compile(program.source, f"<gradtape {name}>", "exec"), program.namespace)  # noqa: S102  (our own source)
@@ -38,6 +39,10 @@ class Executable:
     @property
     def source(self) -> str:
         return self._program.source
+
+    def report(self) -> list[str]:
+        """Lines for `explain`."""
+        return [f"{self.name} runs on NumPy, operation by operation" + (f": {self.instead}" if self.instead else "")]
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return self.run(list(arrays))

@@ -55,7 +55,25 @@ def container_method(tracer: Any, method: Any) -> Any:
     container, name = method.__self__, method.__name__
     if name in CHANGES:
         before_change(tracer, container)
-    elif name in ("keys", "items", "values"):
+        return _changing(tracer, container, _container_method(tracer, method, container, name))
+    return _container_method(tracer, method, container, name)
+
+
+def _changing(tracer: Any, container: Any, method: Any) -> Any:
+    """A method after which the container has changed."""
+    if not tracer.follows_changes:
+        return method
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        found = method(*args, **kwargs)
+        tracer.changed(container)
+        return found
+
+    return called
+
+
+def _container_method(tracer: Any, method: Any, container: Any, name: str) -> Any:
+    if name in ("keys", "items", "values"):
         tracer.item(container, KEYS, tuple(container))
         for key in container if name != "keys" else ():
             tracer.item(container, key, container[key])

@@ -22,6 +22,7 @@ from gradtape.frontend.staged_values import Undefined
 
 CONTAINERS = (list, dict, set)
 GIVEN = (list, tuple, dict)
+LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
 STATIC = (list, dict, set, str, tuple)
 
@@ -30,12 +31,15 @@ def conv(callee: Any) -> Any:
     """What to call instead of `callee`."""
     kind = callee.__class__
     if kind is FunctionType:
+        kept = callee.__dict__.get(LIBRARY)
+        if kept is not None and kept.__closure__[0].cell_contents is callee and active() is not None:
+            return kept
         made = converted_function(callee)
         if made is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
             return made
         home = str(callee.__module__).partition(".")[0]
         if home == "gradtape":
-            return library(tracer, callee)
+            return library(callee)
         if home not in LIBRARIES:
             tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
         return made
@@ -65,21 +69,28 @@ def conv(callee: Any) -> Any:
     return callee
 
 
-def library(tracer: Any, callee: Any) -> Any:
+def library(callee: Any) -> Any:
     """A function of gradtape: containers it is given are given as the program knows them."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         for arg in args:
             if arg.__class__ in GIVEN:
-                args = tuple([tracer.given(a) if a.__class__ in GIVEN else a for a in args])
+                args = tuple([_given(a) if a.__class__ in GIVEN else a for a in args])
                 break
         for arg in kwargs.values():
             if arg.__class__ in GIVEN:
-                kwargs = {k: tracer.given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
+                kwargs = {k: _given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
                 break
         return callee(*args, **kwargs)
 
+    if getattr(sys.modules.get(callee.__module__), callee.__name__, None) is callee:  # it stays: so may this
+        callee.__dict__[LIBRARY] = called
     return called
+
+
+def _given(container: Any) -> Any:
+    tracer = active()
+    return container if tracer is None else tracer.given(container)
 
 
 def call(callee: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:

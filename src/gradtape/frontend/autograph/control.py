@@ -142,6 +142,8 @@ def is_(left: Any, right: Any) -> Any:
         maybe = right if left is None else left
         if maybe.missing is None:
             return not_(maybe.flag)
+    if left is not right and (tracer := active()) is not None and left is not None and right is not None:
+        return tracer.same(left, right)
     return left is right
 
 

@@ -7,6 +7,7 @@ returned as it is; if that is because there is no source, it is said once. Invar
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import warnings
 from collections.abc import Callable
@@ -19,19 +20,22 @@ from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.autograph.registry import ENTRIES, Entry, note
 from gradtape.frontend.autograph.source import Source, find
 from gradtape.frontend.autograph.transform import compiled, transformed
+from gradtape.frontend.effects import active
 
 KEPT = "ag__converted"
+BUILTINS = frozenset(dir(builtins))
 
 
 class Conversion:
     """The code that replaces a code object, and how to make functions of it."""
 
-    __slots__ = ("code", "free")
+    __slots__ = ("builtins", "code", "free")
 
     def __init__(self, code: CodeType, original: CodeType) -> None:
         self.code = code
         places = {name: place for place, name in enumerate(original.co_freevars)}
         # for each free variable its place in the original's closure; -1 is the run time, -2 the bindings
+        self.builtins = tuple(sorted(_names(code) & BUILTINS))  # read as they are: nobody is told at each read
         self.free = tuple({build.RUNTIME: -1, build.SCOPE: -2}.get(n, places.get(n, -1)) for n in code.co_freevars)
 
     def function(self, original: FunctionType) -> FunctionType:
@@ -59,6 +63,7 @@ def converted_function(function: FunctionType, quiet: bool = False) -> Any:
     code = function.__code__
     kept = function.__dict__.get(KEPT)
     if kept is not None and kept[0] == id(function) and kept[1] is code and kept[2].__defaults__ is function.__defaults__:
+        _note_builtins(function, kept[3])
         return kept[2]
     entry = ENTRIES.get(id(code))
     if entry is None:
@@ -66,9 +71,23 @@ def converted_function(function: FunctionType, quiet: bool = False) -> Any:
     if entry.conversion is not None:
         made = entry.conversion.function(function)
         # kept with the function, so that it dies with it; the identity tells whose it is where attributes are copied
-        function.__dict__[KEPT] = (id(function), code, made)
+        function.__dict__[KEPT] = (id(function), code, made, entry.conversion)
+        _note_builtins(function, entry.conversion)
         return made
     return _converting_arguments(function) if entry.higher_order else function
+
+
+def _note_builtins(function: FunctionType, conversion: Conversion) -> None:
+    """What a converted function means by the names of builtins is guarded like its other names."""
+    tracer = active()
+    if tracer is not None:
+        tracer.guards.builtins(function.__globals__, conversion.builtins)
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a code object, and those inside it, may find in its module."""
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _decide(function: FunctionType, quiet: bool) -> Entry:

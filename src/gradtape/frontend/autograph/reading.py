@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,8 @@ def attr(target: Any, name: str) -> Any:
     tracer = active()
     if tracer is None:
         return getattr(target, name)
+    if target.__class__ is ModuleType:
+        return tracer.attr(target, name, getattr(target, name))
     found = getattr(type(target), name, None)
     if found.__class__ is property and found.fget.__class__ is FunctionType:
         from gradtape.frontend.autograph.convert import converted_function
@@ -183,6 +185,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         tracer.before_item(target)
         if _staged_item(target, key):
             staging.set_item(target, key, value)
+            tracer.changed(target)
             return
         if isinstance(target, np.ndarray) and (is_staged(value) or staged_key(key)):
             raise InvalidArgumentError(
@@ -190,6 +193,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
                 "or gt.zeros(shape), and assign to that"
             )
     target[key] = value
+    if tracer is not None and isinstance(target, (list, dict)):
+        tracer.changed(target)
 
 
 def _staged_item(target: Any, key: Any) -> bool:
@@ -206,6 +211,8 @@ def del_item(target: Any, key: Any) -> None:
             staging.del_item(target, key)
             return
     del target[key]
+    if tracer is not None:
+        tracer.changed(target)
 
 
 def inplace(operation: str, target: Any, value: Any) -> Any:
@@ -213,7 +220,11 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
     if (tracer := active()) is not None and isinstance(target, (list, dict, set)):
         before_change(tracer, target)
         if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
-            return staging.inplace(operation, target, value)
+            found = staging.inplace(operation, target, value)
+        else:
+            found = INPLACE[operation](target, value)
+        tracer.changed(target)
+        return found
     return INPLACE[operation](target, value)
 
 

@@ -163,7 +163,7 @@ class Optimizer:
         tracer = active()
         if tracer is not None and self._exact is not None and id(rate) not in tracer.variables:
             return tracer.number_input(self, "learning rate", self._plain_rate)
-        if self._exact is not None and is_plain(rate) and rate._tensor._node is None:
+        if self._exact is not None and is_plain(rate) and ((node := rate._tensor._node) is None or not node.keys):
             return self._plain_rate()
         return rate
 

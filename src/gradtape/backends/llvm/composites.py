@@ -1,0 +1,192 @@
+"""Operations that are made of simpler ones here, so that the planner can fuse them with what stands around them.
+
+A softmax is a maximum, an exponential, a sum and a quotient over rows; as phases of one kernel these run row by row
+(`grouping.py`), with whatever makes the logits and whatever uses the result in the same loops. What two of them have in
+common (the softmax and the cross entropy of the same logits) is computed once. Values are those of the ops' `impl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.llvm.scope import Note, Scope
+from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_native, is_signed, name_of
+from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import Rebuild, rebuild
+from gradtape.ops.compare import EQUAL
+from gradtape.ops.elementwise import ADD, DIVIDE, EXP, LOG, MULTIPLY, SQRT, SUBTRACT
+from gradtape.ops.opdef import Op
+from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
+from gradtape.ops.select import WHERE
+from gradtape.ops.shape import RESHAPE
+from gradtape.ops.staged import CONSTANT
+
+
+def expanded(block: Block) -> Block:
+    """The program with composites written out."""
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        make = EXPANSIONS.get(operation.op.name)
+        if make is None or not all(is_native(v.type.dtype) for v in (*operation.operands, *operation.results)):
+            scope.copy(operation)
+        else:
+            scope.replace(operation, [make(Maker(scope), *scope.operands(operation), **operation.attrs)])
+
+    return rebuild(block, visit)
+
+
+class Maker:
+    """Emits operations into a block, each form of one only once."""
+
+    def __init__(self, scope: Rebuild) -> None:
+        self.scope = scope
+
+    def __call__(self, op: Op, *operands: Value, shape: Any = None, dtype: Any = None, **attrs: Any) -> Value:
+        key = (op, *operands, *sorted(attrs.items()))
+        known = self.scope.memory.get(key)
+        if known is None:
+            like = operands[0].type
+            type = TensorSpec(tuple(like.shape) if shape is None else shape, dtype or like.dtype)
+            known = self.scope.memory[key] = self.scope.emit(op, operands, [type], attrs).result
+        found: Value = known
+        return found
+
+    def fold(self, op: Op, x: Value, axis: tuple[int, ...], keepdims: bool = True) -> Value:
+        shape = [1 if k in axis else n for k, n in enumerate(x.type.shape) if keepdims or k not in axis]
+        return self(op, x, shape=tuple(shape), axis=axis, keepdims=keepdims)
+
+    def number(self, value: float, like: Value) -> Value:
+        dtype = like.type.dtype
+        key = ("number", value, dtype)
+        if key not in self.scope.memory:
+            number = dtype.dtype.type(value)
+            self.scope.memory[key] = self.scope.emit(CONSTANT, [], [TensorSpec((), dtype)], {"value": number}).result
+        found: Value = self.scope.memory[key]
+        return found
+
+
+def _shifted(make: Maker, x: Value, axis: int) -> tuple[Value, Value]:
+    """x minus its maximum, and the sum of its exponentials."""
+    shifted = make(SUBTRACT, x, make.fold(REDUCE_MAX, x, (axis,)))
+    return shifted, make.fold(REDUCE_SUM, make(EXP, shifted), (axis,))
+
+
+def _softmax(make: Maker, x: Value, *, axis: int) -> Value:
+    shifted, total = _shifted(make, x, axis)
+    return make(DIVIDE, make(EXP, shifted), total)
+
+
+def _log_softmax(make: Maker, x: Value, *, axis: int) -> Value:
+    shifted, total = _shifted(make, x, axis)
+    return make(SUBTRACT, shifted, make(LOG, total))
+
+
+def _cross_entropy(make: Maker, labels: Value, logits: Value) -> Value:
+    last = len(logits.type.shape) - 1
+    shifted, total = _shifted(make, logits, last)
+    # log softmax = log(total) - shifted; a label of 0 cancels a logit of -inf
+    terms = make(MULTIPLY, make(SUBTRACT, make(LOG, total), shifted, shape=logits.type.shape), labels)
+    zero = make.number(0.0, logits)
+    masked = make(WHERE, make(EQUAL, labels, zero, dtype="bool"), zero, terms, shape=logits.type.shape, dtype=logits.type.dtype)
+    return make.fold(REDUCE_SUM, masked, (last,), keepdims=False)
+
+
+def _sparse_cross_entropy(make: Maker, labels: Value, logits: Value) -> Value:
+    last, lead = len(logits.type.shape) - 1, tuple(logits.type.shape)[:-1]
+    shifted, total = _shifted(make, logits, last)
+    classes = make(IN_RANGE, labels, size=logits.type.shape[-1])
+    picked = make(ROW_PICK, shifted, classes, shape=lead)
+    # log softmax = log(total) - shifted
+    return make(SUBTRACT, make(RESHAPE, make(LOG, total), shape=lead), picked)
+
+
+def _normalize(make: Maker, x: Value, *, axis: tuple[int, ...], epsilon: float) -> Value:
+    centred = make(SUBTRACT, x, make.fold(REDUCE_MEAN, x, axis))
+    variance = make.fold(REDUCE_MEAN, make(MULTIPLY, centred, centred), axis)
+    return make(DIVIDE, centred, make(SQRT, make(ADD, variance, make.number(epsilon, x))))
+
+
+EXPANSIONS: dict[str, Callable[..., Value]] = {
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "softmax_cross_entropy": _cross_entropy,
+    "sparse_softmax_cross_entropy": _sparse_cross_entropy,
+    "normalize": _normalize,
+}
+
+
+# -- ops that only stand in expanded programs
+
+
+def _in_range_impl(x: Any, *, size: int) -> Any:
+    return np.arange(size)[x].astype(x.dtype)
+
+
+def _row_pick_impl(x: Any, index: Any) -> Any:
+    return np.take_along_axis(x, np.asarray(index)[..., None], -1)[..., 0]
+
+
+def _internal(name: str, args: str, impl: Any, infer: Any) -> Op:
+    return Op(name, "nondiff", tuple(args.split()), impl, infer, reason="made by the native backend")
+
+
+# indices as numbers from 0 on; an index out of range ends the program
+IN_RANGE = _internal("in_range", "x", _in_range_impl, lambda x, *, size: x)
+# one element of each row
+ROW_PICK = _internal("row_pick", "x index", _row_pick_impl, lambda x, index: TensorSpec(x.shape[:-1], x.dtype))
+
+
+def _in_range(scope: Scope, operation: Operation) -> list[Lowered]:
+    w, program = scope.writer, scope.program
+    (x,) = operation.operands
+    dtype, size = x.type.dtype, program.index(operation.attrs["size"])
+    kind = REGISTER[name_of(dtype)]
+    bad = w.cell("i1")
+    w.store("i1", "false", bad)
+
+    def checked(place: Place) -> str:
+        register = scope.element(x, place)
+        wide = register if kind == "i64" else w.let(f"{'sext' if is_signed(dtype) else 'zext'} {kind} {register} to i64")
+        below = w.let(f"icmp slt i64 {wide}, 0")
+        moved = w.let(f"select i1 {below}, i64 {w.let(f'add i64 {wide}, {size}')}, i64 {wide}")
+        outside = w.let(f"icmp uge i64 {moved}, {size}")
+        w.store("i1", w.let(f"or i1 {w.load('i1', bad)}, {outside}"), bad)
+        found = w.let(f"select i1 {outside}, i64 0, i64 {moved}")
+        return found if kind == "i64" else w.let(f"trunc i64 {found} to {kind}")
+
+    program.notes.append(Note("kernel", ("in_range",), operation.loc))
+    made: Lowered
+    if not len(x.type.shape):
+        made = Scalar(checked(()), dtype)
+    else:
+        source, home = scope.memory(x), scope.room(operation.result)
+        with w.loop(w.product(home.dims)) as i:
+            scope.enter()
+            w.store(MEMORY[name_of(dtype)], checked(Flat(i)), w.at(MEMORY[name_of(dtype)], home.address, i))
+            scope.leave()
+        made = Array(home.address, source.dims, dtype)
+    program.fail_if(w.load("i1", bad), operation)
+    return [made]
+
+
+def _row_pick(scope: Scope, operation: Operation, place: Place) -> str:
+    x, index = operation.operands
+    register = scope.element(index, place)
+    kind = name_of(index.type.dtype)
+    if kind not in ("int64", "uint64"):
+        how = "sext" if kind.startswith("int") else "zext"
+        register = scope.writer.let(f"{how} {REGISTER[kind]} {register} to i64")
+    return scope.element(x, (*place, register))
+
+
+def accepts(operation: Operation) -> bool:
+    return is_float(operation.result.type.dtype)
+
+
+ELEMENT: dict[str, Any] = {"row_pick": _row_pick}
+MEMORY_OPS: dict[str, Any] = {"in_range": _in_range}

@@ -1,0 +1,237 @@
+"""Formulas of element operations on numbers: arithmetic, comparisons, activations.
+
+A formula writes the result from operands of one dtype, branch-free. Division of integers, shifts and bits are in `integers.py`.
+Nothing is assumed about values: NaN, infinities and signed zeros are as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi, sqrt
+
+import numpy as np
+
+from gradtape.backends.llvm.code import Code
+from gradtape.ops.activations import SELU_ALPHA, SELU_SCALE
+
+Formula = Callable[..., str]  # (code, *registers) → register
+
+
+def maximum(c: Code, a: str, b: str) -> str:
+    if not c.floating:
+        return c.call("smax" if c.signed else "umax", a, b)
+    # b if both are equal, as NumPy; NaN if one of them is
+    return c.select(c.is_nan(a), a, c.select(c.compare("gt", a, b), a, b))
+
+
+def minimum(c: Code, a: str, b: str) -> str:
+    if not c.floating:
+        return c.call("smin" if c.signed else "umin", a, b)
+    return c.select(c.is_nan(a), a, c.select(c.compare("lt", a, b), a, b))
+
+
+def relu(c: Code, x: str) -> str:
+    zero = c.number(0)
+    return c.select(c.let(f"fcmp ugt {c.type} {x}, {zero}"), x, zero) if c.floating else maximum(c, x, zero)
+
+
+def masked_multiply(c: Code, x: str, y: str) -> str:
+    # x · y', y' = 0 where x = 0 and y is not finite
+    masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
+    return c.multiply(x, c.select(masked, c.number(0), y))
+
+
+def absolute(c: Code, x: str) -> str:
+    if c.floating:
+        return c.call("fabs", x)
+    return c.let(f"call {c.type} @llvm.abs.{c.type}({c.type} {x}, i1 false)") if c.signed else x
+
+
+def sign(c: Code, x: str) -> str:
+    above = c.select(c.compare("gt", x, c.number(0)), c.number(1), c.number(0))
+    if not c.floating and not c.signed:
+        return above
+    found = c.select(c.compare("lt", x, c.number(0)), c.number(-1), above)
+    return c.select(c.is_nan(x), x, found) if c.floating else found
+
+
+def rounding(name: str) -> Formula:
+    return lambda c, x: c.call(name, x) if c.floating else x
+
+
+def power(c: Code, x: str) -> str:
+    """x to a power known when the program is made: small whole ones by multiplication."""
+    exponent = c.attrs["exponent"]
+    whole = int(exponent) if float(exponent).is_integer() and abs(exponent) < 2**63 else None
+    if whole is not None and (not c.floating or -3 <= whole <= 6):
+        left, base, found = abs(whole), x, None
+        if whole < 0:
+            base = c.divide(c.number(1), x)
+        while left:
+            if left & 1:
+                found = base if found is None else c.multiply(found, base)
+            left >>= 1
+            base = c.multiply(base, base) if left else base
+        return c.number(1) if found is None else found
+    if exponent == 0.5:
+        return c.call("sqrt", x)
+    return c.math("pow", x, c.number(exponent))
+
+
+def step(c: Code, x: str) -> str:
+    return c.select(c.compare("gt", x, c.number(0)), c.number(1), c.number(0))
+
+
+# -- activations ---------------------------------------------------------------------------------------------------------
+
+
+def sigmoid(c: Code, x: str) -> str:
+    one = c.number(1)
+    return c.divide(one, c.add(one, c.math("exp", c.negative(x))))
+
+
+def _log_tail(c: Code, x: str) -> str:
+    """log(1 + e^-|x|)."""
+    return c.math("log1p", c.math("exp", c.negative(c.call("fabs", x))))
+
+
+def softplus(c: Code, x: str) -> str:
+    return c.add(relu(c, x), _log_tail(c, x))
+
+
+def sigmoid_cross_entropy(c: Code, labels: str, logits: str) -> str:
+    return c.add(c.subtract(relu(c, logits), c.multiply(logits, labels)), _log_tail(c, logits))
+
+
+def relu6(c: Code, x: str) -> str:
+    return minimum(c, relu(c, x), c.number(6))
+
+
+def leaky_relu(c: Code, x: str) -> str:
+    return c.select(c.compare("gt", x, c.number(0)), x, c.multiply(x, c.number(c.attrs["alpha"])))
+
+
+def elu(c: Code, x: str) -> str:
+    return c.select(c.compare("gt", x, c.number(0)), x, c.math("expm1", minimum(c, x, c.number(0))))
+
+
+def selu(c: Code, x: str) -> str:
+    below = c.multiply(c.math("expm1", minimum(c, x, c.number(0))), c.number(SELU_ALPHA))
+    return c.select(c.compare("gt", x, c.number(0)), c.multiply(x, c.number(SELU_SCALE)), below)
+
+
+def gelu(c: Code, x: str) -> str:
+    if not c.attrs["approximate"]:
+        return c.multiply(x, c.math("ndtr", x))
+    cubic = c.multiply(c.multiply(c.multiply(x, x), x), c.number(0.044715))
+    t = c.math("tanh", c.multiply(c.add(x, cubic), c.number(sqrt(2.0 / pi))))
+    return c.multiply(c.multiply(c.add(t, c.number(1)), x), c.number(0.5))
+
+
+# -- zero by definition ----------------------------------------------------------------------------------------------------
+
+
+def zero_where(c: Code, switch: str, value: str) -> str:
+    """0 where the switch is 0."""
+    return c.select(c.compare("eq", switch, c.number(0)), c.number(0), value)
+
+
+# -- predicates ------------------------------------------------------------------------------------------------------------
+
+
+def is_close(c: Code, x: str, y: str) -> str:
+    # |x - y| ≤ atol + rtol·|y|, in this order and without fusing, so that the limit itself is where NumPy has it
+    size = c.call("fabs", y)
+    limit = c.let(f"fmul {c.type} {c.number(c.attrs['rtol'])}, {size}")
+    limit = c.let(f"fadd {c.type} {c.number(c.attrs['atol'])}, {limit}")
+    gap = c.call("fabs", c.let(f"fsub {c.type} {x}, {y}"))
+    near = c.both(c.compare("le", gap, limit), c.finite(y))
+    return c.either(near, c.compare("eq", x, y))
+
+
+def nextafter(c: Code, x: str, y: str) -> str:
+    """One step in the order of bits: away from zero if y is further out on the same side."""
+    whole = {"float": "i32", "double": "i64"}[c.type]
+    bits, other = c.let(f"bitcast {c.type} {x} to {whole}"), c.let(f"bitcast {c.type} {y} to {whole}")
+    outward = c.either(
+        c.both(c.compare("gt", x, c.number(0)), c.compare("gt", y, x)),
+        c.both(c.compare("lt", x, c.number(0)), c.compare("lt", y, x)),
+    )
+    moved = c.let(f"add {whole} {bits}, {c.let(f'select i1 {outward}, {whole} 1, {whole} -1')}")
+    least = c.let(f"or {whole} {c.let(f'and {whole} {other}, {-(2 ** (int(whole[1:]) - 1))}')}, 1")  # of the sign of y
+    moved = c.let(f"select i1 {c.compare('eq', x, c.number(0))}, {whole} {least}, {whole} {moved}")
+    found = c.select(c.compare("eq", x, y), y, c.let(f"bitcast {whole} {moved} to {c.type}"))
+    return c.select(c.let(f"fcmp uno {c.type} {x}, {y}"), c.let(f"fadd {c.type} {x}, {y}"), found)
+
+
+MATH = (
+    "exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc ndtr"
+).split()  # fmt: skip
+COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+
+# name: (formula, the kinds of dtype it holds for: floating, signed, unsigned, bool)
+FORMULAS: dict[str, tuple[Formula, str]] = {
+    "add": (Code.add, "fiu"),
+    "subtract": (Code.subtract, "fiu"),
+    "multiply": (Code.multiply, "fiu"),
+    "divide": (Code.divide, "f"),
+    "negative": (Code.negative, "fiu"),
+    "square": (lambda c, x: c.multiply(x, x), "fiu"),
+    "sqrt": (lambda c, x: c.call("sqrt", x), "f"),
+    "rsqrt": (lambda c, x: c.divide(c.number(1), c.call("sqrt", x)), "f"),
+    "reciprocal": (lambda c, x: c.divide(c.number(1), x), "f"),
+    "abs": (absolute, "fiu"),
+    "sign": (sign, "fiu"),
+    "maximum": (maximum, "fiub"),
+    "minimum": (minimum, "fiub"),
+    "floor": (rounding("floor"), "fiu"),
+    "ceil": (rounding("ceil"), "fiu"),
+    "round": (rounding("roundeven"), "fiu"),
+    "power": (power, "fiu"),
+    "atan2": (lambda c, x, y: c.math("atan2", x, y), "f"),
+    "masked_multiply": (masked_multiply, "f"),
+    "step": (step, "fiu"),
+    "sigmoid": (sigmoid, "f"),
+    "softplus": (softplus, "f"),
+    "sigmoid_cross_entropy": (sigmoid_cross_entropy, "f"),
+    "relu": (relu, "fiu"),
+    "relu6": (relu6, "fiu"),
+    "leaky_relu": (leaky_relu, "f"),
+    "elu": (elu, "f"),
+    "selu": (selu, "f"),
+    "gelu": (gelu, "f"),
+    "divide_no_nan": (lambda c, x, y: zero_where(c, y, c.divide(x, y)), "f"),
+    "multiply_no_nan": (lambda c, x, y: zero_where(c, y, c.multiply(x, y)), "f"),
+    "xlogy": (lambda c, x, y: zero_where(c, x, c.multiply(x, c.math("log", y))), "f"),
+    "xlog1py": (lambda c, x, y: zero_where(c, x, c.multiply(x, c.math("log1p", y))), "f"),
+    "xdivy": (lambda c, x, y: zero_where(c, x, c.divide(x, y)), "f"),
+    "nextafter": (nextafter, "f"),
+    "reparameterized_gamma": (lambda c, alpha, z: z, "f"),
+    "real": (lambda c, x: x, "fiub"),
+    "conj": (lambda c, x: x, "fiu"),
+    "imag": (lambda c, x: c.number(0), "fiub"),
+    "angle": (lambda c, x: c.select(c.compare("lt", x, c.number(0)), c.number(pi), c.number(0)), "f"),
+    **{name: ((lambda c, x, name=name: c.math(name, x)), "f") for name in MATH},
+    # where these get their memory is the planner's to say, as it is for the ops they stand for
+    "add_into": (Code.add, "fiu"),
+    "subtract_into": (Code.subtract, "fiu"),
+    "multiply_into": (Code.multiply, "fiu"),
+}
+PREDICATES: dict[str, tuple[Formula, str]] = {
+    **{name: ((lambda c, x, y, how=how: c.compare(how, x, y)), "fiub") for name, how in COMPARISONS.items()},
+    "is_nan": (lambda c, x: c.is_nan(x) if c.floating else "false", "fiub"),
+    "is_inf": (
+        lambda c, x: c.let(f"fcmp oeq {c.type} {c.call('fabs', x)}, {c.number(np.inf)}") if c.floating else "false",
+        "fiub",
+    ),
+    "is_finite": (lambda c, x: c.finite(x) if c.floating else "true", "fiub"),
+    "is_close": (is_close, "f"),
+    "logical_and": (lambda c, x, y: c.both(c.true(x), c.true(y)), "fiub"),
+    "logical_or": (lambda c, x, y: c.either(c.true(x), c.true(y)), "fiub"),
+    "logical_xor": (lambda c, x, y: c.let(f"xor i1 {c.true(x)}, {c.true(y)}"), "fiub"),
+    "logical_not": (lambda c, x: c.opposite(c.true(x)), "fiub"),
+}
+COSTS = {name: 20 for name in MATH} | {
+    "pow": 30, "atan2": 25, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30, "elu": 20, "selu": 20,
+    "xlogy": 20, "xlog1py": 20, "divide": 4, "sqrt": 5, "rsqrt": 6, "reciprocal": 4, "power": 4, "divide_no_nan": 4, "xdivy": 4,
+}  # fmt: skip

@@ -1,0 +1,184 @@
+"""Which roots of a block share a loop nest.
+
+A kernel has one or more phases. Roots of a phase are computed in one nest over one space, element by element at the same
+index. Phases run one after the other inside loops over the first axes that they all have (`prefix`), where a phase needs of
+earlier ones only what they made in the same iteration: so the maximum, the sum and the quotient of a softmax are three phases
+for each row, and the row stays in the nearest cache. A kernel runs where its first root stands.
+
+One invariant: all that a kernel reads is there when it runs, or made by it before it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.types import TensorSpec
+
+ROW = 16  # elements of a row from which on phases are run row by row: shorter rows are better off as one long loop each
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    space: tuple[Any, ...]
+    roots: list[Operation] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """Loop nests at position `start` of the block; several phases share the loops over the first `prefix` axes."""
+
+    start: int
+    phases: list[Phase] = field(default_factory=list)
+    prefix: int = 0
+
+    @property
+    def roots(self) -> list[Operation]:
+        return [root for phase in self.phases for root in phase.roots]
+
+
+@dataclass(slots=True)
+class Need:
+    """How a root reads what another operation made, over all the ways it is reached."""
+
+    kept: int  # leading axes of the loops that are its leading indices
+    same: bool  # always at the index of the root itself
+
+
+class Grouping:
+    """The kernels of a block, for the roots that its plan has now."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+        self.home: dict[Operation, Kernel] = {}
+        self.phase: dict[Operation, int] = {}
+        self.kernels: list[Kernel] = []
+        self._ready: dict[Operation, int] = {}
+        for operation in plan.block.operations:
+            if operation in plan.roots:
+                self._place(operation)
+
+    def when(self, operation: Operation) -> int:
+        """The position after which what an operation gives is there; a register as soon as what it needs is."""
+        kernel = self.home.get(operation)
+        if kernel is not None:
+            return kernel.start
+        return self.ready(operation) if self.plan.kinds[operation] == "scalar" else self.plan.at[operation]
+
+    def ready(self, operation: Operation) -> int:
+        known = self._ready.get(operation)
+        if known is None:
+            if self.plan.facts.fails(operation):
+                known = self.plan.at[operation]
+            else:
+                known = max([-1, *(self.when(v.producer) for v in self.plan.leaves(operation) if v.producer is not None)])
+            self._ready[operation] = known
+        return known
+
+    def _place(self, root: Operation) -> None:
+        space = tuple(self.plan.facts.space(root))
+        needs = self._needs(root)
+        for kernel in reversed(self.kernels):
+            if needs is None:
+                break
+            inside = {producer: need for producer, need in needs.items() if self.home.get(producer) is kernel}
+            if all(producer in inside or self.when(producer) < kernel.start for producer in needs):
+                phase = self._joined(kernel, root, space, inside)
+                if phase is not None:
+                    self._put(kernel, phase, root)
+                    return
+        kernel = Kernel(self.plan.at[root], [Phase(space)])
+        self.kernels.append(kernel)
+        self._put(kernel, 0, root)
+
+    def _put(self, kernel: Kernel, phase: int, root: Operation) -> None:
+        kernel.phases[phase].roots.append(root)
+        self.home[root], self.phase[root] = kernel, phase
+
+    def _joined(self, kernel: Kernel, root: Operation, space: tuple[Any, ...], inside: dict[Operation, Need]) -> int | None:
+        """The phase of a kernel that a root can be computed in, perhaps a new one."""
+        first = self._first_axis(root)
+        for g in range(len(kernel.phases) - 1, -1, -1):
+            if kernel.phases[g].space != space or first < kernel.prefix:
+                continue
+            if all(self._fits(producer, need, g, kernel.prefix) for producer, need in inside.items()):
+                return g
+        if not inside:
+            return None
+        prefix = min(
+            kernel.prefix if len(kernel.phases) > 1 else min([len(space), *map(self._first_axis, kernel.roots)]),
+            first,
+            *(need.kept for need in inside.values()),
+            *(_common(space, phase.space) for phase in kernel.phases),
+        )
+        if prefix < 1 or max(_count(s[prefix:]) for s in (space, *(phase.space for phase in kernel.phases))) < ROW:
+            return None
+        kernel.prefix = prefix
+        kernel.phases.append(Phase(space))
+        return len(kernel.phases) - 1
+
+    def _fits(self, producer: Operation, need: Need, phase: int, prefix: int) -> bool:
+        made = self.phase[producer]
+        if made == phase:
+            return need.same and self.plan.kinds[producer] == "element"
+        return made < phase and need.kept >= prefix
+
+    def _first_axis(self, root: Operation) -> int:
+        """The first axis that a root folds away: loops up to it can be shared."""
+        if self.plan.kinds[root] != "reduce":
+            return len(root.result.type.shape)
+        return min(self.plan.facts.axes(root), default=len(root.operands[0].type.shape))
+
+    def _needs(self, root: Operation) -> dict[Operation, Need] | None:
+        """What a root reads that is not a recipe; None if it must stay where it is."""
+        plan, facts = self.plan, self.plan.facts
+        if facts.fails(root):
+            return None
+        found: dict[Operation, Need] = {}
+        if plan.kinds[root] == "reduce":
+            rank = len(root.operands[0].type.shape)
+            stack = [(root.operands[0], rank, True)]
+        else:
+            stack = _operands(facts, root, len(root.result.type.shape), True)
+        best: dict[tuple[Value, bool], int] = {}
+        while stack:
+            value, kept, same = stack.pop()
+            producer = value.producer
+            if producer is None or best.get((value, same), 1 << 30) <= kept:
+                continue
+            best[value, same] = kept
+            if plan.is_lazy(value):
+                if facts.fails(producer):
+                    return None
+                stack += _operands(facts, producer, kept, same)
+                continue
+            need = found.setdefault(producer, Need(kept, same))
+            need.kept, need.same = min(need.kept, kept), need.same and same
+        return found
+
+
+def _operands(facts: Any, operation: Operation, kept: int, same: bool) -> list[tuple[Value, int, bool]]:
+    pointwise, shape = facts.pointwise(operation), operation.result.type.shape
+    return [
+        (value, min(kept, facts.keeps(operation, k)), same and pointwise and tuple(value.type.shape) == tuple(shape))
+        for k, value in enumerate(operation.operands)
+        if isinstance(value.type, TensorSpec)
+    ]
+
+
+def _common(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def _count(sizes: tuple[Any, ...]) -> int:
+    """How many elements, as far as known; unknown sizes count as large."""
+    total = 1
+    for size in sizes:
+        total *= size if isinstance(size, int) else 1 << 10
+    return total

@@ -1,0 +1,153 @@
+"""Values as strided memory: an index map over an array in memory that steps and an offset can express.
+
+A transposition, a plain slice, a broadcast or a reshape of an array in memory need no copy where the reader takes any strides,
+as matrix products do. Sizes, steps and offsets are dimensions (ints or symbolic), so the planner can ask before any code is
+written. Knows index maps only; who needs what layout is said by the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gradtape.backends.llvm.shapes import plain_key
+from gradtape.ir.graph import Operation, Value
+
+Size = Any  # int or Dim
+
+
+class Layout(NamedTuple):
+    """Element i of a value is element offset + Σ i·steps of the memory of `base`."""
+
+    base: Value
+    offset: Size
+    steps: tuple[Size, ...]
+
+
+def layout_of(value: Value, has_memory: Callable[[Value], bool]) -> Layout:
+    """The layout of a value over the nearest value below it that has memory; of itself if no index map leads to one."""
+    producer = value.producer
+    if producer is None or has_memory(value) or not is_map(producer):
+        return Layout(value, 0, dense(value.type.shape))
+    below = layout_of(producer.operands[0], has_memory)
+    found = _MAPS[producer.op.name](producer, below)
+    return Layout(value, 0, dense(value.type.shape)) if found is None else found
+
+
+def is_map(operation: Operation) -> bool:
+    """Whether an operation may be an index map of the kind looked for here."""
+    name = operation.op.name
+    if name not in _MAPS:
+        return False
+    return name != "getitem" or plain_key(operation.attrs["key"], operation.operands[0].type.shape)
+
+
+def dense(shape: Sequence[Size]) -> tuple[Size, ...]:
+    """The steps of row-major memory without gaps."""
+    steps: list[Size] = []
+    total: Size = 1
+    for size in reversed(tuple(shape)):
+        steps.append(total)
+        total = total * size
+    return tuple(reversed(steps))
+
+
+def is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _same(operation: Operation, below: Layout) -> Layout | None:
+    return below if tuple(operation.operands[0].type.shape) == tuple(operation.result.type.shape) else None
+
+
+def _transpose(operation: Operation, below: Layout) -> Layout | None:
+    perm = operation.attrs["perm"]
+    return below if not perm else below._replace(steps=tuple([below.steps[axis] for axis in perm]))
+
+
+def _broadcast(operation: Operation, below: Layout) -> Layout | None:
+    shape, wide = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
+    steps: list[Size] = [0] * (len(wide) - len(shape))
+    for size, result, step in zip(shape, wide[len(wide) - len(shape) :], below.steps, strict=True):
+        steps.append(0 if is_one(size) and not is_one(result) else step)
+    return below._replace(steps=tuple(steps))
+
+
+def _reshape(operation: Operation, below: Layout) -> Layout | None:
+    """Axes of size 1 come and go; otherwise axes that lie densely behind one another are cut anew."""
+    source, target = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
+    steps: list[Size] = []
+    have = [(size, step) for size, step in zip(source, below.steps, strict=True) if not is_one(size)]
+    want = [size for size in target if not is_one(size)]
+    while want:
+        if not have:
+            return None
+        size, step = have.pop(0)
+        wanted = [want.pop(0)]
+        total: Size = wanted[0]
+        while size != total:
+            if _less(total, size) and want:
+                wanted.append(want.pop(0))
+                total = total * wanted[-1]
+            elif _less(size, total) and have:
+                following, inner = have.pop(0)
+                if step != inner * following:
+                    return None
+                size, step = size * following, inner
+            else:
+                return None
+        parts = dense(wanted)
+        steps += [part * step for part in parts]
+    if have:
+        return None
+    rest = iter(steps)
+    return below._replace(steps=tuple([1 if is_one(size) else next(rest) for size in target]))
+
+
+def _less(a: Size, b: Size) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a < b
+
+
+def _getitem(operation: Operation, below: Layout) -> Layout | None:
+    shape = tuple(operation.operands[0].type.shape)
+    key = operation.attrs["key"]
+    parts = list(key) if isinstance(key, tuple) else [key]
+    used = sum(1 for part in parts if part is not None and part is not Ellipsis)
+    full = [slice(None)] * (len(shape) - used)
+    at = next((k for k, part in enumerate(parts) if part is Ellipsis), None)
+    parts = [*parts, *full] if at is None else [*parts[:at], *full, *parts[at + 1 :]]
+    offset, steps, axis = below.offset, [], 0
+    for part in parts:
+        if part is None:
+            steps.append(1)
+            continue
+        size, step = shape[axis], below.steps[axis]
+        axis += 1
+        if isinstance(part, slice):
+            if part == slice(None):
+                steps.append(step)
+            elif isinstance(size, int):
+                start, _, stride = part.indices(size)
+                offset, _ = offset + start * step, steps.append(step * stride)
+            else:
+                return None
+        else:
+            if part < 0 and not isinstance(size, int):
+                return None
+            offset = offset + (int(part) if part >= 0 else int(part) + size) * step
+    return Layout(below.base, offset, tuple(steps))
+
+
+def _slice_axis(operation: Operation, below: Layout) -> Layout | None:
+    axis, start = operation.attrs["axis"], operation.attrs["start"]
+    return below._replace(offset=below.offset + start * below.steps[axis])
+
+
+_MAPS: dict[str, Callable[[Operation, Layout], Layout | None]] = {
+    "transpose": _transpose,
+    "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "getitem": _getitem,
+    "slice_axis": _slice_axis,
+    **{name: _same for name in ("identity", "stop_gradient", "assign", "gradient", "copy")},
+}

@@ -1,0 +1,38 @@
+"""What `explain` tells about a native program: how long it took to make, and what became of its operations."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gradtape.backends.llvm.scope import Note
+
+SHOWN = 12  # kernels; more are counted
+
+
+def lines(name: str, notes: Sequence[Note], times: Mapping[str, float], cached: bool, size: int, frame: int) -> list[str]:
+    """One line on the whole, one per kernel, product, loop, branch and call of NumPy."""
+    origin = "object code from the cache" if cached else "compiled by LLVM"
+    head = (
+        f"{name} is native code: written in {times['written'] * 1e3:.1f} ms ({size} characters of IR), {origin} in "
+        f"{times['compiled'] * 1e3:.1f} ms; {frame} bytes for values in between"
+    )
+    found = [head]
+    for note in notes[:SHOWN]:
+        found.append(f"  {_line(note)}")
+    if len(notes) > SHOWN:
+        rest = Counter(note.kind for note in notes[SHOWN:])
+        found.append("  and " + ", ".join(f"{count} × {kind}" for kind, count in rest.items()))
+    return found
+
+
+def _line(note: Note) -> str:
+    where = "" if note.loc is None else f"  ({os.path.basename(note.loc.file)}:{note.loc.line})"
+    detail = f", {note.detail}" if note.detail else ""
+    ops = " ".join(note.ops)
+    if note.kind == "kernel":
+        return f"kernel{detail}: {ops}{where}" if len(note.ops) == 1 else f"kernel of {len(note.ops)} fused operations{detail}: {ops}{where}"
+    if note.kind == "numpy":
+        return f"calls NumPy: {ops}{where}"
+    return f"{note.kind}{detail}: {ops}{where}"

@@ -1,0 +1,80 @@
+"""The short way of a call: nothing but plain tensors, nobody records, a program that ran before as native code.
+
+The native entry compares dtypes and shapes itself, so no key is made: what does not fit gives `MISS`, and the call goes the
+long way (`engine.py`), which also raises whatever there is to raise. Programs with effects always go the long way: a call that
+fails half-way must not print or draw twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradtape.frontend.program import Output, filled
+from gradtape.ops.tensor import Tensor, box
+
+MISS: Any = object()
+
+
+class Quick:
+    """How to run one program: `check` (None or whether its guards hold) and `run(args)`."""
+
+    __slots__ = ("check", "run", "traced")
+
+    def __init__(self, traced: Any, run: Callable[[tuple[Any, ...]], Any]) -> None:
+        self.traced = traced
+        self.check = traced.check
+        self.run = run
+
+
+def quick(traced: Any) -> Quick | None:
+    """The short way of a traced program; None if it has none."""
+    program = traced.program
+    executable = program.compiled._executable
+    if getattr(executable, "native", None) is None or traced.constraints or program.has_effects():
+        return None
+    entry, captures, result, actions = executable.native, program.captures, program.result, program.actions
+    count = len(program.block.params) - len(captures)
+    if count == 1 and not captures and not actions and result.__class__ is Output and result.number is None:
+        return Quick(traced, _one(entry, result.index))
+
+    def run(args: tuple[Any, ...]) -> Any:
+        arrays = []
+        for x in args:
+            if x.__class__ is not Tensor:
+                return MISS
+            arrays.append(x._data)
+        if len(args) != count or (count > 1 and len({*map(id, args)}) != count):
+            return MISS
+        for capture in captures:
+            value = capture.tensor()
+            if value.__class__ is not Tensor:
+                return MISS
+            arrays.append(value._data)
+        found = entry(*arrays)
+        if found.__class__ is not tuple:
+            return MISS
+        outs = [box(a) for a in found]
+        for action in actions:
+            action(outs, args, None)
+        return filled(result, outs)
+
+    return Quick(traced, run)
+
+
+def _one(entry: Any, index: int) -> Callable[[tuple[Any, ...]], Any]:
+    """One tensor in, one out: the commonest call, and the one whose overhead shows most."""
+
+    def run(args: tuple[Any, ...]) -> Any:
+        (x,) = args
+        if x.__class__ is not Tensor:
+            return MISS
+        found = entry(x._data)
+        if found.__class__ is not tuple:
+            return MISS
+        tensor = Tensor()
+        tensor._data = found[index]
+        tensor._node = None
+        return tensor
+
+    return run

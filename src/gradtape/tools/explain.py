@@ -1,0 +1,180 @@
+"""`tape.explain(target, source)`: why a gradient is None, or zero, or that it is there. One cause, the line, the cure.
+
+The order of the questions: is the tape still there, can the source have a gradient at all, does the tape know it, which ways
+lead from it to the target (`explain_paths.py`), did it leave the tape (`explain_exits.py`), what does a backward pass say
+(`explain_values.py`). Sentences are in `explain_texts.py`. Invariant: asking changes no later answer of the tape.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+from gradtape import tree
+from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.variable import Variable
+from gradtape.ir.graph import Location
+from gradtape.ops.record import Past, Record, Unwatched, VariableKey, blended, location
+from gradtape.ops.tensor import Tensor
+from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best
+from gradtape.tools.explain_exits import exit_cut
+from gradtape.tools.explain_paths import line_of, ways
+from gradtape.tools.explain_texts import is_slice, sentence, shown
+from gradtape.tools.explain_values import has_values, noted_zero, run, zero_without_place
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a target and a source are connected, or not.
+
+    `cause` is one word of a fixed list, "connected" if there is a gradient; `location` is the user's line ("file.py:12") where
+    the connection was lost, None where there is no such line; `message` is a sentence with the cure in it. Printed, it shows
+    the line itself too.
+    """
+
+    cause: str
+    location: str | None
+    message: str
+
+    def __str__(self) -> str:
+        head = self.cause if self.location is None else f"{self.cause} at {self.location}"
+        code = ""
+        if self.location is not None:
+            file, line = self.location.rsplit(":", 1)
+            code = linecache.getline(file, int(line)).strip()
+        return head + (f"\n    {code}" if code else "") + f"\n  {self.message}"
+
+
+def explain(tape: Any, target: Any, source: Any) -> Any:
+    """One `Explanation` per source, arranged like `source`. Several targets are added up, as in `gradient`."""
+    targets = [_target(t) for t in tree.flatten(target)]
+    sources = [_source(s) for s in tree.flatten(source)]
+    answers = []
+    for one in sources:
+        cut = _cut(tape, targets, one)
+        answers.append(Explanation(cut.cause, shown(cut.place), sentence(cut, one)))
+    return tree.pack_sequence_as(source, answers)
+
+
+def _target(target: Any) -> Any:
+    if isinstance(target, Variable):
+        return target._tensor
+    if isinstance(target, IndexedSlices):
+        return target.values
+    if isinstance(target, Tensor):
+        return target
+    if target is None:
+        raise TypeError("explain: the target is None; did an earlier gradient return None?")
+    raise TypeError(
+        f"explain: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}; a number or a "
+        "NumPy array does not remember where it came from"
+    )
+
+
+def _source(source: Any) -> Any:
+    if isinstance(source, (Tensor, Variable)):
+        return source
+    if source is None:
+        raise ValueError("explain: a source is None; give tensors or variables")
+    raise ValueError(
+        f"explain: a source must be a tensor or a variable, got {type(source).__name__} {source!r}; make it a gt.Variable, "
+        "or a gt.constant watched with tape.watch"
+    )
+
+
+# -- one source ------------------------------------------------------------------------------------------------------
+
+
+def _cut(tape: Any, targets: list[Any], source: Any) -> Cut:
+    if tape._closed:
+        at = None if tape._spent_at is None else Location(*location(*tape._spent_at))
+        return Cut("tape_already_freed", "", at, {"closed": True})
+    if not source.dtype.is_differentiable:
+        return Cut("integer_or_bool_on_path", "", None, {"dtype": source.dtype.name})
+    starts = tape._versions(source)
+    if not starts and (unknown := _unknown(tape, source)) is not None:
+        return unknown
+    variable = source._key if isinstance(source, Variable) else None
+    nodes = [t._node for t in targets]
+    if tape._lazy and tape._spent_at is None:
+        tape._expand_reached({n for n in nodes if n is not None and tape.key in n.keys})
+    states = ways(tape, nodes, starts, variable)
+    found = [states[n] for n in nodes if n in states]
+    if not found:
+        return _unconnected(tape, nodes, source, starts, variable)
+    state = best(found)
+    if state is UNSEEN:  # no operation on the way to the target ran while a tape was open
+        return Cut("computed_before_the_tape")
+    if state is CONNECTED:
+        return _verified(tape, targets, nodes, states, starts, variable)
+    return state
+
+
+def _verified(
+    tape: Any, targets: list[Any], nodes: list[Any], states: dict[Any, Cut], starts: list[Record], variable: VariableKey | None
+) -> Cut:
+    """There is a way: does a gradient come along it?"""
+    if not has_values(tape, targets):
+        return zero_without_place() if noted_zero(tape, nodes, starts) else CONNECTED
+    cut = run(tape, targets, states, starts)
+    if cut.cause == "no_derivative":  # rules that were asked now know what they do not answer
+        again = ways(tape, nodes, starts, variable)
+        found = [again[n] for n in nodes if n in again]
+        if found and (state := best(found)) is not CONNECTED:
+            return state
+    return cut
+
+
+def _unconnected(tape: Any, nodes: list[Any], source: Any, starts: list[Record], variable: VariableKey | None) -> Cut:
+    """No way through the tape: perhaps one outside of it."""
+    left = exit_cut(tape, nodes, starts, variable)
+    if left is not None:
+        return left
+    hint = ""
+    if not starts:
+        hint = "; it was not even read inside the block"
+    elif variable is None and source._node is not None and source._node.op is None and not _used(tape, starts):
+        hint = "; nothing was, after tape.watch: watch it before it is used"
+    return Cut("independent", "", None, {"hint": hint})
+
+
+def _used(tape: Any, starts: list[Record]) -> bool:
+    return any(node in starts for record in tape.records for node in record.nodes)
+
+
+# -- sources the tape does not know -------------------------------------------------------------------------------------
+
+
+def _unknown(tape: Any, source: Any) -> Cut | None:
+    """Why the tape has no version of a source; None if that alone does not say it (a variable it would have watched)."""
+    if isinstance(source, Variable):
+        if not source.trainable:
+            return Cut("non_trainable_variable")
+        return None if tape._watch_accessed else Cut("not_watched", "", None, {"variable": True})
+    if (name := is_slice(source)) is not None:
+        return Cut("not_watched", "", None, {"slice": name})
+    node = source._node
+    if isinstance(node, Unwatched):
+        return _made_outside(tape, node)
+    if node is not None and tape._former is not None and tape._former in node.keys:
+        return Cut("tape_already_freed", "" if node.op is None else node.op.name, line_of(node))
+    return Cut("not_watched")
+
+
+def _made_outside(tape: Any, node: Unwatched) -> Cut:
+    """A tensor that was computed from something known, but not recorded."""
+    for part in blended(node):
+        if isinstance(part, VariableKey):
+            return Cut("variable_replaced_by_tensor", "", None, {"variable": part.name})
+        if not isinstance(part, Past):
+            continue
+        did = tape.key.state_at(part.when)
+        if part.variable is not None and did in ("before", "recording"):
+            return Cut("variable_replaced_by_tensor", "", line_of(part), {"variable": part.variable.name})
+        if did in _STATES:
+            return Cut("not_watched", "", line_of(part), {"made": _STATES[did]})
+    return Cut("not_watched")
+
+
+_STATES = {"paused": "while the tape was paused", "left": "after the tape's block had ended"}

@@ -1,0 +1,3 @@
+// A page with one picture.
+"use strict";
+window.gradtape.mount(document.getElementById("picture"), JSON.parse(document.getElementById("data").textContent), true);

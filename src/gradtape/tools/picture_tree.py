@@ -1,0 +1,204 @@
+"""The shape of a picture: loops and function calls as nested groups, and what becomes of it when loops are drawn once.
+
+`grown` makes the tree of a sequence of records; `folded` lays the iterations of every loop on top of each other: the members
+of a class are the records that stand at the same place of the same body. Invariant: leaves of the tree, from left to
+right, are the records in the order they ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradtape.tools.picture_segments import Loop as Repeat, fold
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """Iterations of one body. `counts` are the numbers of iterations this loop had, several where it is inside another
+    loop that was folded."""
+
+    iterations: list[list[Item]]
+    counts: list[int]
+    number: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """What ran in one function, without interruption by another."""
+
+    function: Any
+    items: list[Item]
+    number: int = 0
+
+
+Item = int | Loop | Call
+
+
+def grown(tokens: Sequence[int], functions: Sequence[Any], likely: Sequence[Any] = ()) -> list[Item]:
+    """The tree of what ran: `tokens` say where each record stands in the code, `functions` in which function. What ran in
+    the root function stands at the top; it is the first of `likely` that something ran in."""
+    root = _root(functions, likely)
+    return _grouped(fold(tokens), functions, root)
+
+
+def _root(functions: Sequence[Any], likely: Sequence[Any]) -> Any:
+    """One of `likely`, or the function that the sequence ends in: a result is usually computed where the tape is."""
+    used = set(functions)
+    return next((function for function in likely if function in used), functions[-1] if functions else None)
+
+
+def _grouped(items: Sequence[int | Repeat], functions: Sequence[Any], context: Any) -> list[Item]:
+    found: list[Item] = []
+    run: list[Item] = []
+    owner: Any = context
+
+    def close() -> None:
+        if owner != context and len(run) > 1:
+            found.append(Call(owner, list(run)))
+        else:
+            found.extend(run)
+        run.clear()
+
+    for item in items:
+        inside = functions[item] if isinstance(item, int) else _only(item, functions)
+        function = context if inside is None else inside
+        if function != owner:
+            close()
+            owner = function
+        if isinstance(item, int):
+            run.append(item)
+        else:
+            body = inside if inside is not None else context
+            rounds = [_grouped(iteration, functions, body) for iteration in item.iterations]
+            run.append(Loop(rounds, [len(rounds)]))
+    close()
+    return found
+
+
+def _only(loop: Repeat, functions: Sequence[Any]) -> Any:
+    """The function all of a loop ran in; None when there are several. One iteration stands for all."""
+    found = None
+    stack: list[Any] = [loop]
+    while stack:
+        item = stack.pop()
+        if not isinstance(item, int):
+            stack += item.iterations[0]
+        elif found is None:
+            found = functions[item]
+        elif functions[item] != found:
+            return None
+    return found
+
+
+@dataclass(slots=True)
+class Folded:
+    """A tree whose loops have one iteration, of class numbers. `members` are the records of each class; `rounds` say, for
+    each record inside loops, which iteration of which loop it was in: (loop number, iteration), outermost first."""
+
+    tree: list[Item] = field(default_factory=list)
+    members: list[list[int]] = field(default_factory=list)
+    rounds: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+
+def folded(tree: list[Item]) -> Folded:
+    """Every loop with its iterations on top of each other."""
+    made = Folded()
+    made.tree = _laid([tree], [()], made, [0], [0])
+    return made
+
+
+def _laid(
+    rows: list[list[Item]], rounds: list[tuple[tuple[int, int], ...]], made: Folded, groups: list[int], clock: list[int]
+) -> list[Item]:
+    """`rows` are runs of the same body; `rounds[k]` says which iterations row k is part of."""
+    found: list[Item] = []
+    for column in zip(*rows, strict=True):
+        first = column[0]
+        if isinstance(first, int):
+            made.members.append([item for item in column if isinstance(item, int)])
+            for item, place in zip(column, rounds, strict=True):
+                if place:
+                    made.rounds[item] = place  # type: ignore[index]
+            found.append(len(made.members) - 1)
+            continue
+        groups[0] += 1
+        number = groups[0]
+        if isinstance(first, Call):
+            inner = [call.items for call in column if isinstance(call, Call)]
+            found.append(Call(first.function, _laid(inner, rounds, made, groups, clock), number))
+            continue
+        inner, places = [], []
+        for loop, place in zip(column, rounds, strict=True):
+            for iteration in loop.iterations:  # type: ignore[union-attr]
+                clock[0] += 1
+                inner.append(iteration)
+                places.append((*place, (number, clock[0])))
+        counts = [len(loop.iterations) for loop in column if isinstance(loop, Loop)]
+        found.append(Loop([_laid(inner, places, made, groups, clock)], counts, number))
+    return found
+
+
+def carried(source: tuple[tuple[int, int], ...], sink: tuple[tuple[int, int], ...]) -> int:
+    """The outermost loop that an edge crosses from one iteration to another; 0 if there is none."""
+    for (loop, one), (other, two) in zip(source, sink, strict=False):
+        if loop != other:
+            return 0
+        if one != two:
+            return loop
+    return 0
+
+
+def numbered(tree: list[Item]) -> list[Item]:
+    """Number the groups of a tree from 1, in reading order."""
+    for number, group in enumerate(groups_of(tree), 1):
+        group.number = number
+    return tree
+
+
+def groups_of(tree: Sequence[Item]) -> Iterator[Loop | Call]:
+    """Every group, outer before inner, in reading order."""
+    stack: list[Item] = list(reversed(tree))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, int):
+            continue
+        yield item
+        inner = item.items if isinstance(item, Call) else [i for iteration in item.iterations for i in iteration]
+        stack += reversed(inner)
+
+
+def leaves_of(items: Sequence[Item]) -> Iterator[int]:
+    """The numbers at the leaves, in reading order."""
+    stack: list[Item] = list(reversed(items))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, int):
+            yield item
+        else:
+            stack += reversed(item.items if isinstance(item, Call) else [i for it in item.iterations for i in it])
+
+
+def by_line(lines: Sequence[tuple[str, int]], functions: Sequence[Any], most: int) -> Folded:
+    """The fallback for long irregular programs: one class per line, or per block of lines when there are more than `most`;
+    those of a function together."""
+    owned: dict[Any, dict[tuple[str, int], int]] = {}
+    for line, function in zip(lines, functions, strict=True):
+        owned.setdefault(function, {}).setdefault(line, 0)
+    total = sum(len(own) for own in owned.values())
+    block = -(-total // most)  # lines that share a class
+    count = 0
+    made = Folded()
+    for function, own in owned.items():
+        first = count
+        for place, line in enumerate(sorted(own)):
+            own[line] = first + place // block
+            count = own[line] + 1
+        items: list[Item] = list(range(first, count))
+        made.tree += items if len(owned) == 1 or len(items) == 1 else [Call(function, items)]
+    made.members = [[] for _ in range(count)]
+    for place, (line, function) in enumerate(zip(lines, functions, strict=True)):
+        made.members[owned[function][line]].append(place)
+    numbered(made.tree)
+    return made
