@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/'
 
-demo: $(STAMP) ## a tour in under a minute, ending with a picture
+demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
 	$(RUN) -m gradtape.tools.cli demo
 
 test: $(STAMP) ## all tests, one process per core

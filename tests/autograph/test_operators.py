@@ -123,7 +123,8 @@ def test_attributes_and_items(recorder: Recorder) -> None:
     assert recorder.log == [
         ("attr", "Box", "v"), ("write attr", "v", 1), ("attr", "Box", "v"),
         ("write item", {"b": 0}), ("changed", {"b": 0, "a": 2}), ("item", "dict", "a"),
-        ("write item", {"b": 0, "a": 2}), ("changed", {"b": 0, "a": 4}), ("write item", {"b": 0, "a": 4}), ("changed", {"a": 4}),
+        ("write item", {"b": 0, "a": 2}), ("changed", {"b": 0, "a": 4}),
+        ("write item", {"b": 0, "a": 4}), ("changed", {"a": 4}),
         ("item", "dict", "a"), ("attr", "Box", "v"), ("attr", "Box", "v"),
     ]  # fmt: skip
 
@@ -141,7 +142,8 @@ def test_container_methods(recorder: Recorder) -> None:
     convert(f)(xs, d, s)
     assert (xs, d, s) == ([5, 4, 1], {"z": 0, "a": 1}, {0, 7, 8})
     assert recorder.log == [
-        ("list", [1]), ("changed", [1, 4]), ("list", [1, 4]), ("changed", [1, 4, 5]), ("list", [1, 4, 5]), ("changed", [5, 4, 1]),
+        ("list", [1]), ("changed", [1, 4]), ("list", [1, 4]), ("changed", [1, 4, 5]),
+        ("list", [1, 4, 5]), ("changed", [5, 4, 1]),
         ("dict", {"z": 0}), ("changed", {"z": 0, "a": 1}), ("set", {0}), ("changed", {0, 7}), ("set", {0, 7}),
         ("changed", {0, 7, 8}),
     ]  # fmt: skip

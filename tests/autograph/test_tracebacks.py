@@ -97,3 +97,27 @@ def test_method_call_over_several_lines() -> None:
         )  # fmt: skip
 
     assert_same(f, "abc")
+
+
+@gt.function
+def fails_when_traced(x: Any) -> Any:
+    for _ in gt.range(2):
+        if x[0] > 0.0:
+            x = x + gt.ones([4])
+    return x
+
+
+@gt.function
+def fails_when_run(x: Any) -> Any:
+    if x[0] > 0.0:
+        raise ValueError("positive")
+    return x
+
+
+@pytest.mark.parametrize("function", [fails_when_traced, fails_when_run])
+def test_compiled_functions_show_no_frame_of_gradtape(function: Any) -> None:
+    x = gt.constant([1.0, 2.0, 3.0])
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"positive|\(3,\)") as caught:
+            function(x)
+        assert {entry.filename for entry in traceback.extract_tb(caught.value.__traceback__)} == {__file__}

@@ -70,7 +70,7 @@ NAMES = {
     "test": "compute_gradient",
     "nest": "assert_same_structure flatten is_nested map_structure pack_sequence_as",
 }
-GRADIENT_TAPE = "batch_jacobian close explain gradient hessian jacobian reset stop_recording watch watched_variables"
+GRADIENT_TAPE = "batch_jacobian close explain gradient hessian jacobian picture reset stop_recording watch watched_variables"
 VARIABLE = """
     assign assign_add assign_sub constraint dtype gather_nd is_initialized name read_value ref scatter_add scatter_div
     scatter_max scatter_min scatter_mul scatter_nd_add scatter_nd_sub scatter_nd_update scatter_sub scatter_update shape

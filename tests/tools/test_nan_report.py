@@ -530,6 +530,20 @@ def test_the_gradient_is_what_it_is_without_a_report() -> None:
     np.testing.assert_array_equal(tape.gradient(y, x), [np.inf, 0.25])
 
 
+def test_after_a_long_run_the_report_waits_and_the_values_with_it() -> None:
+    x = gt.constant([0.5, 0.0])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = gt.math.log(x)  # at the start of a long run
+        for _ in range(3000):
+            y = gt.sin(y) * 1.001
+    tape.gradient(y, x)
+    assert any(record.saved for record in tape.records)
+    assert tape.nan_report().location == at("at the start of a long run")
+    assert not any(record.saved for record in tape.records)
+    assert tape.nan_report() is tape.nan_report()
+
+
 def test_html_is_escaped() -> None:
     report = report_of(lambda x: gt.reduce_sum(gt.math.log(x) * (x < 2)), [0.0])
     assert "&lt;" in report._repr_html_()

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.tools import page
 from gradtape.tools.picture_model import CLASSES, LINES, WHOLE
+
+FOLDER = Path(page.__file__).parent
 
 
 def cell(x: Any, h: Any, w: Any, u: Any) -> Any:
@@ -60,7 +63,7 @@ def test_a_loop_is_drawn_once_with_its_count_and_what_it_carries() -> None:
     tape, loss, _ = recurrent(50)
     assert without_lines(tape.picture(target=loss).text()) == (
         "tape: 202 operations, 2 variables, 4.1 kB saved\n"
-        "├─ ↻ ×50  *\n"
+        "├─ ↻ ×50  cell  *\n"
         "│  ├─ matmul#1 (4, 3)  *  from x, w\n"
         "│  ├─ matmul#2 (4, 3)  *  from tanh before, u\n"
         "│  ├─ add (4, 3)  *  from matmul#1, matmul#2\n"
@@ -201,6 +204,20 @@ def test_the_recorded_backward_pass_of_another_tape_is_a_group() -> None:
             y = gt.reduce_sum(x**3)
         gt.reduce_sum(inner.gradient(y, x))
     assert "ƒ backward pass" in outer.picture().text()
+
+
+def test_gradients_of_a_persistent_tape_are_shown_when_something_uses_them() -> None:
+    x = gt.Variable([1.0, 2.0], name="x")
+    with gt.GradientTape(persistent=True) as tape:
+        y = gt.reduce_sum(x**3)
+    tape.gradient(y, x)
+    assert "gradient" not in tape.picture().text()
+    with gt.GradientTape(persistent=True) as tape:
+        y = gt.reduce_sum(x**3)
+        z = gt.reduce_sum(tape.gradient(y, x))
+    assert len(tape.gradient(z, x)) == 2
+    assert "power" in tape.picture().text()
+    assert tape.picture(target=z).data["measures"]["gradient"] == {}
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------------
@@ -385,6 +402,17 @@ def test_files_are_written_whole_and_pages_refer_to_nothing_outside(tmp_path: Pa
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", html)
     assert "@import" not in html
     assert repr(picture) == f"<picture of 14 operations, written to {tmp_path / 'tape.html'}>"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.[jc]s*")), ids=lambda path: path.name)
+def test_the_files_of_the_page(path: Path) -> None:
+    """As the rest of the source: short, narrow, and fetching nothing."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert lines[0].startswith(("//", "/*"))  # what it is
+    assert len(lines) <= 600
+    assert path.suffix == ".css" or max(map(len, lines)) <= 128
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|innerHTML|\beval\b|\bfetch\b|XMLHttpRequest", text)
 
 
 def test_no_text_of_the_users_becomes_markup(tmp_path: Path) -> None:

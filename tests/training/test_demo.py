@@ -25,6 +25,12 @@ def test_demo_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert f"Picture: {path}" in result.stdout
     assert "accuracy" in result.stdout
     ET.parse(path)
+    report = tmp_path / "demo_output" / "report.html"
+    assert f"Report:  {report}" in result.stdout
+    text = report.read_text(encoding="utf-8")
+    assert "demo.py:" in text  # here the demo's lines are the user's
+    assert "<strong>66</strong><span>tapes" in text  # 60 steps and six exercises
+    assert text.count("data-graph=") >= 5
 
 
 def test_demo_learns_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +42,7 @@ def test_demo_learns_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["branch_error"] == 0
     assert found["test_accuracy"] > 0.97
     assert "step     0" in capsys.readouterr().out
+    assert (tmp_path / "deep" / "report.html").exists()
     root = ET.parse(tmp_path / "deep" / "picture.svg").getroot()
     words = {t.text for t in root.iter(f"{SVG}text")}
     assert {"boundary", "class 0", "class 1", "loss", "step", "Training loss"} <= words

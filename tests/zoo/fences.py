@@ -331,3 +331,55 @@ def shapes_that_never_fit(v):
 @fence((*V, gt.constant([1, 2])), TypeError, "missing 1 required positional argument", "'w'")
 def wrong_number_of_arguments(v, i, w):
     return v[i[0]] * w
+
+
+# -- objects and their names ---------------------------------------------------------------------------------------------------
+
+
+@fence((*V, N), ValueError, "item of a list whose items live in the program", "gt.identity")
+def one_tensor_appended_and_changed_in_a_loop_of_unknown_length(v, n):
+    rows, t = [], v * 1.0
+    for i in gt.range(n):  # HERE
+        t[i] = 2.0
+        rows.append(t)
+    return gt.stack(rows)
+
+
+@fence(V, ValueError, "item of a list whose items live in the program")
+def item_of_a_copied_list_changed(v):
+    rows = []
+    for y in v:
+        rows.append(v * y)
+    copied = list(rows)
+    copied[0][0] = 5.0  # HERE
+    return gt.stack(rows)
+
+
+@fence(V, ValueError, "item of a list whose items live in the program")
+def item_of_a_sorted_list_changed(v):
+    cells = [v * 1.0, v * 2.0]
+    smallest = sorted(cells, key=gt.reduce_sum)[0]
+    smallest[0] = 9.0  # HERE
+    return cells[0] + cells[1]
+
+
+@fence(V, ValueError, "whether this changes the dict that another name refers to", "different keys")
+def new_key_in_one_of_two_dicts(v):
+    d = {"a": v[0]}
+    e = d
+    if v[0] > 0.9:
+        d = {"a": v[1]}
+    d["b"] = v[2]  # HERE
+    return sum(e.values())
+
+
+@fence(V, ValueError, "whether a tensor that the tape watches is the same one", "gt.identity")
+def watched_tensor_may_have_another_name(v):
+    y = v * 1.0
+    u = y
+    if v[0] > 0.9:
+        y = y * 2.0
+    with gt.GradientTape() as tape:
+        tape.watch(y)
+        z = gt.reduce_sum(y * u)
+    return tape.gradient(z, y)  # HERE

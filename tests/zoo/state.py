@@ -10,6 +10,7 @@ import gradtape as gt
 from tests.zoo.registry import Instance, stateful, zoo
 
 SCALARS = [(0.7,), (-1.3,), (0.4,)]
+VECTORS = [([0.3, -0.5, 0.8],), ([1.3, 1.5, 0.7],)]
 COUNTED = [(0.7, np.int32(3)), (0.7, np.int32(0)), (-0.2, np.int32(2))]
 
 
@@ -263,3 +264,149 @@ def swap_state_each_iteration(x, n):
     for _ in gt.range(n):
         a, b, c = b, c, a
     return a - 2.0 * b + 3.0 * c
+
+
+# -- containers that begin empty, or missing ---------------------------------------------------------------------------------
+
+
+@zoo(VECTORS)
+def list_made_by_setdefault(x):
+    d = {}
+    for y in x:
+        d.setdefault("all", []).append(y * y)
+    return gt.add_n(d["all"])
+
+
+@zoo(VECTORS)
+def list_got_and_put_back(x):
+    d = {}
+    for y in x:
+        found = d.get("all", [])
+        found.append(y * y)
+        d["all"] = found
+    return gt.add_n(d["all"])
+
+
+@zoo(VECTORS)
+def list_made_where_it_is_missing(x):
+    holder, box = [None], SimpleNamespace(positive=None)
+    for y in x:
+        if holder[0] is None:
+            holder[0] = []
+        holder[0].append(y * y)
+        if y > 0.5:
+            if box.positive is None:
+                box.positive = []
+            box.positive.append(y)
+    return gt.add_n(holder[0]), x[0] if box.positive is None else gt.add_n(box.positive)
+
+
+@zoo(VECTORS)
+def tensor_made_where_it_is_missing_then_changed(x):
+    t = None
+    for y in x:
+        if t is None:
+            t = x * 1.0
+        t[0] = t[0] * y
+    return t
+
+
+@zoo(VECTORS)
+def containers_that_may_be_missing(x):
+    cells = d = None
+    if x[0] > 0.9:
+        cells, d = [x[0], x[1]], {"a": x[0]}
+    if cells is not None:
+        cells[0] = cells[1] * 2.0
+        cells += [x[2]]
+        first, second, third = cells
+        total = sum(cells) + len(cells) + max(cells) + sum(c * c for c in cells)
+        for c in cells:
+            total = total * c
+        d["a"] = d["a"] * first
+        d["b"] = second
+        del d["b"]
+        return total + third * sum(d.values())
+    return x[0]
+
+
+# -- methods that Python calls -------------------------------------------------------------------------------------------------
+
+
+class Meter:
+    """State behind operators, items, properties and `with`."""
+
+    def __init__(self):
+        self.items = []
+        self.depth = 0
+        self._level = 1.0
+
+    @property
+    def level(self):
+        return self._level
+
+    @level.setter
+    def level(self, value):
+        if value > 2.0:
+            value = 2.0 + 0.1 * value
+        self._level = value
+
+    def __iadd__(self, value):
+        self.items.append(value)
+        self.level = self.level + value
+        return self
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+    def __setitem__(self, i, value):
+        self.items[i] = value if value > 0.0 else -value
+
+    def __delitem__(self, i):
+        del self.items[i]
+
+    def __len__(self):
+        return len(self.items)
+
+    def __contains__(self, value):
+        return gt.reduce_any(gt.abs(gt.stack(self.items) - value) < 0.01)
+
+    def __enter__(self):
+        self.depth += 1
+        return self
+
+    def __exit__(self, *error):
+        self.depth -= 1
+
+
+@zoo(VECTORS)
+def methods_of_a_class_that_python_calls(x):
+    meter = Meter()
+    total = x[0] * 0.0
+    for y in [x[0], x[1], x[2]]:
+        if y > 0.0:
+            meter += y
+        else:
+            meter += y * y
+    for y in x:
+        with meter:
+            if y > 0.5:
+                with meter as again:
+                    total = total + again.depth * y
+            total = total + meter.depth
+    meter[0] = x[1]
+    if x[0] > 0.9:
+        meter[1] = -x[2]
+    if 0.8 in meter:
+        total = total * 2.0
+    meter += x[2]
+    del meter[2]
+    return total, meter.level, meter[0] * meter[1], len(meter), meter.depth
+
+
+@zoo(VECTORS)
+def pair_with_the_largest_first_part(x):
+    pairs = [(x[0], x[1] * 1.0), (x[1], x[2] * 2.0), (x[2], x[0] * 3.0)]
+    largest = max(pairs, key=lambda pair: pair[0])
+    smallest = min(*pairs, key=lambda pair: pair[0])
+    return largest[0] * largest[1] + smallest[1]

@@ -233,6 +233,8 @@ def all_finite(values: Iterable[Any], exactly: bool = False) -> bool:
                 data = np.dot(flat, flat)  # BLAS: less than half the time of a sum
             else:
                 data = np.add.reduce(data, axis=None) if data.dtype.kind in "fcV" else 0.0  # V: bfloat16
+        elif isinstance(data, list):  # of the program
+            data = 0.0 if all_finite(data, exactly) else np.nan
         if not isfinite(data):
             return False
     return True

@@ -77,7 +77,7 @@ def over_batch(
     tensors = [t for group in groups.values() for t in group]
     level = max(t.level for t in tensors if isinstance(t, BatchedTensor))
     scope = current_scope()
-    if scope.inside(level).recorders and any(t._node is not None for t in tensors):
+    if scope.inside(level).recorders and any(t._node is not None and t._node.keys for t in tensors):
         raise UnimplementedError(
             f"a tape inside vectorized_map cannot record the {op.name} of a traced function: open it around the map"
         )

@@ -112,7 +112,7 @@ def record_custom(
         scope = scope.inside(level)
     nodes = tuple(x._node for x in inputs)
     if not scope.recorders or not twins or all(n is None for n in nodes):
-        return tuple(unrecorded(CUSTOM, nodes, twins))
+        return tuple(unrecorded(CUSTOM, (*nodes, *(output._node for output in outputs)), twins))
     # the record keeps nothing of the inputs; who listens may want to see them
     values = tuple(stored(x) if scope.listeners else np.empty(0) for x in inputs)
     rule = CallRule(function, [output._node for output in outputs], again)

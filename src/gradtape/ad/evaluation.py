@@ -118,7 +118,7 @@ class LocatedEvaluation(Evaluation):
         outs = super().step(operation, operands, sizes)
         if operation.loc is not None and (operation.op.kind != "region" or operation.op is CUSTOM):
             line = Line(operation.loc.file, operation.loc.line, self.name)
-            for node in [out._node for out in outs if out._node is not None]:
+            for node in [out._node for out in outs if out._node is not None and out._node.keys]:
                 for record in (node, *(node.nodes if node.op is PART else ())):
                     record.code, record.lasti = line, 0
         return outs

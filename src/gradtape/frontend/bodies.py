@@ -17,7 +17,7 @@ from gradtape.frontend.holders import Holders
 from gradtape.frontend.identities import has_identity
 from gradtape.frontend.places import Cell, Global, Log, VariableValue
 from gradtape.frontend.plans import Plan, tensors_in
-from gradtape.frontend.staged_values import Maybe
+from gradtape.frontend.staged_values import Maybe, staged_items
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.tensor import Tensor
 from gradtape.tree import LeafTuple
@@ -78,9 +78,9 @@ class Ran:
             self.note_captures()
             self.objects = state.get()
             self.contents = {key: place.read() for key, (place, _) in self.log.entries.items()}
-            self.ends = tuple([self._version(end) for end in self.objects])
-            self.places = {key: self._version(content) for key, content in self.contents.items()}
-            self.value = self._version(self.result)
+            self.ends = tuple([self.version(end) for end in self.objects])
+            self.places = {key: self.version(content) for key, content in self.contents.items()}
+            self.value = self.version(self.result)
             self.written = set(self.log.entries)
             self.parts = list(parts_of((*self.objects, *self.contents.values(), self.result)))
             self.may_be = {id(part): identities.may_be(part, made) for part in self.parts if id(part) in identities.nodes}
@@ -100,20 +100,22 @@ class Ran:
             del identities.disturbed[disturbed:], identities.listed[listed:]
         self._find_own(known)
 
-    def _version(self, end: Any) -> Any:
-        """What a name has at the end, as it is there: an object the body wrote to gets its old content back when the body is
-        undone. Objects it did not write to stay themselves."""
-        entries = self.log.entries
+    def version(self, end: Any) -> Any:
+        """A value as it was at the end: an object the body wrote to gets its old content back when the body is undone. Objects
+        it did not write to stay themselves."""
         if isinstance(end, Tensor):
-            return end.__copy__() if ("tensor", id(end)) in entries else end
+            return self.contents.get(("tensor", id(end)), end)
+        if isinstance(end, Maybe):
+            value = self.version(end.value)
+            return end if value is end.value else Maybe(end.flag, value, end.missing)
         if end.__class__ is list or (isinstance(end, tuple) and not isinstance(end, LeafTuple)):
-            parts = [self._version(part) for part in end]
-            same = ("list", id(end)) not in entries and all(a is b for a, b in zip(parts, end, strict=True))
-            return end if same else like(end, parts)
+            now = self.see(end)
+            parts = [self.version(part) for part in now]
+            return end if now is end and all(a is b for a, b in zip(parts, end, strict=True)) else like(end, parts)
         if end.__class__ is dict:
-            made = {key: self._version(part) for key, part in end.items()}
-            same = ("dict", id(end)) not in entries and all(made[key] is part for key, part in end.items())
-            return end if same else made
+            now = self.see(end)
+            made = {key: self.version(part) for key, part in now.items()}
+            return end if now is end and all(made[key] is part for key, part in end.items()) else made
         return end
 
     def see(self, value: Any) -> Any:
@@ -214,16 +216,33 @@ def parts_of(value: Any) -> Iterator[Any]:
             yield from parts_of(child)
 
 
-def matched(x: Any, y: Any, a: Any, b: Any, fresh: frozenset[int] = frozenset()) -> tuple[Any, Any]:
-    """What a name has on the two paths (`a` and `b`: versions of the objects `x` and `y`), with objects that are the same on
-    both as themselves: what they hold is the business of their places. Those with ids in `fresh` have no place."""
+Sight = Callable[[Any], Any]  # a list or dict as it was at some time
+
+
+def as_now(value: Any) -> Any:
+    """The sight of a value as it is."""
+    return value
+
+
+def matched(
+    x: Any, y: Any, a: Any, b: Any, sights: tuple[Sight, Sight], fresh: frozenset[int] = frozenset()
+) -> tuple[Any, Any]:
+    """What a name has on the two paths (`a` and `b`: versions of the objects `x` and `y`, whose items are those that `sights`
+    give), with objects that are the same on both as themselves: what they hold is the business of their places. Those with
+    ids in `fresh` have no place."""
+    if isinstance(x, Maybe):
+        stays = x is y and not any(id(part) in fresh for part in parts_of(x))
+        return (x, x) if stays else (a, b)
     if x is y and id(x) not in fresh:
         return x, x
-    sequence = x.__class__ is list or (isinstance(x, tuple) and not isinstance(x, LeafTuple))
-    if x.__class__ is y.__class__ and sequence and len(x) == len(y) == len(a) == len(b):
-        pairs = [matched(*parts, fresh) for parts in zip(x, y, a, b, strict=True)]
-        return like(x, [p for p, _ in pairs]), like(y, [q for _, q in pairs])
-    if x.__class__ is dict and y.__class__ is dict and x.keys() == y.keys() == a.keys() == b.keys():
-        found = {key: matched(x[key], y[key], a[key], b[key], fresh) for key in x}
+    p, q = sights[0](x), sights[1](y)
+    if p.__class__ is not q.__class__ or any(staged_items(v) is not None for v in (p, q, a, b)):
+        return a, b
+    if p.__class__ is list or (isinstance(p, tuple) and not isinstance(p, LeafTuple)):
+        if len(p) == len(q) == len(a) == len(b):
+            pairs = [matched(*parts, sights, fresh) for parts in zip(p, q, a, b, strict=True)]
+            return like(p, [first for first, _ in pairs]), like(q, [second for _, second in pairs])
+    elif p.__class__ is dict and p.keys() == q.keys() == a.keys() == b.keys():
+        found = {key: matched(p[key], q[key], a[key], b[key], sights, fresh) for key in p}
         return {key: pair[0] for key, pair in found.items()}, {key: pair[1] for key, pair in found.items()}
     return a, b

@@ -326,9 +326,9 @@ class Identities:
             if by is not tape:
                 continue
             others = [n.target for n, _ in self.related(tensor)] if self.tracking else self.suspects.values()
+            made, used = _since(block, start)  # what was computed since has its derivative
             values = {id(t._data): t for t in others if isinstance(t, TracedTensor) and t._data is not tensor._data}
-            used = _operands(block, start)
-            if any(key in used or id(t) in given for key, t in values.items()):
+            if any(key not in made and (key in used or id(t) in given) for key, t in values.items()):
                 if not self.tracking:
                     raise Restart(TRACK)
                 raise JoinError(
@@ -460,14 +460,14 @@ IN_LIST = (
 )
 
 
-def _operands(block: Any, start: int) -> set[int]:
-    """What operations use since the `start`-th of an open block, in it and in those opened inside."""
+def _since(block: Any, start: int) -> tuple[set[int], set[int]]:
+    """What operations give, and what they use, since the `start`-th of an open block, in it and in those opened inside."""
     blocks = current_trace().blocks
     places = [i for i, open_block in enumerate(blocks) if open_block is block]
-    operations = (
-        [*block.operations[start:], *(op for inner in blocks[places[0] + 1 :] for op in inner.operations)] if places else []
-    )
-    return {id(value) for operation in operations for value in operation.operands}
+    inner = [op for other in blocks[places[0] + 1 :] for op in other.operations] if places else []
+    operations = [*block.operations[start:], *inner] if places else []
+    made = {id(value) for operation in operations for value in operation.results}
+    return made, {id(value) for operation in operations for value in operation.operands}
 
 
 def _closure(start: Node, step: Callable[[Node], Iterable[Node]]) -> set[Node]:

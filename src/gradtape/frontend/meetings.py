@@ -10,11 +10,11 @@ the object from before the loop, or one the body made, as flags say that the loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gradtape.ad.tracing import TracedTensor, current_trace
-from gradtape.frontend.bodies import Ran, like, parts_of
+from gradtape.frontend.bodies import Ran, Sight, as_now, like, parts_of
 from gradtape.frontend.flags import Flag, both, either, emitted, opposite
 from gradtape.frontend.holders import Holders
 from gradtape.frontend.identities import IN_LIST, TRACK, Identities, Restart, has_identity
@@ -75,9 +75,6 @@ def beside(held: dict[Any, Any], other: Any) -> dict[Any, Any] | None:
     return found if found is not None and found.keys() == held.keys() else None
 
 
-Sight = Callable[[Any], Any]  # a list or dict as it was at some time
-
-
 def pairs_in(x: Any, y: Any, counts: bool, sights: tuple[Sight, Sight]) -> Iterator[tuple[Any, Any]]:
     """Objects that stand in the same place of two values and are not one object."""
     x, y = there(x), there(y)
@@ -100,11 +97,6 @@ def will_grow(a: Any, b: Any) -> bool:
         return False
     staged = [staged_items(value) is not None for value in (a, b)]
     return not all(staged) and (any(staged) or len(a) != len(b))
-
-
-def as_now(value: Any) -> Any:
-    """The sight of a value as it is."""
-    return value
 
 
 class Meeting:

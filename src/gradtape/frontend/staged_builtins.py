@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedTensor, current_trace
+from gradtape.ad.tracing import current_trace
 from gradtape.ad.weak import WeakTensor, weak
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_lists
@@ -126,8 +126,6 @@ def assert_(test: Any, message: Callable[[], Any] | None, line: int = 0) -> None
 
 def item(target: Any, key: Any) -> Any:
     """`target[key]` of a list, tuple or dict where the key, or the list, is staged."""
-    if isinstance(target, Maybe):
-        return target.get()[key]
     if staged_items(target) is not None:
         return staged_lists.get(target, key)
     if isinstance(target, dict):
@@ -173,9 +171,7 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
 
 def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value` where the key, or the list, is staged."""
-    if isinstance(target, Maybe):
-        target.get()[key] = value
-    elif staged_items(target) is not None:
+    if staged_items(target) is not None:
         staged_lists.put(target, key, value)
     elif isinstance(key, slice):
         raise InvalidArgumentError(
@@ -264,10 +260,6 @@ def contains(container: Any, value: Any) -> Any:
 
 def unpack(value: Any, count: int, star: int | None) -> Any:
     """The parts of `a, b = value`."""
-    if isinstance(value, Maybe):
-        value = value.get()
-        if not isinstance(value, TracedTensor):
-            return value
     if staged_items(value) is not None:
         if star is not None:
             raise InvalidArgumentError("a starred name cannot take the rest of a list whose length is known only at run time")

@@ -19,7 +19,7 @@ import numpy as np
 from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, params_of
 from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.bodies import NO_STATE as NO_STATE, Ran as Ran, State as State, matched
+from gradtape.frontend.bodies import NO_STATE as NO_STATE, Ran as Ran, State as State, as_now, matched
 from gradtape.frontend.effects import active
 from gradtape.frontend.holders import Holders
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
@@ -103,20 +103,21 @@ def _branches(
     flag = truth(test)
     ran = [Ran(Block(), state, run, (flag, side)) for run, side in ((then, True), (orelse, False))]
     places: dict[Any, Place] = {key: place for r in ran for key, (place, _) in r.log.entries.items()}
+    sights = (ran[0].see, ran[1].see)
     pairs: list[tuple[str, Any, Any]] = []
     columns: list[Column] = []
     for label, a, b, x, y in zip(state.labels(), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True):
-        pairs.append((label, *matched(x, y, a, b)))
+        pairs.append((label, *matched(x, y, a, b, sights)))
         columns.append(Column(x, y))
     for key, place in places.items():
         now = place.read()
-        x, y = (r.contents.get(key, now) if key in r.log.entries else now for r in ran)
-        a, b = (r.places.get(key, now) if key in r.log.entries else now for r in ran)
-        pairs.append((place.label, *matched(x, y, a, b)))
+        x, y = (r.contents[key] if key in r.log.entries else now for r in ran)
+        a, b = (r.places[key] if key in r.log.entries else r.version(now) for r in ran)
+        pairs.append((place.label, *matched(x, y, a, b, sights)))
         columns.append(_column(place, x, y))
     if value:
         x, y = ran[0].result, ran[1].result
-        pairs.append(("the value of the expression", *matched(x, y, ran[0].value, ran[1].value)))
+        pairs.append(("the value of the expression", *matched(x, y, ran[0].value, ran[1].value, sights)))
         columns.append(Column(x, y, counts))
         if callable(x) and callable(y) and x is not y:
             pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, x, y)), chosen)
@@ -207,8 +208,11 @@ class _Loop:
             there = [k in ran.log.entries for k in self.places]
             now = [None if t else p.read() for t, p in zip(there, self.places.values(), strict=True)]
             objects = [*ran.objects, *(ran.contents[k] if t else v for k, t, v in zip(self.places, there, now, strict=True))]
-            versions = [*ran.ends, *(ran.places[k] if t else v for k, t, v in zip(self.places, there, now, strict=True))]
-            ends = [matched(a, x, a, b, fresh)[1] for a, x, b in zip(inputs, objects, versions, strict=True)]
+            versions = [
+                *ran.ends,
+                *(ran.places[k] if t else ran.version(v) for k, t, v in zip(self.places, there, now, strict=True)),
+            ]
+            ends = [matched(a, x, a, b, (as_now, ran.see), fresh)[1] for a, x, b in zip(inputs, objects, versions, strict=True)]
             grown = [self._joined(a, b, label, carried) for a, b, label in zip(inputs, ends, labels, strict=True)]
             more = self._learn(ran, inputs, objects, grown)
             if not found and not more and grown == plans:
@@ -216,8 +220,10 @@ class _Loop:
                 return ran, plans
             for key, place in found.items():
                 self.places[key] = place
-                self.starts.append(place.read())
-                grown.append(self._joined(place.read(), ran.places[key], place.label, frozenset()))
+                start = place.read()
+                self.starts.append(start)
+                end = matched(start, ran.contents[key], start, ran.places[key], (as_now, ran.see))[1]
+                grown.append(self._joined(start, end, place.label, frozenset()))
             plans = grown
         raise JoinError(
             f"line {self.state.line}: this loop changes other objects each time it is looked at "

@@ -31,7 +31,7 @@ from gradtape.frontend.tape_messages import (
     warn_not_differentiable,
     warn_unconnected,
 )
-from gradtape.frontend.tape_tools import SESSION, TOOLS, TapeObserver, ToolMethods
+from gradtape.frontend.tape_tools import SESSION, TOOLS, Later, TapeObserver, ToolMethods
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.dispatch import PART, convert
@@ -127,7 +127,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._tensors: dict[int, tuple[Any, Record]] = {}
         self._lazy = False
         self._asked = False  # for a derivative
-        self._nan: Any = None  # the report on the first derivative that was not finite
+        self._nan: Any = None  # the report on the first derivative that was not finite, or how to make it later
         self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
         self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
         self._zeros: list[tuple[set[Record | None], list[Record]]] = []  # (targets, source) of answers that were all zeros
@@ -508,7 +508,8 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._spent_at = (frame.f_code, frame.f_lasti)
         enter_scope(current_scope().without(self))
         self.key.close()
-        forget(self.records, skeleton=True)
+        if not isinstance(self._nan, Later):
+            forget(self.records, skeleton=True)
 
     def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:
         """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which

@@ -50,6 +50,15 @@ class Session:
 SESSION = Session()
 
 
+class Later:
+    """A report that takes long to make: `make()` does it when somebody asks. Until then the tape keeps its values."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
 class TapeObserver:
     """Who looks at one tape (`tape.add_observer`): told what it does, when it does it. Subclasses override what they need."""
 
@@ -175,7 +184,7 @@ class ToolMethods:
         >>> with gt.GradientTape() as tape:
         ...     y = gt.sin(x) * 2.0
         >>> print(tape.picture().text())
-        tape: 2 operations, 1 variable
+        tape: 2 operations, 1 variable, 4 B saved
         ├─ sin ()  ...  from x
         └─ multiply ()  ...  from sin, ·  ← target
 

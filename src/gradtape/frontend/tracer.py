@@ -41,7 +41,7 @@ from gradtape.frontend.places import (
 )
 from gradtape.frontend.plans import JoinError
 from gradtape.frontend.program import Capture, Program, finished
-from gradtape.frontend.staged_values import staged_items
+from gradtape.frontend.staged_values import Maybe, staged_items
 from gradtape.frontend.variable import Variable
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
@@ -246,6 +246,8 @@ class Tracer:
     def given(self, value: Any) -> Any:
         """A container handed to the library: a list of the program as it is, tensors from outside as inputs."""
         kind = value.__class__
+        if kind is Maybe:
+            return self.given(value.get()) if isinstance(value.value, _CONTAINERS) else value
         if kind is list and staged_items(value) is not None:
             return value  # ops find its items: see ops/tensor.py
         if kind is list or kind is tuple:

@@ -192,7 +192,7 @@ class Variable(TensorLike):
             tensor = self._tensor
             node = tensor._node
             known = set() if node is None else set(node.keys)
-            if node is None or node.op is None:
+            if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple(r.key for r in holders)
                 origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)

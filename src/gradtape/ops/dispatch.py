@@ -479,6 +479,16 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
             keep_x, keep_y, keep_out = table[mask]
             saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
             return record(scope, op, (node_a, node_b), saved, None, out, result)
+        if mask == 3 and fixed:  # often one of two is a value that nobody watches: it has a past at most
+            one: Any = node_a
+            two: Any = node_b
+            watched = 1 if one.keys is fast and not two.keys else 2 if two.keys is fast and not one.keys else 0
+            if watched:
+                keep_x, keep_y, keep_out = table[watched]
+                saved = (a if keep_x else None, b if keep_y else None, result if keep_out else None)
+                record(scope, op, (one, None) if watched == 1 else (None, two), saved, None, out, result)
+                out._node.when = (scope.when, (two if watched == 1 else one,))  # type: ignore[union-attr]
+                return out
         out._node = None
         return record_mixed(scope, op, (a, b), (node_a, node_b), {}, out, result)
 

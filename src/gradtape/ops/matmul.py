@@ -102,7 +102,7 @@ def matmul(
         b = matrix_transposed(b) if adjoint_b else swap_last(b)
     if transpose_a or adjoint_a or transpose_b or adjoint_b:
         rows, columns = a.shape, b.shape
-    if rows[-1] != columns[-2]:
+    if rows[-1] != columns[-2] and not fits(rows[-1:], columns[-2:-1]):
         raise InvalidArgumentError(
             f"matmul: inner dimensions differ: {tuple(a.shape)} times {tuple(b.shape)} "
             f"({a.shape[-1]} columns against {b.shape[-2]} rows)"
@@ -118,5 +118,6 @@ def swap_last(x: Any) -> Any:
 
 OPS = (MATMUL,)
 
+from gradtape.ops.create import fits
 from gradtape.ops.elementwise import cast, conj, is_complex
 from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast

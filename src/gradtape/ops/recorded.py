@@ -12,7 +12,7 @@ from typing import Any
 
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
-from gradtape.ops.record import INTERNAL, SCOPE, Record, RecordList, Scope, Unwatched, past_of, pasts
+from gradtape.ops.record import INTERNAL, SCOPE, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
 from gradtape.ops.tensor import Tensor
 
 
@@ -52,6 +52,9 @@ def record(
 
 def record_mixed(scope: Scope, op: Op, datas: Any, nodes: tuple[Any, ...], attrs: Any, out: Tensor, result: Any) -> Tensor:
     """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most."""
+    if len(nodes) == 1 and nodes[0].__class__ is Past:
+        out._node = nodes[0]
+        return out
     fast = scope.fast
     watched = 0
     bit = 1

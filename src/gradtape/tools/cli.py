@@ -14,8 +14,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gradtape", description="Automatic differentiation with a tape.")
     parser.add_argument("--version", action="version", version=f"gradtape {version('gradtape')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser("demo", help="a tour in under a minute, ending with a picture")
-    demo.add_argument("--output", default="demo_output/demo.svg", help="where the picture goes (default: %(default)s)")
+    demo = commands.add_parser("demo", help="a tour in under a minute, ending with a picture and a report")
+    demo.add_argument(
+        "--output",
+        default="demo_output/demo.svg",
+        help="where the picture goes, and beside it report.html (default: %(default)s)",
+    )
     demo.add_argument("--steps", type=_positive, default=1000, help="training steps (default: %(default)s)")
     demo.add_argument("--seed", type=int, default=0, help="seed of data and weights (default: %(default)s)")
     demo.set_defaults(run=_demo)

@@ -19,9 +19,9 @@ from gradtape.ops.record import Past, Record, Unwatched, VariableKey, blended, l
 from gradtape.ops.tensor import Tensor
 from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best
 from gradtape.tools.explain_exits import exit_cut
-from gradtape.tools.explain_paths import line_of, ways
+from gradtape.tools.explain_paths import line_of, lineage_of, ways
 from gradtape.tools.explain_texts import is_slice, sentence, shown
-from gradtape.tools.explain_values import has_values, noted_zero, run, zero_without_place
+from gradtape.tools.explain_values import gives_gradient, has_values, noted_zero, reason, zero_without_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,9 @@ def explain(tape: Any, target: Any, source: Any) -> Any:
     """One `Explanation` per source, arranged like `source`. Several targets are added up, as in `gradient`."""
     targets = [_target(t) for t in tree.flatten(target)]
     sources = [_source(s) for s in tree.flatten(source)]
-    answers = []
-    for one in sources:
-        cut = _cut(tape, targets, one)
-        answers.append(Explanation(cut.cause, shown(cut.place), sentence(cut, one)))
+    question = Question(tape, targets)
+    cuts = question.verified(sources, [question.cut(s) for s in sources])
+    answers = [Explanation(cut.cause, shown(cut.place), sentence(cut, s)) for cut, s in zip(cuts, sources, strict=True)]
     return tree.pack_sequence_as(source, answers)
 
 
@@ -83,60 +82,83 @@ def _source(source: Any) -> Any:
     )
 
 
-# -- one source ------------------------------------------------------------------------------------------------------
+# -- what has the target to do with a source -----------------------------------------------------------------------------
 
 
-def _cut(tape: Any, targets: list[Any], source: Any) -> Cut:
-    if tape._closed:
-        at = None if tape._spent_at is None else Location(*location(*tape._spent_at))
-        return Cut("tape_already_freed", "", at, {"closed": True})
-    if not source.dtype.is_differentiable:
-        return Cut("integer_or_bool_on_path", "", None, {"dtype": source.dtype.name})
-    starts = tape._versions(source)
-    if not starts and (unknown := _unknown(tape, source)) is not None:
-        return unknown
-    variable = source._key if isinstance(source, Variable) else None
-    nodes = [t._node for t in targets]
-    if tape._lazy and tape._spent_at is None:
-        tape._expand_reached({n for n in nodes if n is not None and tape.key in n.keys})
-    states = ways(tape, nodes, starts, variable)
-    found = [states[n] for n in nodes if n in states]
-    if not found:
-        return _unconnected(tape, nodes, source, starts, variable)
-    state = best(found)
-    if state is UNSEEN:  # no operation on the way to the target ran while a tape was open
-        return Cut("computed_before_the_tape")
-    if state is CONNECTED:
-        return _verified(tape, targets, nodes, states, starts, variable)
-    return state
+class Question:
+    """One target, asked about any number of sources."""
 
+    def __init__(self, tape: Any, targets: list[Any]) -> None:
+        self.tape = tape
+        self.targets = targets
+        self.nodes = [t._node for t in targets]
+        if tape._lazy and tape._spent_at is None and not tape._closed:
+            tape._expand_reached({n for n in self.nodes if n is not None and tape.key in n.keys})
+        self.lineage = list(lineage_of(self.nodes))
+        self.known = set(tape.records)
 
-def _verified(
-    tape: Any, targets: list[Any], nodes: list[Any], states: dict[Any, Cut], starts: list[Record], variable: VariableKey | None
-) -> Cut:
-    """There is a way: does a gradient come along it?"""
-    if not has_values(tape, targets):
-        return zero_without_place() if noted_zero(tape, nodes, starts) else CONNECTED
-    cut = run(tape, targets, states, starts)
-    if cut.cause == "no_derivative":  # rules that were asked now know what they do not answer
-        again = ways(tape, nodes, starts, variable)
-        found = [again[n] for n in nodes if n in again]
-        if found and (state := best(found)) is not CONNECTED:
-            return state
-    return cut
+    def cut(self, source: Any) -> Cut:
+        """What the skeleton says; CONNECTED if there is a way."""
+        tape = self.tape
+        if tape._closed:
+            at = None if tape._spent_at is None else Location(*location(*tape._spent_at))
+            return Cut("tape_already_freed", "", at, {"closed": True})
+        if not source.dtype.is_differentiable:
+            return Cut("integer_or_bool_on_path", "", None, {"dtype": source.dtype.name})
+        starts = tape._versions(source)
+        if not starts and (unknown := _unknown(tape, source)) is not None:
+            return unknown
+        state = self._state(self._ways(source, starts))
+        if state is None:
+            return self._elsewhere(source, starts)
+        # unseen: no operation on the way to the target ran while a tape was open
+        return Cut("computed_before_the_tape") if state is UNSEEN else state
 
+    def verified(self, sources: list[Any], cuts: list[Cut]) -> list[Cut]:
+        """Where there is a way: does a gradient come along it?"""
+        versions = [self.tape._versions(s) if cut is CONNECTED else [] for s, cut in zip(sources, cuts, strict=True)]
+        if not has_values(self.tape, self.targets):
+            return [
+                zero_without_place() if starts and noted_zero(self.tape, self.nodes, starts) else cut
+                for cut, starts in zip(cuts, versions, strict=True)
+            ]
+        wanted = {node for starts in versions for node in starts}
+        alive = gives_gradient(self.tape, self.targets, wanted) if wanted else set()
+        return [
+            self._reason(source, starts) if starts and alive.isdisjoint(starts) else cut
+            for source, starts, cut in zip(sources, versions, cuts, strict=True)
+        ]
 
-def _unconnected(tape: Any, nodes: list[Any], source: Any, starts: list[Record], variable: VariableKey | None) -> Cut:
-    """No way through the tape: perhaps one outside of it."""
-    left = exit_cut(tape, nodes, starts, variable)
-    if left is not None:
-        return left
-    hint = ""
-    if not starts:
-        hint = "; it was not even read inside the block"
-    elif variable is None and source._node is not None and source._node.op is None and not _used(tape, starts):
-        hint = "; nothing was, after tape.watch: watch it before it is used"
-    return Cut("independent", "", None, {"hint": hint})
+    def _ways(self, source: Any, starts: list[Record]) -> dict[Any, Cut]:
+        variable = source._key if isinstance(source, Variable) else None
+        return ways(self.tape, self.lineage, self.known, starts, variable)
+
+    def _state(self, states: dict[Any, Cut]) -> Cut | None:
+        found = [states[n] for n in self.nodes if n in states]
+        return best(found) if found else None
+
+    def _reason(self, source: Any, starts: list[Record]) -> Cut:
+        """There is a way, but the backward pass gives zeros or nothing. Rules that were asked know what they do not answer."""
+        states = self._ways(source, starts)
+        state = self._state(states)
+        return state if state is not None and state is not CONNECTED else reason(self.tape, self.targets, states, starts)
+
+    def _elsewhere(self, source: Any, starts: list[Record]) -> Cut:
+        """No way through the tape: perhaps one that was freed, or one outside of it."""
+        tape = self.tape
+        for node in self.nodes:
+            if node is not None and tape._former is not None and tape._former in node.keys and tape.key not in node.keys:
+                return Cut("tape_already_freed", "" if node.op is None else node.op.name, line_of(node))
+        variable = source._key if isinstance(source, Variable) else None
+        left = exit_cut(tape, self.nodes, starts, variable)
+        if left is not None:
+            return left
+        hint = ""
+        if not starts:
+            hint = "; it was not even read inside the block"
+        elif variable is None and source._node is not None and source._node.op is None and not _used(tape, starts):
+            hint = "; nothing was, after tape.watch: watch it before it is used"
+        return Cut("independent", "", None, {"hint": hint})
 
 
 def _used(tape: Any, starts: list[Record]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from gradtape.ir.graph import Location
 from gradtape.ops.record import Record, Unwatched, VariableKey, location
 from gradtape.tools.explain_cuts import Cut
-from gradtape.tools.explain_paths import inputs_first, inputs_of
+from gradtape.tools.explain_paths import inputs_of, lineage_of
 
 _ARRAYS = (".numpy()", "np.asarray", "__dlpack__()", ".tolist()")
 _LOOKING = re.compile(r"\s*(print|pprint|log\w*|\w*\.?(debug|info|warning)|assert|tqdm|raise)\b")
@@ -61,7 +61,7 @@ def _descends(origin: Any, descended: set[Any]) -> bool:
         return origin() in descended
     if not isinstance(origin, Unwatched):
         return False
-    return any(node in descended for node in inputs_first([origin], {}))
+    return any(node in descended for node in lineage_of([origin]))
 
 
 def _latest_input_from_outside(targets: list[Record | None], order: dict[Record, int]) -> float:
@@ -70,7 +70,7 @@ def _latest_input_from_outside(targets: list[Record | None], order: dict[Record,
     for target in targets:
         if target is None or target not in order:
             return float("inf")  # the target itself is from outside
-    for node in inputs_first(targets, {}):
+    for node in lineage_of(targets):
         if not isinstance(node, Unwatched) and (None in node.nodes or isinstance(node.when, tuple)):
             latest = max(latest, order.get(node, -1))
     return latest

@@ -22,14 +22,18 @@ from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best, op_cut
 from gradtape.tools.explain_program import operation_way, program_way
 
 
-def ways(tape: Any, targets: Iterable[Record | None], starts: Iterable[Record], variable: VariableKey | None) -> dict[Any, Cut]:
-    """The state of everything the targets were computed from that has to do with the source (`starts` are its versions)."""
+def ways(
+    tape: Any, lineage: Iterable[Any], known: set[Record], starts: Iterable[Record], variable: VariableKey | None
+) -> dict[Any, Cut]:
+    """The state of everything in the lineage of the targets that has to do with the source, whose versions are `starts`.
+    `known` are the records of the tape."""
     states: dict[Any, Cut] = dict.fromkeys(starts, CONNECTED)
     if variable is not None:
         states[variable] = UNSEEN
-    known = set(tape.records)
-    for node in inputs_first(targets, states):
+    for node in lineage:
         state: Cut | None
+        if node in states:
+            continue
         if isinstance(node, Unwatched):
             state = _unwatched(tape, node, states)
         elif node.op is None:
@@ -41,20 +45,18 @@ def ways(tape: Any, targets: Iterable[Record | None], starts: Iterable[Record], 
     return states
 
 
-def inputs_first(targets: Iterable[Record | None], ends: dict[Any, Cut]) -> Iterator[Any]:
-    """Everything the targets were computed from, except `ends` and what is behind them; inputs before outputs."""
-    seen: set[Any] = set(ends)
+def lineage_of(targets: Iterable[Record | None]) -> Iterator[Any]:
+    """Everything the targets were computed from, inputs before outputs."""
+    seen: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(target, False) for target in targets if target is not None]
     while stack:
         node, done = stack.pop()
         if done:
             yield node
-            continue
-        if node in seen:
-            continue
-        seen.add(node)
-        stack.append((node, True))
-        stack.extend([(n, False) for n in inputs_of(node) if n not in seen])
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend([(n, False) for n in inputs_of(node) if n not in seen])
 
 
 def inputs_of(node: Any) -> list[Any]:
@@ -118,6 +120,8 @@ def _untimely(tape: Any, node: Any, state: Cut) -> Cut:
         return Cut("computed_before_the_tape", op, line_of(node))
     if state is UNSEEN:  # used inside the block, computed before it
         return Cut("computed_before_the_tape", op, line_of(node), {"used": True})
+    if isinstance(node, Past) and node.op is CUSTOM:  # a custom gradient whose function uses it without being given it
+        return Cut("rule_returned_none", op, line_of(node))
     if isinstance(node, Past):
         return Cut("recording_paused", op, line_of(node), {"elsewhere": True})
     return Cut("not_watched", op, line_of(node), {"late": True})

@@ -32,7 +32,10 @@ def shown(place: Location | None) -> str | None:
     """A file and line as the user knows them: relative to where the program runs, if it lies there."""
     if place is None:
         return None
-    here = os.getcwd() + os.sep
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # the directory is gone
+        here = os.sep * 2
     return f"{place.file[len(here) :] if place.file.startswith(here) else place.file}:{place.line}"
 
 

@@ -28,18 +28,31 @@ def noted_zero(tape: Any, targets: list[Record | None], starts: list[Record]) ->
     return any(set(targets) == asked and set(starts) == set(versions) for asked, versions in tape._zeros)
 
 
-def run(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[Record]) -> Cut:
-    """CONNECTED, or why the walk from these targets gives nothing, or zeros."""
+def gives_gradient(tape: Any, tensors: list[Any], wanted: set[Record]) -> set[Record]:
+    """Those of the wanted versions for which a backward pass gives a cotangent that is not zero."""
+    found = _walk(tape, tensors, wanted, set())
+    return {node for node in wanted if _nonzero(found.get(node))}
+
+
+def reason(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[Record]) -> Cut:
+    """Why the walk from these targets to `starts` gives nothing, or zeros."""
+    path = {node for node, state in states.items() if state is CONNECTED}
+    wanted = {node for node in path if node.op is None or node.op.outputs == 1} | set(starts)
+    reached: set[Record] = set()
+    found = _walk(tape, tensors, wanted, reached)
+    if any(node in found for node in starts):
+        return _vanished(tape, path, found)
+    return _silent(tape, path, reached | set(found))
+
+
+def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Record]) -> dict[Record, Any]:
     seeds: dict[Record, Any] = {}
     for tensor in tensors:
         node = tape._node_of(tensor)
         if node is not None and tensor.dtype.is_differentiable:
             seed = np.ones(tensor._data.shape, tensor._data.dtype)
             seeds[node] = seeds[node] + seed if node in seeds else seed
-    path = {node for node, state in states.items() if state is CONNECTED}
-    wanted = {node for node in path if node.op is None or node.op.outputs == 1} | set(starts)
     prepare = None if tape._memory is None else tape._memory.prepare
-    reached: set[Record] = set()
     with scope_of(NOBODY):
         found = gradients(
             tuple(tape.records), seeds, wanted, boxed=False, complex_values=tape.records.complex,
@@ -47,11 +60,7 @@ def run(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[Reco
         )  # fmt: skip
     if tape._memory is not None:
         tape._memory.finish()
-    if not any(node in found for node in starts):
-        return _silent(tape, path, reached | set(found))
-    if any(_nonzero(found.get(node)) for node in starts):
-        return CONNECTED
-    return _vanished(tape, path, found)
+    return found
 
 
 def _silent(tape: Any, path: set[Any], reached: set[Record]) -> Cut:

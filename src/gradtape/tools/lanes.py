@@ -7,6 +7,7 @@ other operation all non-finite elements of an input are taken to matter. Invaria
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,9 @@ def _structural(op: Any, index: int) -> bool:
     return op.kind == "multilinear" and op.linear_inputs == (name,)
 
 
-def sources_of(record: Record, index: int, lanes: Mask, value: Any) -> Mask:
-    """The elements of input `index` that may have gone into these lanes of the (only) output; `value` is the input."""
+def sources_of(plain: Callable[[Record], Record], record: Record, index: int, lanes: Mask, value: Any) -> Mask:
+    """The elements of input `index` that may have gone into these lanes of the (only) output; `value` is the input,
+    `plain(record)` the record with its values."""
     op, shape = record.op, np.shape(value)
     if isinstance(value, TensorList) or op.outputs != 1:
         return np.ones(len(value) if isinstance(value, TensorList) else shape, bool)
@@ -86,7 +88,8 @@ def sources_of(record: Record, index: int, lanes: Mask, value: Any) -> Mask:
     node = record.nodes[index]
     if node is not None and _structural(op, index):
         ct = lanes.astype(np.asarray(value).dtype)[()]
-        found = reverse_walk((record,), {record: ct}, {node}, boxed=False, careful=False).get(node)
+        own = plain(record)
+        found = reverse_walk((own,), {own: ct}, {node}, boxed=False, careful=False).get(node)
         found = None if found is None else np.asarray(found.dense() if isinstance(found, SparseRows) else found)
         if found is not None and found.shape == shape:
             return found != 0

@@ -18,7 +18,7 @@ from gradtape.ops.dispatch import PART
 from gradtape.ops.record import Record
 from gradtape.ops.stop import ASSIGN
 from gradtape.tools.lanes import Mask, bad, cleaned, lanewise, shrunk, targets_of, widened
-from gradtape.tools.nan_forward import Origin, Run, owner_of, picked
+from gradtape.tools.nan_forward import Origin, Run, owner_of
 from gradtape.tools.operands import UNKNOWN
 
 Cotangents = dict[Record, Any]
@@ -53,9 +53,7 @@ def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> t
             answers[record] = ct
         if run.cut and record.op is ASSIGN:
             continue
-        if run.prepare is not None:
-            run.prepare(record)
-        step = _plain(run, record)
+        step = run.plain(record)
         grads = _step(step, ct, needed)
         for node, grad in grads.items():
             _add(cotangents, node, grad)
@@ -64,20 +62,6 @@ def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> t
             found.append(fault)
     answers.update((node, cotangents[node]) for node in ends if node in cotangents)
     return found[::-1], answers
-
-
-def _plain(run: Run, record: Record) -> Record:
-    """The record with bare values: of batched ones, the example looked at."""
-    if not run.rows:
-        return record
-    twin = Record()
-    for name in ("op", "nodes", "attrs", "keys", "shape", "code", "lasti", "when"):
-        setattr(twin, name, getattr(record, name))
-    twin.saved = tuple(
-        tuple(picked(v, run.rows) for v in value) if isinstance(value, tuple) else picked(value, run.rows)
-        for value in record.saved
-    )
-    return twin
 
 
 def _step(record: Record, ct: Any, needed: set[Record]) -> Cotangents:

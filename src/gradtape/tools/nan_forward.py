@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy import count_nonzero
 
 from gradtape.ad.custom import CUSTOM
 from gradtape.frontend.compiled import FUNCTION
@@ -41,6 +42,21 @@ class Run:
     def attrs(self, record: Record) -> Any:
         kept = self.kept.get(record)
         return record.attrs if kept is None else kept.attrs
+
+    def plain(self, record: Record) -> Record:
+        """The record with its values there, and bare: of batched ones, the example looked at."""
+        if self.prepare is not None:
+            self.prepare(record)
+        if not self.rows:
+            return record
+        twin = Record()
+        for name in ("op", "nodes", "attrs", "keys", "shape", "code", "lasti", "when"):
+            setattr(twin, name, getattr(record, name))
+        twin.saved = tuple(
+            tuple(picked(v, self.rows) for v in value) if isinstance(value, tuple) else picked(value, self.rows)
+            for value in record.saved
+        )
+        return twin
 
 
 @dataclass
@@ -121,6 +137,8 @@ class Values:
         self.run = run
         self.known: dict[Record, Any] = dict(run.known)
         self.guesses: set[Record] = set()
+        # under a memory limit: how the output of each record was made
+        self._cells: dict[Record, tuple[Cell, Any]] = {r: r.saved for r in run.records if _has_cell(r)}
         for record in run.records:
             for index, value in _saved(record):  # what a record saved are values of other versions too
                 node = record if index < 0 else record.nodes[index]
@@ -164,10 +182,12 @@ class Values:
         attrs = self.run.attrs(record)
         if record.op is not CUSTOM and kept is not None:
             found = list(kept.inputs)
+            if not self.run.rows:
+                return found
         elif record.op is FUNCTION and attrs and attrs["inputs"] is not None:
             found = list(attrs["inputs"])
-        elif record.saved and record.saved[0].__class__ is Cell:
-            found = [UNKNOWN if (value := _held(arg)) is None else value for arg in record.saved[0].args]
+        elif record in self._cells:
+            found = [UNKNOWN if (value := _held(arg)) is None else value for arg in self._cells[record][0].args]
         for index, value in _saved(record):
             if index >= 0 and found[index] is UNKNOWN:
                 found[index] = value
@@ -192,7 +212,8 @@ class Values:
         guess = any(self.guessed(node) for node in record.nodes)
         if any(x is UNKNOWN for x in inputs):
             guess = True
-            inputs = [_placeholder(record, i) if x is UNKNOWN else x for i, x in enumerate(inputs)]
+            saved = self._cells[record][1] if record in self._cells else record.saved
+            inputs = [_placeholder(record, saved, i) if x is UNKNOWN else x for i, x in enumerate(inputs)]
         out = repeated(record.op, inputs, attrs)
         if out is UNKNOWN and record in self._parts:
             known = self._parts[record]
@@ -214,16 +235,20 @@ class Values:
             return tuple(t._data for t in again.run([box(x) for x in inputs])), False
 
 
-def _placeholder(record: Record, index: int) -> Any:
+def _placeholder(record: Record, saved: Sequence[Any], index: int) -> Any:
     """Ones of the shape of an input that was not kept."""
     plan = save_plan(record.op)
     last = len(record.op.args) - 1
-    for (place, spec), value in zip(plan.entries, record.saved, strict=False):
+    for (place, spec), value in zip(plan.entries, saved, strict=False):
         if spec and value is not None and plan.variadic and place == last and index >= last:
             return np.ones(value[index - last].shape, value[index - last].dtype)
         if spec and value is not None and place == index:
             return np.ones(value.shape, value.dtype)
     return np.float32(1.0) if lanewise(record.op) else UNKNOWN
+
+
+def _has_cell(record: Record) -> bool:
+    return bool(record.saved) and record.saved[0].__class__ is Cell
 
 
 def _held(arg: Any) -> Any:
@@ -234,7 +259,7 @@ def _held(arg: Any) -> Any:
 
 def _saved(record: Record) -> list[tuple[int, Any]]:
     """(input index, or -1 for the output; value) for each value a record saved."""
-    if not record.saved or record.saved[0].__class__ is Cell:
+    if not record.saved or _has_cell(record):
         return []
     plan = save_plan(record.op)
     last = len(record.op.args) - 1
@@ -280,26 +305,32 @@ def scan(run: Run, ends: Iterable[Record]) -> dict[Record, Trouble]:
             if record not in values.known:
                 values.known[record] = out
                 computed.add(record)
-            found = _trouble(position, record, inputs, values, out)
-            if found is not None:
-                troubles[record] = found
+            outs = out if isinstance(out, tuple) else (out,)
+            masks = [np.zeros((), bool) if o is UNKNOWN else bad(o) for o in outs]
+            if any([count_nonzero(mask) for mask in masks]):  # noqa: C419  (quicker than a generator)
+                troubles[record] = _trouble(position, record, inputs, values, masks, outs, troubles)
         for node in dying.get(position, ()):
             if node in computed:
                 del values.known[node]
     return troubles
 
 
-def _trouble(position: int, record: Record, inputs: list[Any], values: Values, out: Any) -> Trouble | None:
+def _trouble(
+    position: int, record: Record, inputs: list[Any], values: Values, masks: list[Mask], outs: tuple[Any, ...],
+    troubles: dict[Record, Trouble],
+) -> Trouble:  # fmt: skip
     attrs = values.run.attrs(record)
-    outs = out if isinstance(out, tuple) else (out,)
-    masks = [np.zeros((), bool) if o is UNKNOWN else bad(o) for o in outs]
-    if not any(mask.any() for mask in masks):
-        return None
-    ill = {i: mask for i, x in enumerate(inputs) if x is not UNKNOWN and (mask := bad(x)).any()}
+    ill: dict[int, Mask] = {}
+    for i, (x, node) in enumerate(zip(inputs, record.nodes, strict=True)):
+        known = None if node is None else troubles.get(node)
+        mask = None if x is UNKNOWN else bad(x) if known is None or len(known.masks) > 1 else known.masks[0]
+        if mask is not None and count_nonzero(mask):
+            ill[i] = mask
     alone: dict[int, tuple[Mask, list[Mask]]] = {}
     for i, mask in ill.items():
         own = masks
-        if len(ill) > 1:  # which lanes are still non-finite when the other inputs are not?
+        # which lanes are still non-finite when the other inputs are not? Of functions of each lane: those of this input
+        if len(ill) > 1 and record.op.kind != "elementwise":
             again = repeated(record.op, [cleaned(x) if j in ill and j != i else x for j, x in enumerate(inputs)], attrs)
             if again is not UNKNOWN:
                 own = [bad(o) & m for o, m in zip(again if isinstance(again, tuple) else (again,), masks, strict=False)]
@@ -332,7 +363,7 @@ def _gaps(record: Record, inputs: list[Any], ill: dict[int, Mask], values: Value
 # -- origins ---------------------------------------------------------------------------------------------------------
 
 
-def trace(troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], Mask]) -> list[Origin]:
+def trace(run: Run, troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], Mask]) -> list[Origin]:
     """The origins of non-finite lanes, from versions (record, output) back, oldest first."""
     lanes: dict[tuple[Record, int], Mask] = dict(starts)
     origins: list[Origin] = []
@@ -351,7 +382,7 @@ def trace(troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], M
         links = made_by(record, record.attrs)
         for place, all_bad in enumerate(trouble.masks):
             wanted = lanes.get((record, place))
-            if wanted is None or not (wanted := wanted & all_bad).any():
+            if wanted is None or not count_nonzero(wanted := wanted & all_bad):
                 continue
             link = links[place] if place < len(links) else None
             owner, inner = (None, 0) if link is None else owner_of(link)
@@ -362,9 +393,9 @@ def trace(troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], M
             left = wanted
             for i, (mask, own) in trouble.alone.items():
                 hit = wanted & own[place] if place < len(own) else wanted
-                if hit.any():
+                if count_nonzero(hit):
                     left = left & ~hit
-                    reach(trouble, record.nodes[i], mask & sources_of(record, i, hit, trouble.inputs[i]), i)
-            if left.any():
+                    reach(trouble, record.nodes[i], mask & sources_of(run.plain, record, i, hit, trouble.inputs[i]), i)
+            if count_nonzero(left):
                 origins.append(Origin(trouble.position, record, left, trouble.sure, trouble.outs[place], None, trouble.gaps))
     return sorted(origins, key=lambda o: o.position)

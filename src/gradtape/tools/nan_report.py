@@ -1,12 +1,14 @@
 """`tape.nan_report()`: the operation that made the first non-finite value, with the user's line, indices and values.
 
 The report is made when a gradient or its target turns out to be non-finite, before a one-shot tape frees its values
-(`note_nan`), or from what the tape holds when nothing was asked yet. The search is in `nan_forward.py` and `nan_backward.py`;
-this file sets it up, goes into compiled calls, and puts what was found into words. Nothing is changed by looking.
+(`note_nan`; after a long run, when it is asked for), or from what the tape holds when nothing was asked yet. The search is in
+`nan_forward.py` and `nan_backward.py`; this file sets it up, goes into compiled calls, and puts what was found into words.
+Nothing is changed by looking.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,18 +18,21 @@ from gradtape.ad.custom import CUSTOM
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.compiled import FUNCTION
 from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.numerics import checking
+from gradtape.frontend.tape_tools import Later
 from gradtape.frontend.variable import Variable
 from gradtape.ops.dispatch import PART
-from gradtape.ops.record import NOBODY, TRACING, Record, scope_of
+from gradtape.ops.record import NOBODY, TRACING, Record, forget, scope_of
 from gradtape.ops.tensor import Tensor
 from gradtape.tools.lanes import Mask, bad
 from gradtape.tools.nan_backward import faults, origins
 from gradtape.tools.nan_forward import Origin, Run, Values, ancestors, owner_of, picked, scan, trace
 from gradtape.tools.nan_words import Finding, NanReport, worded
-from gradtape.tools.operands import UNKNOWN, operands_of, program_of
+from gradtape.tools.operands import UNKNOWN, operands_of, program_of, version
 from gradtape.tools.program_run import ProgramRun, run_again, run_program
 
 Starts = dict[tuple[Record, int], Mask]
+SOON = 5_000  # records: with more, the report waits until somebody asks for it, and the tape keeps its values until then
 
 
 def nan_report(tape: Any) -> NanReport | None:
@@ -37,6 +42,10 @@ def nan_report(tape: Any) -> NanReport | None:
             "nan_report: inside a gt.function the tape has no values yet; call it outside, or run the function as Python with "
             "gt.config.run_functions_eagerly(True)"
         )
+    if isinstance(tape._nan, Later):
+        tape._nan = tape._nan.make()
+        if tape._spent_at is not None:
+            forget(tape.records, skeleton=True)  # what the gradient call would have done
     if isinstance(tape._nan, Exception):
         raise tape._nan
     if tape._nan is not None or tape._asked:
@@ -56,21 +65,30 @@ def nan_report(tape: Any) -> NanReport | None:
 
 def note_nan(tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], answers: Sequence[Any]) -> None:
     """Called by a tape when a target or an answer is not finite, while its values are there: find out why and keep it."""
-    from gradtape.frontend.numerics import checking
-
     if tape._nan is not None and not checking():
         return
+    tape_ref = weakref.ref(tape)  # what is kept for later must not keep the tape
+
+    def make() -> NanReport | Exception | None:
+        alive = tape_ref()
+        return None if alive is None else _made(alive, targets, seeds, wanted, answers)
+
+    if len(tape.records) > SOON and not checking():
+        tape._nan = Later(make)
+        return
+    report = make()
+    tape._nan = tape._nan or report
+    if isinstance(report, NanReport) and report.cause in ("operation", "derivative") and checking():
+        raise InvalidArgumentError(f"check_numerics: {report}")
+
+
+def _made(tape: Any, targets: Any, seeds: Any, wanted: Any, answers: Any) -> NanReport | Exception | None:
     rows = _rows(answers) or _rows(targets)
-    report = None
     try:
         with scope_of(NOBODY):
-            finding = _search(_run_of(tape, rows), tape, targets, seeds, wanted, rows)
-        report = _report(tape, finding)
-        tape._nan = tape._nan or report
+            return _report(tape, _search(_run_of(tape, rows), tape, targets, seeds, wanted, rows))
     except Exception as error:  # the gradient itself is right: `nan_report` raises this when it is asked
-        tape._nan = error.with_traceback(None)
-    if report is not None and report.cause in ("operation", "derivative") and checking():
-        raise InvalidArgumentError(f"check_numerics: {report}")
+        return error.with_traceback(None)
 
 
 def _search(
@@ -145,7 +163,7 @@ def _forward(run: Run, ends: Sequence[Record] | Mapping[Record, Any], starts: St
     if not starts:
         return None
     nodes = {owner for owner, _ in starts}
-    found = trace(scan(run, [*ends, *nodes]), starts)
+    found = trace(run, scan(run, [*ends, *nodes]), starts)
     if not found:  # a leaf was asked for itself, or an operation of which nothing is known
         (node, _), mask = next(iter(starts.items()))
         index = 0 if node.op is None else None
@@ -186,8 +204,9 @@ def _inside(finding: Finding) -> Finding:
     if again is None:
         return finding
     inner = Run(tuple(again.recording.records), dict(again.recording.operands.kept))
-    inner.known.update((t._node, t._data) for t in again.inputs if t._node is not None)
-    outs = [(t._node, t._data) for t in again.outs if t._node is not None]
+    starting = {node: t._data for t in again.inputs if (node := version(t)) is not None}
+    inner.known.update(starting)
+    outs = [(node, t._data) for t in again.outs if (node := version(t)) is not None]
     with scope_of(NOBODY):
         if finding.phase == "forward":
             starts: Starts = {}
@@ -200,10 +219,10 @@ def _inside(finding: Finding) -> Finding:
             seeds: dict[Record, Any] = {}
             cts = origin.out if origin.out.__class__ is list else [origin.out]
             for tensor, ct in zip(again.outs, cts, strict=False):
-                end = tensor._node
+                end = version(tensor)
                 if end is not None and ct is not None:
                     seeds[end] = seeds[end] + ct if end in seeds else ct
-            found = _backward(inner, seeds, [t._node for t in again.inputs if t._node is not None])
+            found = _backward(inner, seeds, list(starting))
     if found is None:
         return finding
     found.calls = (record, *found.calls)

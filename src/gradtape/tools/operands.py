@@ -58,6 +58,12 @@ def operands_of(tape: Any) -> Operands | None:
     return next((o for o in tape._observers if isinstance(o, Operands)), None)
 
 
+def version(tensor: Any) -> Record | None:
+    """The record of a tensor's version, if some recorder knows it."""
+    node: Record | None = tensor._node
+    return node if node is not None and node.keys else None
+
+
 def program_of(attrs: dict[str, Any] | None) -> Compiled | None:
     """The program behind the record of a compiled call, from its attributes."""
     found = (attrs or {}).get("program")

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradtape.ops.dispatch import PART
 from gradtape.ops.record import Record
+from gradtape.ops.stop import GRADIENT
 from gradtape.tools.operands import operands_of
 from gradtape.tools.picture_sites import Sites, is_named, names_of, user_frames
 from gradtape.tools.picture_values import (
@@ -63,7 +64,10 @@ class Draft:
 def drafted(tape: Any, targets: Sequence[Any]) -> Draft:
     """Everything a picture needs of a tape."""
     draft = Draft()
+    idle = _unused_gradients(tape.records)
     for record in tape.records:
+        if record in idle:
+            continue
         if record.op is PART and record.nodes:
             draft.places[record] = draft.places.get(record.nodes[0], -1)
             continue
@@ -90,6 +94,18 @@ def drafted(tape: Any, targets: Sequence[Any]) -> Draft:
     draft.codes = {id(record.code): record.code for record in draft.records}
     draft.backward = {(id(code), lasti) for code, lasti in tape.sites if code is not None}
     return draft
+
+
+def _unused_gradients(records: Sequence[Record]) -> set[Record]:
+    """The marks that gradients of a persistent tape leave in case they are differentiated again, where nothing used them."""
+    pending = {r for r in records if r.op is GRADIENT and r.attrs and "pending" in r.attrs}
+    parts = {r for r in records if r.op is PART and r.nodes and r.nodes[0] in pending} if pending else set()
+    for record in records if pending else ():
+        if record not in parts:
+            for node in record.nodes:
+                if node in parts and node is not None:
+                    pending.discard(node.nodes[0])
+    return pending | {part for part in parts if part.nodes[0] in pending}
 
 
 def _add_leaf(draft: Draft, node: Record) -> None:

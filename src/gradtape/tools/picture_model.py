@@ -253,7 +253,7 @@ class _Maker:
                 first, last = self._lines(item.iterations[0])
                 found.append({
                     "kind": "loop", "number": item.number, "counts": sorted({min(item.counts), max(item.counts)}),
-                    "title": self._where(item.iterations[0]), "lines": [first, last],
+                    "title": self._loop_title(item.iterations[0]), "lines": [first, last],
                     "iterations": [self._groups(iteration) for iteration in item.iterations],
                 })  # fmt: skip
             elif isinstance(item, Call):
@@ -265,9 +265,20 @@ class _Maker:
                 found.append(item)
         return found
 
-    def _title(self) -> str:
+    def _loop_title(self, items: Sequence[Item]) -> str:
+        """The lines of a loop, and the function where that is one and not the one around the tape."""
+        functions = {found.function for record in self._members(items) if (found := self.draft.sites.of(record)) is not None}
+        last = self._last()
+        name = functions.pop() if len(functions) == 1 else None
+        inside = "" if name is None or last is None or name == last.function else f"{name.replace('<locals>.', '')}  "
+        return inside + self._where(items)
+
+    def _last(self) -> Site | None:
         """Where the last operation is: a program's result is usually computed where its tape is."""
-        last = next((self.draft.sites.of(record) for record in reversed(self.draft.records) if record.code is not None), None)
+        return next((self.draft.sites.of(record) for record in reversed(self.draft.records) if record.code is not None), None)
+
+    def _title(self) -> str:
+        last = self._last()
         if last is None:
             return "tape"
         inside = "" if last.function == "<module>" else f" · {last.function.replace('<locals>.', '')}"

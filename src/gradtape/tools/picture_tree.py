@@ -120,7 +120,7 @@ def _laid(
             made.members.append([item for item in column if isinstance(item, int)])
             for item, place in zip(column, rounds, strict=True):
                 if place:
-                    made.rounds[item] = place  # type: ignore[index]
+                    made.rounds[item] = place
             found.append(len(made.members) - 1)
             continue
         groups[0] += 1
@@ -131,7 +131,7 @@ def _laid(
             continue
         inner, places = [], []
         for loop, place in zip(column, rounds, strict=True):
-            for iteration in loop.iterations:  # type: ignore[union-attr]
+            for iteration in loop.iterations:
                 clock[0] += 1
                 inner.append(iteration)
                 places.append((*place, (number, clock[0])))

@@ -111,7 +111,7 @@ class _Heard(dict[Record, Any]):
         super().__init__(seeds)
         self._tell = tell
 
-    def pop(self, record: Record, default: Any = None) -> Any:  # type: ignore[override]
+    def pop(self, record: Record, default: Any = None) -> Any:
         found = super().pop(record, None)
         if found is not None:
             self._tell(record, found)

@@ -28,7 +28,7 @@ from gradtape.ops.stop import ASSIGN
 from gradtape.ops.tensor import Tensor, box
 from gradtape.tools.nan_forward import Run, ancestors, made_by, owner_of
 from gradtape.tools.nan_words import place_of
-from gradtape.tools.operands import Kept, program_of
+from gradtape.tools.operands import Kept, program_of, version
 
 _WIDE = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 
@@ -63,7 +63,7 @@ class WideEvaluation(LocatedEvaluation):
         if operation.op.kind != "region":
             twin = Operation(operation.op, operation.operands, [], wide_attrs(operation.attrs), loc=operation.loc)
             outs = super().step(twin, operands, sizes)
-            return [box(wide(t._data), t._node) if t._node is None else t for t in outs]
+            return [box(wide(t._data)) if version(t) is None else t for t in outs]
         return super().step(operation, operands, sizes)
 
 
@@ -148,7 +148,7 @@ def _locate(out: Any, record: Record) -> None:
     """What is recorded now happened at the user's line then."""
     place = record.location
     for tensor in out if isinstance(out, tuple) else (out,):
-        node = tensor._node if isinstance(tensor, Tensor) else None
+        node = version(tensor) if isinstance(tensor, Tensor) else None
         if node is not None and place is not None:
             for one in (node, *(node.nodes if node.op is PART else ())):
                 if one is not None:

@@ -28,7 +28,7 @@ class Slope:
         """Whether a derivative is this slope; at a kink whether it lies between the slopes of both sides, None if not."""
         if self.smooth:
             return abs(exact - self.value) <= tolerance + 10 * self.error
-        low, high = self.sides
+        low, high = self.sides  # NaN where the function is not finite: nothing agrees with that
         return True if low - tolerance <= exact <= high + tolerance else None
 
 

@@ -27,7 +27,7 @@ from gradtape.ops.record import NOBODY, Record, scope_of
 from gradtape.ops.tensor import box
 from gradtape.tools.nan_forward import made_by
 from gradtape.tools.nan_words import place_of
-from gradtape.tools.operands import Kept, Operands, operands_of
+from gradtape.tools.operands import Kept, Operands, operands_of, version
 from gradtape.tools.program_run import KeepingRecording
 from gradtape.tools.replay import Replay, wide
 from gradtape.tools.slopes import slope_of
@@ -221,6 +221,9 @@ class _Check:
         exact = sum(_inner(slopes[node], direction) for node in versions if node in slopes)
         size = max(float(np.max(np.abs(self.values[versions[0]]), initial=0.0)), 1e-3)
 
+        if not np.isfinite(size):
+            return SourceCheck(name, float(exact), 0.0, 0.0, None, "its value is not finite")
+
         def value(h: float) -> float:
             moved = {n: box(_plus(v, h * size, direction) if n in versions else v) for n, v in self.values.items()}
             found = self.replay.run(moved)
@@ -249,7 +252,7 @@ class _Check:
         cts = [box(_ones(t._data)) for t in outs]
         grads = recording.cotangents(outs, cts, [t._node for t in leaves.values()], boxed=False)  # type: ignore[misc]
         precise = {node: g._data for node, g in zip(leaves, grads, strict=True) if g is not None}
-        known = {t._node: t._data for value in ends.values() for t in _several(value) if t._node is not None}
+        known = {n: t._data for value in ends.values() for t in _several(value) if (n := version(t)) is not None}
         found: dict[tuple[str, str | None], list[tuple[float, bool | None]]] = {}
         for record in recording.records:
             if record.op is None or record.op is PART or record.op.kind == "nondiff":
@@ -282,6 +285,8 @@ class _Check:
         weights = [_direction(o, self.random) for o in outs]
         directions = {i: _direction(inputs[i], self.random) for i in places}
         size = max(1e-3, *(float(np.max(np.abs(inputs[i]), initial=0.0)) for i in places))
+        if not np.isfinite(size):
+            return 0.0, None
         ct: Any = weights[0] if not isinstance(kept.out, tuple) else list(weights)
         wanted = {nodes[i] for i in places}
         grads = reverse_walk((record,), {record: ct}, wanted, boxed=False, careful=self.complex)  # type: ignore[arg-type]

@@ -49,6 +49,8 @@ FORMATS = {"f32": SINGLE, "f64": DOUBLE}
 
 @dataclass(frozen=True, slots=True)
 class Flag:
+    """A truth value."""
+
     writer: Writer
     register: str
 
@@ -193,7 +195,7 @@ class Real:
     def with_sign_of(self, other: Real) -> Real:
         return self.call("copysign", other)
 
-    # --- comparisons: false if one of the two is NaN, except `unordered` and `differs`
+    # --- comparisons: false if one of the two is NaN, except `is_nan` and `differs`
 
     def compare(self, word: str, other: Real | float) -> Flag:
         text = f"fcmp {word} {self.format.type} {self.register}, {self.operand(other)}"

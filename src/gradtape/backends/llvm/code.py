@@ -23,6 +23,7 @@ class Code:
     attrs: dict[str, Any]
     scope: Any = None
     operation: Operation | None = None
+    alone: bool = False  # for one number, not for elements in a loop
 
     @property
     def type(self) -> str:
@@ -78,8 +79,7 @@ class Code:
 
     def math(self, name: str, *operands: str) -> str:
         """A function of `math.py` or `special.py` on this type."""
-        arguments = ", ".join(f"{self.type} {a}" for a in operands)
-        return self.let(f"call {self.type} {functions.function(self.writer.module, name, self.suffix)}({arguments})")
+        return functions.call(self.writer, name, self.suffix, operands, self.alone)
 
     # --- comparisons and choice
 
@@ -148,10 +148,10 @@ def converted(writer: Writer, register: str, source: Any, target: Any) -> str:
 
 def _to_integer(writer: Writer, x: Real, target: str) -> str:
     """Towards zero. What does not fit gives the least number of the instruction's width, as x86 does and NumPy shows."""
-    wide = "i64" if target in ("int64", "uint32", "uint64") else "i32"
+    wide = "i64" if target in ("int64", "uint64") else "i32"
     limit = 2.0**63 if wide == "i64" else 2.0**31
     top = None
-    if target == "uint64":  # the upper half: less 2⁶³, then with the first bit changed
+    if target in ("uint32", "uint64"):  # the upper half: less 2³¹ or 2⁶³, then with the first bit changed
         top = x >= limit
         x = select(top, x - limit, x)
     inside = (x >= -limit) & (x < limit)

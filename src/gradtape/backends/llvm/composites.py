@@ -7,22 +7,25 @@ common (the softmax and the cross entropy of the same logits) is computed once. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gradtape.backends.llvm import joining
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_native, is_signed, name_of
 from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
+from gradtape.dtypes import as_dtype
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.compare import EQUAL
-from gradtape.ops.elementwise import ADD, DIVIDE, EXP, LOG, MULTIPLY, SQRT, SUBTRACT
+from gradtape.ops.elementwise import ADD, CAST, DIVIDE, EXP, LOG, MULTIPLY, SQRT, SUBTRACT
 from gradtape.ops.opdef import Op
-from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
-from gradtape.ops.select import WHERE
+from gradtape.ops.reduce import REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
+from gradtape.ops.select import FLOORDIV, WHERE
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import CONSTANT
 
@@ -31,13 +34,31 @@ def expanded(block: Block) -> Block:
     """The program with composites written out."""
 
     def visit(scope: Rebuild, operation: Operation) -> None:
-        make = EXPANSIONS.get(operation.op.name)
-        if make is None or not all(is_native(v.type.dtype) for v in (*operation.operands, *operation.results)):
+        make, made = EXPANSIONS.get(operation.op.name) or joining.EXPANSIONS.get(operation.op.name), None
+        if make is not None and all(is_native(v.type.dtype) for v in (*operation.operands, *operation.results)):
+            made = make(Maker(scope), *scope.operands(operation), **operation.attrs)
+        if made is None:
             scope.copy(operation)
         else:
-            scope.replace(operation, [make(Maker(scope), *scope.operands(operation), **operation.attrs)])
+            scope.replace(operation, [made])
 
-    return rebuild(block, visit)
+    return rebuild(rebuild(block, visit), _without_left_overs())
+
+
+def _without_left_overs() -> Callable[[Rebuild, Operation], None]:
+    """A pass that drops what expansions have left without use."""
+    used: dict[Block, set[Value]] = {}
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if scope.old not in used:
+            needed = used[scope.old] = set(scope.old.results)
+            for o in reversed(scope.old.operations):
+                if o.op.name not in joining.LEFT_OVER or not needed.isdisjoint(o.results):
+                    needed.update(o.operands)
+        if operation.op.name not in joining.LEFT_OVER or not used[scope.old].isdisjoint(operation.results):
+            scope.copy(operation)
+
+    return visit
 
 
 class Maker:
@@ -47,11 +68,13 @@ class Maker:
         self.scope = scope
 
     def __call__(self, op: Op, *operands: Value, shape: Any = None, dtype: Any = None, **attrs: Any) -> Value:
-        key = (op, *operands, *sorted(attrs.items()))
+        key = (op, *operands, dtype, *sorted(attrs.items()))
         known = self.scope.memory.get(key)
         if known is None:
             like = operands[0].type
             type = TensorSpec(tuple(like.shape) if shape is None else shape, dtype or like.dtype)
+            if op is CAST:
+                attrs["dtype"] = type.dtype
             known = self.scope.memory[key] = self.scope.emit(op, operands, [type], attrs).result
         found: Value = known
         return found
@@ -111,7 +134,37 @@ def _normalize(make: Maker, x: Value, *, axis: tuple[int, ...], epsilon: float) 
     return make(DIVIDE, centred, make(SQRT, make(ADD, variance, make.number(epsilon, x))))
 
 
-EXPANSIONS: dict[str, Callable[..., Value]] = {
+def _sum_of_flags(make: Maker, x: Value, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+    if name_of(x.type.dtype) != "bool":
+        return None
+    return make.fold(REDUCE_SUM, make(CAST, x, dtype=as_dtype("int32")), axis, keepdims)
+
+
+def _mean_of_integers(make: Maker, x: Value, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+    dtype = x.type.dtype
+    if name_of(dtype) == "bool":
+        return make.fold(REDUCE_MEAN, make(CAST, x, dtype=as_dtype("float32")), axis, keepdims)
+    sizes = [x.type.shape[k] for k in axis]
+    count = math.prod(sizes) if all(isinstance(n, int) for n in sizes) else 0
+    if is_float(dtype) or not 0 < count <= np.iinfo(dtype.dtype).max:
+        return None
+    return make(FLOORDIV, make.fold(REDUCE_SUM, x, axis, keepdims), make.number(count, x))
+
+
+def _of_flags(op: Op) -> Callable[..., Value | None]:
+    def make_fold(make: Maker, x: Value, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+        if name_of(x.type.dtype) == "bool":
+            return None
+        return make.fold(op, make(CAST, x, dtype=as_dtype("bool")), axis, keepdims)
+
+    return make_fold
+
+
+EXPANSIONS: dict[str, Callable[..., Value | None]] = {
+    "reduce_sum": _sum_of_flags,
+    "reduce_mean": _mean_of_integers,
+    "reduce_all": _of_flags(REDUCE_ALL),
+    "reduce_any": _of_flags(REDUCE_ANY),
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "softmax_cross_entropy": _cross_entropy,

@@ -55,7 +55,7 @@ def _computes_in(operation: Operation) -> Any:
     """The dtype of a formula's operands."""
     name, operands = operation.op.name, operation.operands
     if name == "is_close":  # NumPy makes y a float, and x follows
-        return as_dtype(np.result_type(*(v.type.dtype.dtype for v in operands), *([1.0] if name == "is_close" else [])))
+        return as_dtype(np.result_type(*(v.type.dtype.dtype for v in operands), 1.0))
     return _common(operands) if name in PREDICATES else operation.result.type.dtype
 
 
@@ -67,7 +67,8 @@ def pointwise(formula: Formula) -> Any:
         found = operands_at(scope, operation, place)
         w = scope.writer
         registers = [converted(w, r, v.type.dtype, dtype) for r, v in zip(found, operation.operands, strict=True)]
-        return formula(Code(w, dtype, operation.attrs, scope, operation), *registers)
+        alone = not len(operation.result.type.shape)
+        return formula(Code(w, dtype, operation.attrs, scope, operation, alone), *registers)
 
     return write
 
@@ -122,7 +123,7 @@ def accepts(operation: Operation) -> bool:
         return True  # the quotient of integers
     if name == "power" and kind_of(result) != "f":
         exponent = operation.attrs["exponent"]
-        return isinstance(exponent, int) and 0 <= exponent
+        return isinstance(exponent, int) and exponent >= 0
     return _fits(result, given)
 
 
@@ -134,3 +135,13 @@ def _fits(dtype: Any, given: list[Any]) -> bool:
     if floats != any(kind_of(d) == "f" for d in given):
         return False
     return as_dtype(np.result_type(*(d.dtype for d in given))) == dtype
+
+
+def fails(operation: Operation) -> bool:
+    """Whether it may leave the program: an integer divided by what may be zero, or raised to what may be negative."""
+    if operation.op.name not in ("floordiv", "mod", "pow") or kind_of(operation.result.type.dtype) == "f":
+        return False
+    producer = operation.operands[1].producer
+    if producer is None or producer.op.name != "constant":
+        return True
+    return bool(np.any(producer.attrs["value"] == 0 if operation.op.name != "pow" else producer.attrs["value"] < 0))

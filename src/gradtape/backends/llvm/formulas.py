@@ -18,6 +18,7 @@ Formula = Callable[..., str]  # (code, *registers) → register
 
 
 def maximum(c: Code, a: str, b: str) -> str:
+    """The larger one."""
     if not c.floating:
         return c.call("smax" if c.signed else "umax", a, b)
     # b if both are equal, as NumPy; NaN if one of them is
@@ -25,29 +26,34 @@ def maximum(c: Code, a: str, b: str) -> str:
 
 
 def minimum(c: Code, a: str, b: str) -> str:
+    """The smaller one."""
     if not c.floating:
         return c.call("smin" if c.signed else "umin", a, b)
     return c.select(c.is_nan(a), a, c.select(c.compare("lt", a, b), a, b))
 
 
 def relu(c: Code, x: str) -> str:
+    """max(x, 0)."""
     zero = c.number(0)
     return c.select(c.let(f"fcmp ugt {c.type} {x}, {zero}"), x, zero) if c.floating else maximum(c, x, zero)
 
 
 def masked_multiply(c: Code, x: str, y: str) -> str:
+    """x · y, without what a lane of zeros would make of NaN."""
     # x · y', y' = 0 where x = 0 and y is not finite
     masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
     return c.multiply(x, c.select(masked, c.number(0), y))
 
 
 def absolute(c: Code, x: str) -> str:
+    """|x|."""
     if c.floating:
         return c.call("fabs", x)
     return c.let(f"call {c.type} @llvm.abs.{c.type}({c.type} {x}, i1 false)") if c.signed else x
 
 
 def sign(c: Code, x: str) -> str:
+    """-1, 0 or 1."""
     above = c.select(c.compare("gt", x, c.number(0)), c.number(1), c.number(0))
     if not c.floating and not c.signed:
         return above
@@ -56,6 +62,7 @@ def sign(c: Code, x: str) -> str:
 
 
 def rounding(name: str) -> Formula:
+    """A function to whole numbers; integers are already there."""
     return lambda c, x: c.call(name, x) if c.floating else x
 
 
@@ -79,6 +86,7 @@ def power(c: Code, x: str) -> str:
 
 
 def step(c: Code, x: str) -> str:
+    """1 where x is positive, else 0."""
     return c.select(c.compare("gt", x, c.number(0)), c.number(1), c.number(0))
 
 
@@ -86,6 +94,7 @@ def step(c: Code, x: str) -> str:
 
 
 def sigmoid(c: Code, x: str) -> str:
+    """1 / (1 + e⁻ˣ)."""
     one = c.number(1)
     return c.divide(one, c.add(one, c.math("exp", c.negative(x))))
 
@@ -96,31 +105,39 @@ def _log_tail(c: Code, x: str) -> str:
 
 
 def softplus(c: Code, x: str) -> str:
+    """log(1 + eˣ)."""
     return c.add(relu(c, x), _log_tail(c, x))
 
 
 def sigmoid_cross_entropy(c: Code, labels: str, logits: str) -> str:
-    return c.add(c.subtract(relu(c, logits), c.multiply(logits, labels)), _log_tail(c, logits))
+    """-z·log σ(x) - (1 - z)·log(1 - σ(x))."""
+    product = c.let(f"fmul {c.type} {logits}, {labels}")  # not fused: for labels near 1 the difference is all rounding
+    return c.add(c.subtract(relu(c, logits), product), _log_tail(c, logits))
 
 
 def relu6(c: Code, x: str) -> str:
+    """min(max(x, 0), 6)."""
     return minimum(c, relu(c, x), c.number(6))
 
 
 def leaky_relu(c: Code, x: str) -> str:
+    """x, and alpha · x below 0."""
     return c.select(c.compare("gt", x, c.number(0)), x, c.multiply(x, c.number(c.attrs["alpha"])))
 
 
 def elu(c: Code, x: str) -> str:
+    """x, and eˣ - 1 below 0."""
     return c.select(c.compare("gt", x, c.number(0)), x, c.math("expm1", minimum(c, x, c.number(0))))
 
 
 def selu(c: Code, x: str) -> str:
+    """The elu, scaled."""
     below = c.multiply(c.math("expm1", minimum(c, x, c.number(0))), c.number(SELU_ALPHA))
     return c.select(c.compare("gt", x, c.number(0)), c.multiply(x, c.number(SELU_SCALE)), below)
 
 
 def gelu(c: Code, x: str) -> str:
+    """x · Φ(x)."""
     if not c.attrs["approximate"]:
         return c.multiply(x, c.math("ndtr", x))
     cubic = c.multiply(c.multiply(c.multiply(x, x), x), c.number(0.044715))
@@ -140,7 +157,8 @@ def zero_where(c: Code, switch: str, value: str) -> str:
 
 
 def is_close(c: Code, x: str, y: str) -> str:
-    # |x - y| ≤ atol + rtol·|y|, in this order and without fusing, so that the limit itself is where NumPy has it
+    """|x - y| ≤ atol + rtol·|y|."""
+    # in this order and without fusing, so that the limit itself is where NumPy has it
     size = c.call("fabs", y)
     limit = c.let(f"fmul {c.type} {c.number(c.attrs['rtol'])}, {size}")
     limit = c.let(f"fadd {c.type} {c.number(c.attrs['atol'])}, {limit}")
@@ -165,8 +183,9 @@ def nextafter(c: Code, x: str, y: str) -> str:
 
 
 MATH = (
-    "exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc ndtr"
-).split()  # fmt: skip
+    "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
+    "atanh", "erf", "erfc", "ndtr",
+)  # fmt: skip
 COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
 
 # name: (formula, the kinds of dtype it holds for: floating, signed, unsigned, bool)
@@ -231,7 +250,7 @@ PREDICATES: dict[str, tuple[Formula, str]] = {
     "logical_xor": (lambda c, x, y: c.let(f"xor i1 {c.true(x)}, {c.true(y)}"), "fiub"),
     "logical_not": (lambda c, x: c.opposite(c.true(x)), "fiub"),
 }
-COSTS = {name: 20 for name in MATH} | {
+COSTS = dict.fromkeys(MATH, 20) | {
     "pow": 30, "atan2": 25, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30, "elu": 20, "selu": 20,
     "xlogy": 20, "xlog1py": 20, "divide": 4, "sqrt": 5, "rsqrt": 6, "reciprocal": 4, "power": 4, "divide_no_nan": 4, "xdivy": 4,
 }  # fmt: skip

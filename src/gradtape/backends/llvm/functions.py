@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gradtape.backends.llvm import math, special
-from gradtape.backends.llvm.algebra import DOUBLE, FORMATS, SINGLE, Flag, Format, Real
+from gradtape.backends.llvm.algebra import DOUBLE, FORMATS, Flag, Format, Real
 from gradtape.backends.llvm.text import Module, Writer
 
 Method = Callable[..., Real]
@@ -41,6 +41,23 @@ LIMITED: dict[str, Callable[..., Flag]] = {
 
 
 WIDTHS = (2, 4, 8, 16)  # of vectors that a loop may use
+# a single number: these of the C library take less time, since they look at it first and have tables
+SINGLE_NUMBERS = frozenset({"sin", "cos", "tan", "exp", "log", "pow", "erf"})
+PURE = "nounwind willreturn memory(none)"
+
+
+def call(w: Writer, name: str, suffix: str, operands: Sequence[str], alone: bool) -> str:
+    """A call of a function; `alone`: of a single number, not one of many that vectors could hold."""
+    kind = FORMATS[suffix].type
+    arguments = ", ".join(f"{kind} {a}" for a in operands)
+    if alone and name in SINGLE_NUMBERS:
+        found = w.module.declare(_c_name(name, suffix), f"{kind} ({', '.join([kind] * len(operands))})")
+        return w.let(f"call {kind} {found}({arguments}) {PURE}")
+    return w.let(f"call {kind} {function(w.module, name, suffix)}({arguments})")
+
+
+def _c_name(name: str, suffix: str) -> str:
+    return name + ("f" if suffix == "f32" else "")
 
 
 def function(module: Module, name: str, suffix: str) -> str:
@@ -63,7 +80,7 @@ def function(module: Module, name: str, suffix: str) -> str:
 def _with_branch(module: Module, name: str, xs: Sequence[Real], quick: Real) -> Real:
     """The quick result, and the C library's for arguments beyond its limits."""
     w, f = xs[0].writer, xs[0].format
-    c_name = name + ("f" if f is SINGLE else "")
+    c_name = _c_name(name, f.suffix)
     module.declare(c_name, f"{f.type} ({', '.join([f.type] * len(xs))})")
     variants = ",".join(_masked(module, c_name, f, len(xs), lanes) for lanes in WIDTHS)
     rare = w.let(f"call i1 @llvm.expect.i1(i1 {LIMITED[name](*xs).register}, i1 false)")
@@ -71,7 +88,7 @@ def _with_branch(module: Module, name: str, xs: Sequence[Real], quick: Real) -> 
     w.branch(rare, slow, after)
     w.start(slow)
     arguments = ", ".join(f"{f.type} {x.register}" for x in xs)
-    attributes = f'nounwind willreturn memory(none) "vector-function-abi-variant"="{variants}"'
+    attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
     exact = w.let(f"call {f.type} @{c_name}({arguments}) {attributes}")
     w.go(after)
     w.start(after)

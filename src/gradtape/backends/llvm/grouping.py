@@ -16,6 +16,8 @@ from typing import Any
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import TensorSpec
 
+LARGE = 600  # operations in a kernel: more take LLVM too long
+NEAR = 12  # kernels that a root may join, counted from the last one
 ROW = 16  # elements of a row from which on phases are run row by row: shorter rows are better off as one long loop each
 
 
@@ -32,6 +34,8 @@ class Kernel:
     start: int
     phases: list[Phase] = field(default_factory=list)
     prefix: int = 0
+    parts: set[Operation] = field(default_factory=set)  # all operations computed in it
+    reads: set[Operation] = field(default_factory=set)  # what it reads that it does not make
 
     @property
     def roots(self) -> list[Operation]:
@@ -79,22 +83,53 @@ class Grouping:
     def _place(self, root: Operation) -> None:
         space = tuple(self.plan.facts.space(root))
         needs = self._needs(root)
-        for kernel in reversed(self.kernels):
-            if needs is None:
-                break
+        parts = self.plan.parts(root)
+        place = self.plan.at[root]
+        for kernel in self.kernels[: -NEAR - 1 : -1] if needs is not None else ():
+            assert needs is not None
             inside = {producer: need for producer, need in needs.items() if self.home.get(producer) is kernel}
-            if all(producer in inside or self.when(producer) < kernel.start for producer in needs):
+            if len(kernel.parts | parts) > LARGE:
+                continue
+            there = all(producer in inside or self.when(producer) < kernel.start for producer in needs)
+            if there or self._can_wait(kernel, place):
                 phase = self._joined(kernel, root, space, inside)
                 if phase is not None:
-                    self._put(kernel, phase, root)
+                    kernel.start = kernel.start if there else place
+                    self._put(kernel, phase, root, parts, needs)
                     return
-        kernel = Kernel(self.plan.at[root], [Phase(space)])
+        kernel = Kernel(place, [Phase(space)])
         self.kernels.append(kernel)
-        self._put(kernel, 0, root)
+        self._put(kernel, 0, root, parts, needs or {})
 
-    def _put(self, kernel: Kernel, phase: int, root: Operation) -> None:
+    def _put(self, kernel: Kernel, phase: int, root: Operation, parts: set[Operation], needs: dict[Operation, Need]) -> None:
         kernel.phases[phase].roots.append(root)
         self.home[root], self.phase[root] = kernel, phase
+        kernel.parts |= parts
+        kernel.reads.update(producer for producer in needs if self.home.get(producer) is not kernel)
+
+    def _can_wait(self, kernel: Kernel, place: int) -> bool:
+        """Whether a kernel can run as late as this position: nobody needs it before, and what it reads stays as it is."""
+        plan = self.plan
+        for operation in plan.block.operations[kernel.start : place]:
+            if operation.regions or plan.changed(operation) is not None or operation.op.effect:
+                return False
+            if not plan.is_lazy_operation(operation) and self.home.get(operation) is not kernel and self._reads(operation, kernel):
+                return False
+        return not any(
+            other is not kernel and other.start <= place and any(self._comes_from(producer, kernel) for producer in other.reads)
+            for other in self.kernels
+        )
+
+    def _reads(self, operation: Operation, kernel: Kernel) -> bool:
+        return any(v.producer is not None and self.home.get(v.producer) is kernel for v in self.plan.leaves(operation))
+
+    def _comes_from(self, producer: Operation, kernel: Kernel) -> bool:
+        """Whether what a kernel reads is made by another one, directly or through registers."""
+        if self.home.get(producer) is kernel:
+            return True
+        if self.plan.kinds[producer] != "scalar":
+            return False
+        return any(v.producer is not None and self._comes_from(v.producer, kernel) for v in self.plan.leaves(producer))
 
     def _joined(self, kernel: Kernel, root: Operation, space: tuple[Any, ...], inside: dict[Operation, Need]) -> int | None:
         """The phase of a kernel that a root can be computed in, perhaps a new one."""

@@ -45,6 +45,7 @@ def _divided(c: Code, a: str, b: str) -> tuple[str, str]:
 
 
 def floordiv(c: Code, a: str, b: str) -> str:
+    """a / b rounded down."""
     if not c.floating:
         return _divided(c, a, b)[0]
     rest = c.math("fmod", a, b)
@@ -63,6 +64,7 @@ def floordiv(c: Code, a: str, b: str) -> str:
 
 
 def mod(c: Code, a: str, b: str) -> str:
+    """What `floordiv` leaves over, with the sign of b."""
     if not c.floating:
         return _divided(c, a, b)[1]
     rest = c.math("fmod", a, b)
@@ -87,6 +89,7 @@ def shift(left: bool) -> Formula:
 
 
 def bits(word: str) -> Formula:
+    """An operation on all bits."""
     return lambda c, x, y: c.let(f"{word} {c.type} {x}, {y}")
 
 
@@ -103,7 +106,8 @@ def _power(module: Module, type: str) -> str:
     name = f"gt.power.{type}"
     return module.library(
         name,
-        lambda: f"""define internal {type} @{name}({type} %x, {type} %y) nounwind memory(none) {{
+        lambda: (
+            f"""define internal {type} @{name}({type} %x, {type} %y) nounwind memory(none) {{
 start:
   br label %next
 next:
@@ -121,7 +125,8 @@ step:
   br label %next
 end:
   ret {type} %found
-}}""",
+}}"""
+        ),
     )
 
 

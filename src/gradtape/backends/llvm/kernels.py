@@ -11,13 +11,11 @@ One invariant: what a phase reads and what it writes never overlaps, and LLVM is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
-from gradtape.backends.llvm import threads
+from gradtape.backends.llvm import joining, threads
 from gradtape.backends.llvm.folding import Folding, finished, folding, leave, step
 from gradtape.backends.llvm.grouping import Kernel, Phase
-from gradtape.backends.llvm.guards import Guard
 from gradtape.backends.llvm.outline import Outline, Unmovable
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.text import Index
@@ -29,7 +27,7 @@ BLOCK = 4096  # elements of a sum that are added up before the result is added t
 WORTH = 400_000  # units of work from which on a kernel is cut into chunks: some 20 µs
 CHUNK = 100_000  # units of work in a chunk, at least
 MOST = 64  # chunks
-FLAGS = 32  # rare cases that a kernel in chunks can tell apart
+UNROLLED = 64  # elements of a nest that is written out
 SMALL = 1 << 15  # bytes of a row that is kept for one iteration only
 
 
@@ -47,19 +45,13 @@ def fill(scope: Scope, value: Value, home: Array) -> None:
     flat = isinstance(scope.values[value], Lazy) and is_flat(scope, value.producer, tuple(value.type.shape))  # type: ignore[arg-type]
     dims = [w.product(home.dims)] if flat else list(home.dims)
 
-    def write() -> None:
-        with Access(scope) as access:
+    with Access(scope) as access:
 
-            def body(place: Sequence[Index]) -> None:
-                at: Place = Flat(place[0]) if flat else tuple(place)
-                scope.store(scope.element(value, at), home, at, access.writing)
+        def body(place: Sequence[Index]) -> None:
+            at: Place = Flat(place[0]) if flat else tuple(place)
+            scope.store(scope.element(value, at), home, at, access.writing)
 
-            loops(scope, dims, body, access)
-
-    guard = Guard(scope)
-    with guard:
-        write()
-    guard.finish(write)
+        loops(scope, dims, body, access)
 
 
 class Access:
@@ -87,11 +79,19 @@ class Access:
     def __exit__(self, *ignored: Any) -> None:
         self.scope.access = self._before
 
-    def loop(self) -> str:
+    def loop(self, count: Index = "") -> str:
         """Metadata for the branch back of an innermost loop."""
         module = self.scope.program.module
         parallel = module.metadata(f'!{{!"llvm.loop.parallel_accesses", {self.group}}}')
-        return f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {parallel}}}')}"
+        return rolled(self.scope, count, 1, parallel)
+
+
+def rolled(scope: Scope, count: Index, inner: Index, more: str = "") -> str:
+    """Metadata for the branch back of a loop: one that is not tiny stays a loop, vectors are enough."""
+    long = not isinstance(count, int) or not isinstance(inner, int) or count * inner > UNROLLED
+    nodes = [node for node in (more, scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}') if long else "") if node]
+    listed = ", ".join(nodes)
+    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {listed}}}')}" if nodes else ""
 
 
 class Nest:
@@ -126,7 +126,9 @@ class Nest:
         for root in roots:
             if not len(root.result.type.shape):
                 continue
-            if private.get(root) is not kernel:
+            if root.op.name == "piece":
+                self.homes[root] = joining.piece_home(scope, root)
+            elif private.get(root) is not kernel:
                 self.homes[root] = scope.room(root.result)
             elif not self.prefix and root not in self.folds:
                 self.passing.add(root)
@@ -139,7 +141,7 @@ class Nest:
         scope.program.notes.append(Note("kernel", tuple(names_of(scope, roots)), roots[0].loc, detail))
         for fold in self._closed_folds():
             fold.result = scope.writer.cell(fold.kind)
-        self._guarded(chunks)
+        self._whole(chunks)
         for root, home in self.homes.items():
             scope.values[root.result] = home
         for fold in self._closed_folds():
@@ -147,28 +149,12 @@ class Nest:
         for slot in self.slots:
             scope.give(slot)
 
-    def _guarded(self, chunks: tuple[Index, Index] | None) -> None:
-        """The loops, and once more where something rare was met."""
-        if chunks is not None:
-            try:
-                guard = self._whole(chunks, Guard(self.scope))
-                guard.finish(lambda: self._whole(chunks, None))
-                return
-            except Unmovable:
-                pass
-        guard = Guard(self.scope)
-        with guard:
-            self._whole(None, None)
-        guard.finish(lambda: self._whole(None, None))
-
-    def _whole(self, chunks: tuple[Index, Index] | None, guard: Any) -> Any:
-        """All loops once; closed folds leave their results in cells."""
+    def _whole(self, chunks: tuple[Index, Index] | None) -> None:
+        """All loops; closed folds leave their results in cells."""
         scope, w = self.scope, self.scope.writer
         for fold in self._open_folds():
             fill_all(scope, fold, self.homes[fold.operation])
-        if chunks is not None:
-            self._in_chunks(*chunks, guard)
-        else:
+        if chunks is None or not self._in_chunks(*chunks):
             self._prepare(None)
             with self._level():
                 self._run(0, self.outer[0] if self.outer else 1)
@@ -176,7 +162,6 @@ class Nest:
                 w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
         for fold in self._open_folds():
             finish_all(scope, fold, self.homes[fold.operation])
-        return guard
 
     def _open_folds(self) -> list[Folding]:
         """Folds over outer axes into memory, made ready before all loops and finished after them."""
@@ -231,7 +216,7 @@ class Nest:
     def _chunks(self) -> tuple[Index, Index] | None:
         """How many chunks, and how many iterations of the outermost loop in each; None if one thread is enough."""
         scope, w = self.scope, self.scope.writer
-        if not self.outer or self.outer[0] == 1:
+        if not self.outer or self.outer[0] == 1 or any(fold.rule.ordered for fold in self._closed_folds()):
             return None
         unit = 0  # of work, for each element of the first space
         for phase in self.kernel.phases:
@@ -260,8 +245,8 @@ class Nest:
             size = -(-size // BLOCK) * BLOCK
         return -(-outer // size), size
 
-    def _in_chunks(self, count: Index, size: Index, guard: Any) -> None:
-        """The kernel as a function over chunks, which threads run."""
+    def _in_chunks(self, count: Index, size: Index) -> bool:
+        """The kernel as a function over chunks, which threads run; False if it cannot be one."""
         scope, w = self.scope, self.scope.writer
         outer = self.outer[0]
         closed = self._closed_folds()
@@ -271,9 +256,8 @@ class Nest:
             elements = 1 if fold.closed else w.product(self.homes[fold.operation].dims)
             parts[fold.operation] = (scope.take(w.multiply(w.multiply(count, elements), bytes_of(fold.dtype))), elements)
         before = dict(scope.values)
-        flags = w.cell("i8", FLAGS)  # what the guard has seen in any chunk
         with Outline(w) as outline, self._level():
-            with guard or nullcontext(), w.loop("%end", start="%begin") as chunk:
+            with w.loop("%end", start="%begin") as chunk:
                 self._prepare(chunk)
                 for fold in open_:
                     slot, elements = parts[fold.operation]
@@ -288,30 +272,26 @@ class Nest:
                     slot, _ = parts[fold.operation]
                     made = scope.to_memory(w.load(fold.kind, fold.cell), fold.dtype)
                     w.store(MEMORY[name_of(fold.dtype)], made, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
-            if guard is not None:
-                guard.tell(flags, FLAGS)
         scope.values = before
         for fold in open_:
             fold.home = self.homes[fold.operation]
         name = w.label("kernel.")
+        for slot, _ in parts.values():  # nothing is taken before the results are combined
+            scope.give(slot)
         try:
             text, captured = outline.finish(name, "i64 %begin, i64 %end", frozenset({"%captured", "%begin", "%end"}))
-        finally:
-            for slot, _ in parts.values():  # nothing is taken before the results are combined
-                scope.give(slot)
+        except Unmovable:
+            return False
         threads.pool()
         w.module.functions.append(text)
         w.module.declare("gt_parallel", "void (ptr, ptr, i64)")
         packed = w.cell("i64", max(len(captured), 1))
         for k, (type, operand) in enumerate(captured):
             w.store(type, operand, w.at("i64", packed, k))
-        if guard is not None:
-            guard.clear(flags)
         w.do(f"call void @gt_parallel(ptr @{name}, ptr {packed}, i64 {count})")
-        if guard is not None:
-            guard.heard(flags)
         for fold in (*closed, *open_):
             self._combine(fold, parts[fold.operation][0].address, parts[fold.operation][1], count)
+        return True
 
     def _combine(self, fold: Folding, parts: str, elements: Index, count: Index) -> None:
         """The results of all chunks, in order."""
@@ -325,9 +305,9 @@ class Nest:
             w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
             return
         home = self.homes[fold.operation]
-        with Access(scope) as access, w.loop(count) as chunk:
+        with Access(scope) as access, w.loop(count, extra=rolled(scope, count, elements)) as chunk:
             base = w.at(kind, parts, w.multiply(chunk, elements))
-            with w.loop(elements, extra=access.loop()) as i:
+            with w.loop(elements, extra=access.loop(elements)) as i:
                 spot = w.at(kind, home.address, i)
                 have = scope.from_memory(w.load(kind, spot, access.writing), fold.dtype)
                 more = scope.from_memory(w.load(kind, w.at(kind, base, i), access.reading), fold.dtype)
@@ -349,7 +329,7 @@ class Nest:
                     self._phase(phase, dims, place, None)
                 return
             start, stop = (first, end) if d == 0 else (0, self.outer[d])
-            with self.scope.writer.loop(stop, start=start) as counter, self._level():
+            with self.scope.writer.loop(stop, start=start, extra=rolled(self.scope, stop, 1 << 10)) as counter, self._level():
                 place.append(counter)
                 level(d + 1)
                 place.pop()
@@ -420,7 +400,9 @@ class Nest:
                     leave(scope, fold, self._place_of(fold), place, access)
 
         def inner(start: Index, stop: Index, d: int) -> None:
-            with w.loop(stop, start=start, extra=access.loop() if d == len(dims) - 1 else "") as counter, self._level():
+            last = d == len(dims) - 1
+            extra = access.loop(dims[d]) if last else rolled(scope, dims[d], w.product(dims[d + 1 :]))
+            with w.loop(stop, start=start, extra=extra) as counter, self._level():
                 place.append(counter)
                 level(d + 1)
                 place.pop()
@@ -428,7 +410,7 @@ class Nest:
         def in_blocks(start: Index, stop: Index, sums: Sequence[Folding], d: int) -> None:
             """Each block is added up by itself, then to the whole."""
             totals = [fold.cell for fold in sums]
-            with w.loop(stop, step=BLOCK, start=start) as block:
+            with w.loop(stop, step=BLOCK, start=start, extra=rolled(scope, stop, 1)) as block:
                 for fold in sums:
                     fold.cell = w.cell(fold.kind)
                     w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
@@ -461,7 +443,9 @@ def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access) -> Non
         if d == len(dims):
             body(tuple(place))
             return
-        with scope.writer.loop(dims[d], extra=access.loop() if d == len(dims) - 1 else "") as counter, Level(scope):
+        last = d == len(dims) - 1
+        extra = access.loop(dims[d]) if last else rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
+        with scope.writer.loop(dims[d], extra=extra) as counter, Level(scope):
             place.append(counter)
             level(d + 1)
             place.pop()
@@ -472,7 +456,8 @@ def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access) -> Non
 
 def fill_all(scope: Scope, fold: Folding, home: Array) -> None:
     """The start of a fold in all of its memory."""
-    with Access(scope) as access, scope.writer.loop(scope.writer.product(home.dims), extra=access.loop()) as i:
+    count = scope.writer.product(home.dims)
+    with Access(scope) as access, scope.writer.loop(count, extra=access.loop(count)) as i:
         scope.store(fold.rule.start(fold.operation), home, Flat(i), access.writing)
 
 
@@ -480,7 +465,8 @@ def finish_all(scope: Scope, fold: Folding, home: Array) -> None:
     if fold.rule.finish is None:
         return
     w, kind = scope.writer, MEMORY[name_of(home.dtype)]
-    with Access(scope) as access, w.loop(w.product(home.dims), extra=access.loop()) as i:
+    count = w.product(home.dims)
+    with Access(scope) as access, w.loop(count, extra=access.loop(count)) as i:
         before = scope.from_memory(w.load(kind, w.at(kind, home.address, i), access.writing), home.dtype)
         scope.store(finished(scope, fold, before), home, Flat(i), access.writing)
 
@@ -518,7 +504,7 @@ def is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool:
             return False
         stack = list(operation.operands[:1])
     else:
-        if not facts.pointwise(operation):
+        if not facts.pointwise(operation) or (operation.op.name == "piece" and not joining.is_dense(operation)):
             return False
         stack = list(operation.operands)
     seen = set()

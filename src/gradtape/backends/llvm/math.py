@@ -15,7 +15,6 @@ from gradtape.backends.llvm.algebra import (
     DOUBLE,
     SINGLE,
     Flag,
-    Format,
     Real,
     Whole,
     choose,
@@ -37,6 +36,7 @@ HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)  
 
 
 def poly(x: Real, name: str) -> Real:
+    """The polynomial of a name, for the format of x."""
     return polynomial(x, COEFFICIENTS[name, x.format.digits])
 
 
@@ -73,6 +73,7 @@ def exp_parts(x: Real, offset: int) -> tuple[Real, Real, Whole]:
 
 
 def exp(x: Real) -> Real:
+    """eˣ."""
     f = x.format
     low, high = {23: (-104.0, 89.0), 52: (-746.0, 710.0)}[f.digits]
     near, n, bits = exp_reduced(x.at_most(high).at_least(low), 2 * f.bias)
@@ -98,11 +99,13 @@ def expm1_parts(x: Real, less: int) -> tuple[Real, Real]:
 
 
 def expm1(x: Real) -> Real:
+    """eˣ - 1."""
     high, low = expm1_parts(x.at_most({23: 89.0, 52: 710.0}[x.format.digits]).at_least(-40.0), 1)
     return small_as_is(x, (high + low) * 2.0, order=1)
 
 
 def tanh(x: Real) -> Real:
+    """Hyperbolic tangent."""
     # tanh x = (e²ˣ - 1) / (e²ˣ + 1)
     a = x.abs().at_most(22.0)
     over, low = fast_two_sum(*expm1_parts(a + a, 0))
@@ -111,6 +114,7 @@ def tanh(x: Real) -> Real:
 
 
 def sinh(x: Real) -> Real:
+    """Hyperbolic sine."""
     # with h = (eˣ - 1)/2: sinh x = h + h/(2h + 1)
     a = x.abs()
     h, low = expm1_parts(a.at_most(HUGE), 2)
@@ -121,6 +125,7 @@ def sinh(x: Real) -> Real:
 
 
 def cosh(x: Real) -> Real:
+    """Hyperbolic cosine."""
     # with e = eˣ/2: cosh x = e + 1/(4e)
     f = x.format
     r, rest, bits = exp_parts(x.abs().at_most(HUGE), f.bias - 2)
@@ -170,6 +175,7 @@ def log_limits(x: Real, found: Real) -> Real:
 
 
 def log(x: Real) -> Real:
+    """Natural logarithm."""
     f = x.format
     tiny = x < 2.0 ** (1 - f.bias)
     up = f.digits + 2
@@ -199,6 +205,7 @@ def inverse_scale(e: Whole) -> Real:
 
 
 def asinh(x: Real) -> Real:
+    """Inverse hyperbolic sine."""
     # log1p(a + a²/(1 + √(1 + a²))); far out log(2a)
     a = x.abs()
     far = a > 2.0**500
@@ -209,6 +216,7 @@ def asinh(x: Real) -> Real:
 
 
 def acosh(x: Real) -> Real:
+    """Inverse hyperbolic cosine."""
     # with t = x - 1: log1p(t + √(t² + 2t)); far out log(2x)
     far = x > 2.0**500
     t = x - 1.0
@@ -223,6 +231,7 @@ def acosh(x: Real) -> Real:
 
 
 def atanh(x: Real) -> Real:
+    """Inverse hyperbolic tangent."""
     # ½ log1p(2a/(1 - a)), with 2a/(1 - a) = 2a + 2a²/(1 - a) for small a
     a = x.abs()
     near = a < 0.5
@@ -276,6 +285,7 @@ def _turned(found: Real, turns: Whole) -> Real:
 
 
 def sin(x: Real) -> Real:
+    """Sine, for |x| < FAR."""
     h, low, turns = quarter_turns(x)
     odd = (turns & 1).equals(1)
     (s, more), (c, rest) = sin_near(h, low), cos_near(h, low)
@@ -283,6 +293,7 @@ def sin(x: Real) -> Real:
 
 
 def cos(x: Real) -> Real:
+    """Cosine, for |x| < FAR."""
     h, low, turns = quarter_turns(x)
     odd = (turns & 1).equals(1)
     (s, more), (c, rest) = sin_near(h, low), cos_near(h, low)
@@ -290,6 +301,7 @@ def cos(x: Real) -> Real:
 
 
 def tan(x: Real) -> Real:
+    """Tangent, for |x| < FAR."""
     h, low, turns = quarter_turns(x)
     odd = (turns & 1).equals(1)
     s, c = fast_two_sum(*sin_near(h, low)), fast_two_sum(*cos_near(h, low))
@@ -319,6 +331,7 @@ def _arcsine_parts(x: Real) -> tuple[Flag, Real, Real]:
 
 
 def asin(x: Real) -> Real:
+    """Arc sine."""
     # far out arcsin a = π/2 - 2 arcsin √((1 - a)/2)
     far, s, rest = _arcsine_parts(x)
     high, low = two_parts(x, HALF_PI[:2])
@@ -327,6 +340,7 @@ def asin(x: Real) -> Real:
 
 
 def acos(x: Real) -> Real:
+    """Arc cosine."""
     far, s, rest = _arcsine_parts(x)
     high, low = two_parts(x, HALF_PI[:2])
     near = high - (s.with_sign_of(x) - (low - rest.with_sign_of(x)))
@@ -342,6 +356,7 @@ def _arctangent(t: Real) -> Real:
 
 
 def atan(x: Real) -> Real:
+    """Arc tangent."""
     # arctan a = π/4 + arctan (a - 1)/(a + 1) = π/2 + arctan -1/a
     a = x.abs().at_most(2.0**100)
     middle, far = a > math.tan(math.pi / 8), a > math.tan(3 * math.pi / 8)
@@ -356,6 +371,7 @@ def atan(x: Real) -> Real:
 
 
 def atan2(y: Real, x: Real) -> Real:
+    """The angle of the point (x, y)."""
     f = x.format
     across, along = x.abs(), y.abs()
     steep = along > across
@@ -412,6 +428,7 @@ def log_in_two_parts(x: Real) -> tuple[Real, Real]:
 
 
 def pow(x: Real, y: Real) -> Real:
+    """xʸ in float64."""
     high, low = log_in_two_parts(x.abs())
     exponent, lost = two_product(y, high)
     lost = select(exponent.abs() > 1000.0, x.number(0.0), y.fma(low, lost))

@@ -76,7 +76,8 @@ class Plan:
             for part in special.absorbed:
                 self.kinds[part] = "absorbed"
         self._outputs = set(block.results)
-        self._costs: dict[Value, tuple[int, int]] = {}
+        self._costs: dict[Value, int] = {}
+        self._parts: dict[Value, set[Operation]] = {}  # of recipes
         self._latest: dict[Operation, int] = {}
         self._choose()
         self.last = self._lifetimes()
@@ -133,18 +134,20 @@ class Plan:
         for operation, kind in self.kinds.items():
             if kind == "reduce" or (kind == "element" and self._needs_memory(operation)):
                 self.roots.add(operation)
+        self._weigh()
         for operation, kind in self.kinds.items():
             if kind == "element" and operation not in self.roots and self._repeated(operation):
                 self.roots.add(operation)
         for _ in range(8):
+            self._weigh()
             self._group()
             again = self._shared() | self._endangered()
             if not again:
                 break
             self.roots |= again
-            self._costs.clear()
         else:
             self.roots |= {operation for operation, kind in self.kinds.items() if kind == "element"}
+            self._weigh()
             self._group()
 
     def _needs_memory(self, operation: Operation) -> bool:
@@ -178,21 +181,35 @@ class Plan:
 
     def cost(self, value: Value) -> tuple[int, int]:
         """What computing an element costs, and how many operations that is."""
-        known = self._costs.get(value)
-        if known is not None:
-            return known
-        if not self.is_lazy(value):
+        parts = self._parts.get(value)
+        if parts is None or not self.is_lazy(value):
             return (1 if len(value.type.shape) else 0), 1
-        operation: Operation = value.producer  # type: ignore[assignment]
-        cost, size = self.facts.cost(operation), 1
-        for operand in dict.fromkeys(operation.operands):
-            c, s = self.cost(operand)
-            cost, size = cost + c, size + s
-        self._costs[value] = found = min(cost, 10**6), min(size, 10**6)
-        if size > DEEP:
-            self.roots.add(operation)
-            self._costs[value] = found = (1, 1)
-        return found
+        return self._costs[value], len(parts)
+
+    def _weigh(self) -> None:
+        """The operations that each recipe is made of, and what they cost; very large recipes get memory."""
+        self._parts.clear()
+        self._costs.clear()
+        for operation, kind in self.kinds.items():
+            if kind != "element" or operation in self.roots:
+                continue
+            parts, value = {operation}, operation.result
+            for operand in operation.operands:
+                parts |= self._parts.get(operand, set())
+            if len(parts) > DEEP:
+                self.roots.add(operation)
+                continue
+            self._parts[value] = parts
+            reads = {v for part in parts for v in part.operands if v not in self._parts and len(v.type.shape)}
+            self._costs[value] = len(reads) + sum(self.facts.cost(part) for part in parts)
+
+    def only_user(self, operation: Operation) -> Operation:
+        (user,) = self._users[operation.result]
+        return user
+
+    def parts(self, operation: Operation) -> set[Operation]:
+        """The operations that computing a root takes."""
+        return {operation}.union(*(self._parts.get(value, ()) for value in operation.operands))
 
     def work(self, operation: Operation) -> int:
         """What computing an element of a root costs."""

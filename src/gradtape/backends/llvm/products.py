@@ -24,7 +24,7 @@ from gradtape.backends.llvm.contractions import (
     tidy,
     work,
 )
-from gradtape.backends.llvm.kernels import Access
+from gradtape.backends.llvm.kernels import Access, rolled
 from gradtape.backends.llvm.layouts import Layout, dense, is_one, layout_of
 from gradtape.backends.llvm.plan import Special
 from gradtape.backends.llvm.scope import Note, Scope
@@ -176,18 +176,23 @@ def _copy(scope: Scope, axes: Sequence[Axis], source: Matrix, from_: str | None,
                 spots.append(w.at(side.kind, side.address, _offset(scope, place, along)))
             w.store(target.kind, w.load(source.kind, spots[0], access.reading), spots[1], access.writing)
 
-        nest(scope, axes, body, access.loop())
+        nest(scope, axes, body, access)
 
 
-def nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], None], extra: str = "") -> None:
-    """Loops over axes, the last innermost."""
+def nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], None], access: Access | None = None) -> None:
+    """Loops over axes, the last innermost; with `access`, its iterations are independent."""
     place: list[Index] = []
+    sizes = [scope.program.index(axis.size) for axis in axes]
 
     def level(d: int) -> None:
         if d == len(axes):
             body(tuple(place))
             return
-        with scope.writer.loop(scope.program.index(axes[d].size), extra=extra if d == len(axes) - 1 else "") as counter:
+        if access is not None and d == len(axes) - 1:
+            extra = access.loop(sizes[d])
+        else:
+            extra = rolled(scope, sizes[d], scope.writer.product(sizes[d + 1 :]))
+        with scope.writer.loop(sizes[d], extra=extra) as counter:
             place.append(counter)
             level(d + 1)
             place.pop()
@@ -314,7 +319,7 @@ def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, 
                 found = _plus(scope, c.dtype, w.load(c.kind, spots[2], access.writing), found)
             w.store(c.kind, found, spots[2], access.writing)
 
-        nest(scope, outer, body, access.loop())
+        nest(scope, outer, body, access)
 
 
 def _order(step: Any) -> int:
@@ -331,7 +336,7 @@ def _by_rows(
     )
     if not add:
         nest(
-            scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access.loop()
+            scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access
         )
     inner = [axis for axis in outer if axis.role == "n"][-1:] or outer[-1:]
     order = [*[axis for axis in outer if axis not in inner], *sums, *inner]
@@ -342,7 +347,7 @@ def _by_rows(
         before = w.load(c.kind, spot, access.writing)
         w.store(c.kind, _plus(scope, c.dtype, before, _times(scope, c.dtype, x, y)), spot, access.writing)
 
-    nest(scope, order, body, access.loop() if inner else "")
+    nest(scope, order, body, access if inner else None)
 
 
 def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Access) -> str:

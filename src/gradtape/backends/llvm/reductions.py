@@ -1,7 +1,8 @@
 """Folds: how a reduction starts, combines two values and ends.
 
-Sums and products may be taken in any order (`reassoc`), which is what lets them use vector registers; the result differs from
-NumPy's pairwise sum within the error bound of summation. Extremes propagate NaN as NumPy does.
+Sums may be taken in any order (`reassoc`), which is what lets them use vector registers; the result differs from NumPy's
+pairwise sum within the error bound of summation. Products are taken in order. Extremes propagate NaN as NumPy does. Operands
+have the dtype of the result: `composites.py` sees to that.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.backends.llvm.code import Code
 from gradtape.backends.llvm.scope import Scope
-from gradtape.backends.llvm.types import REGISTER, is_float, is_signed, literal, name_of
+from gradtape.backends.llvm.types import REGISTER, is_float, literal, name_of
 from gradtape.ir.graph import Operation
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
+    """How values are folded: what to start with, how two become one, what becomes of the last."""
+
     start: Callable[[Operation], str]
     combine: Callable[[Scope, Operation, str, str], str]
     finish: Callable[[Scope, Operation, str], str] | None = None
     blocked: bool = False  # long ones lose digits unless they are made of blocks
+    ordered: bool = False  # elements are taken in order
 
     @staticmethod
     def axes(operation: Operation) -> tuple[int, ...]:
         """The axes that go away, in order."""
         rank = len(operation.operands[0].type.shape)
-        axis = operation.attrs.get("axis")
+        axis = -1 if operation.op.name == "prod_last" else operation.attrs.get("axis")
         if axis is None:
             return tuple(range(rank))
         return tuple(sorted(a % rank for a in ((axis,) if isinstance(axis, int) else axis)))
@@ -36,6 +41,13 @@ class Fold:
 
 def _of(operation: Operation) -> Any:
     return operation.result.type.dtype
+
+
+def _nothing(operation: Operation) -> str:
+    """What sums start with: -0, so that a sum of -0 is -0, unless there may be nothing to add."""
+    shape = operation.operands[0].type.shape
+    some = all(shape[axis].__class__ is int and shape[axis] > 0 for axis in Fold.axes(operation))
+    return literal(-0.0 if some and is_float(_of(operation)) else 0, _of(operation))
 
 
 def _sum(scope: Scope, operation: Operation, a: str, b: str) -> str:
@@ -53,6 +65,21 @@ def _mean(scope: Scope, operation: Operation, total: str) -> str:
     return w.let(f"fdiv {kind} {total}, {number}")
 
 
+def extreme(c: Code, largest: bool, a: str, b: str) -> str:
+    """The larger (smaller) of two; NaN if one of them is. LLVM knows how to take these in any order."""
+    if c.floating:  # which of two zeros is taken does not matter
+        name = f"{'maximum' if largest else 'minimum'}.{c.suffix}"
+        return c.let(f"call nsz {c.type} @llvm.{name}({c.type} {a}, {c.type} {b})")
+    return c.call(("s" if c.signed else "u") + ("max" if largest else "min"), a, b)
+
+
+def _product(scope: Scope, operation: Operation, a: str, b: str) -> str:
+    # in order: products in another order may overflow where these do not
+    dtype = _of(operation)
+    word = "fmul" if is_float(dtype) else "and" if name_of(dtype) == "bool" else "mul"
+    return scope.writer.let(f"{word} {REGISTER[name_of(dtype)]} {a}, {b}")
+
+
 def _extreme(largest: bool) -> Fold:
     def start(operation: Operation) -> str:
         dtype = _of(operation)
@@ -64,14 +91,7 @@ def _extreme(largest: bool) -> Fold:
         return literal(info.min if largest else info.max, dtype)
 
     def combine(scope: Scope, operation: Operation, a: str, b: str) -> str:
-        dtype = _of(operation)
-        kind = REGISTER[name_of(dtype)]
-        if is_float(dtype):
-            name = "maximum" if largest else "minimum"
-        else:
-            name = ("s" if is_signed(dtype) else "u") + ("max" if largest else "min")
-        suffix = {"float": "f32", "double": "f64"}.get(kind, kind)
-        return scope.writer.let(f"call {kind} @llvm.{name}.{suffix}({kind} {a}, {kind} {b})")
+        return extreme(Code(scope.writer, _of(operation), {}), largest, a, b)
 
     return Fold(start, combine)
 
@@ -81,8 +101,9 @@ def _logical(word: str) -> Any:
 
 
 FOLDS = {
-    "reduce_sum": Fold(lambda operation: literal(0, _of(operation)), _sum, blocked=True),
-    "reduce_mean": Fold(lambda operation: literal(0, _of(operation)), _sum, _mean, blocked=True),
+    "reduce_sum": Fold(_nothing, _sum, blocked=True),
+    "reduce_mean": Fold(_nothing, _sum, _mean, blocked=True),
+    "prod_last": Fold(lambda operation: literal(1, _of(operation)), _product, ordered=True),
     "reduce_max": _extreme(True),
     "reduce_min": _extreme(False),
     "reduce_all": Fold(lambda operation: "true", _logical("and")),

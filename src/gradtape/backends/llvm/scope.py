@@ -205,7 +205,6 @@ class Scope:
         self._owned: dict[Value, list[Slot]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
-        self.guard: Any = None  # what watches for rare cases in the loop being written: see `guards.py`
 
     # --- the whole block
 

@@ -11,6 +11,7 @@ ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ in two parts
 
 
 def erf(x: Real) -> Real:
+    """The error function."""
     f = x.format
     a = x.abs()
     near = a.fma(poly(a * a, "erf"), a)
@@ -32,20 +33,23 @@ def erfc_of(x: Real, low: Real | None = None) -> Real:
     factor = quotient(g, g_low, under, lost)
     square, square_low = two_product(a, a)
     if low is not None:
-        square_low = (a + a).fma(select(x < 0.0, -low, low), square_low)
+        # the slope of log erfc is -2/√π over exp(a²)·erfc(a)
+        square_low = select(x < 0.0, -low, low).fma(2.0 / math.sqrt(math.pi) / factor, square_low)
     r, rest, bits = exp_parts(-square, 2 * f.bias)
     p = r + (rest - square_low.fma(r + rest, square_low))
     half = bits >> 1
     first, second = (half << f.digits).as_float(), ((bits - half) << f.digits).as_float()
-    found = (p.fma(first, first) * factor) * second
+    found = (p.fma(factor, factor) * first) * second
     return select(x < 0.0, 2.0 - found, found)
 
 
 def erfc(x: Real) -> Real:
+    """1 - erf(x)."""
     return erfc_of(x)
 
 
 def ndtr(x: Real) -> Real:
+    """The distribution function of the normal distribution."""
     # ½ erfc(-x/√2), with the digits of x/√2 that exp(-x²/2) shows
     high, lost = two_product(x, -ROOT_HALF[0])
     low = select(x.abs() < 40.0, x.fma(-ROOT_HALF[1], lost), 0.0)

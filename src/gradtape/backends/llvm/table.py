@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm import callbacks, composites, control, elementwise, kernels, layouts, lists, products, shapes
+from gradtape.backends.llvm import callbacks, composites, control, cumulative, elementwise, joining, kernels, layouts, lists, products, shapes
 from gradtape.backends.llvm.alignment import kept_axes
 from gradtape.backends.llvm.plan import Facts
 from gradtape.backends.llvm.reductions import FOLDS, Fold
 from gradtape.backends.llvm.scope import Tables, computable
-from gradtape.backends.llvm.types import is_float, is_integer, name_of
+from gradtape.backends.llvm.types import is_float, name_of
 from gradtape.ir.graph import Operation, Value
 
-FAMILIES: tuple[Any, ...] = (elementwise, shapes, composites)
+FAMILIES: tuple[Any, ...] = (elementwise, shapes, composites, joining)
 ELEMENT: dict[str, Any] = {name: write for family in FAMILIES for name, write in family.ELEMENT.items()}
 ACCEPTS = {name: family.accepts for family in FAMILIES for name in family.ELEMENT}
-MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS}
+MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **cumulative.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS, **joining.MEMORY_OPS}
 TAKES: dict[str, Any] = {**products.TAKES}
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 
@@ -37,13 +37,11 @@ def _foldable(operation: Operation) -> bool:
     x, out = operation.operands[0].type.dtype, operation.result.type.dtype
     if operation.op.name == "reduce_mean" and not is_float(x):
         return False
-    if operation.op.name == "reduce_sum" and not (is_float(out) or is_integer(out)):
-        return False
     return name_of(x) == name_of(out)
 
 
 def cost(operation: Operation) -> int:
-    if operation.op.name in shapes.ELEMENT or operation.op.name in composites.ELEMENT:
+    if any(operation.op.name in family.ELEMENT for family in (shapes, composites, joining)):
         return 0
     return elementwise.COSTS.get(operation.op.name, 1)
 
@@ -52,7 +50,7 @@ def pointwise(operation: Operation) -> bool:
     name = operation.op.name
     if name == "broadcast_to":
         return all(n.__class__ is int and n == 1 for n in operation.operands[0].type.shape)
-    return name in elementwise.ELEMENT or name in shapes.POINTWISE or (name == "constant" and _is_splat(operation))
+    return name in elementwise.ELEMENT or name in shapes.POINTWISE or name == "piece" or (name == "constant" and _is_splat(operation))
 
 
 def _is_splat(operation: Operation) -> bool:
@@ -82,7 +80,7 @@ def keeps(operation: Operation, k: int) -> int:
 
 
 def fails(operation: Operation) -> bool:
-    return False
+    return operation.op.name in elementwise.ELEMENT and elementwise.fails(operation)
 
 
 def takes(operation: Operation, value: Value) -> str:

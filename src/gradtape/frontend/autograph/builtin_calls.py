@@ -134,10 +134,24 @@ def _consume(builtin: Any) -> Any:
             args = (builtins.list(args[0]),)
         if any(_holds(arg) for arg in args):
             return staging.call_builtin(name, args, kwargs)
-        return builtin(*_noted(args), **kwargs)
+        args = _noted(args)
+        if kwargs.get("key") is not None and args:
+            return _by_key(builtin, args, kwargs)
+        return builtin(*args, **kwargs)
 
     overload.__name__ = name
     return overload
+
+
+def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`max`, `min` or `sorted` of Python values; their keys may be staged all the same."""
+    values = args if len(args) > 1 else builtins.list(args[0])
+    keys = [kwargs["key"](value) for value in values]
+    found = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
+    kwargs = {**kwargs, "key": lambda value: found[id(value)]}  # each is asked once, as in Python
+    if any(is_part_of_program(key) for key in keys):
+        return staging.call_builtin(builtin.__name__, (values,), kwargs)
+    return builtin(values, **kwargs)
 
 
 def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -18,10 +18,10 @@ from gradtape.frontend.autograph.convert import converted_function
 from gradtape.frontend.autograph.reading import attr
 from gradtape.frontend.autograph.registry import ENTRIES
 from gradtape.frontend.effects import active
-from gradtape.frontend.staged_values import Undefined
+from gradtape.frontend.staged_values import Maybe, Undefined
 
 CONTAINERS = (list, dict, set)
-GIVEN = (list, tuple, dict)
+GIVEN = (list, tuple, dict, Maybe)
 LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
 STATIC = (list, dict, set, str, tuple)

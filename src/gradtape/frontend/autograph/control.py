@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.raising import ending, raising
-from gradtape.frontend.autograph.reading import in_, iterate, not_in
+from gradtape.frontend.autograph.reading import in_, iterate, not_in, there
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
 from gradtape.frontend.staging import State, is_staged
@@ -70,7 +70,7 @@ def for_stmt(
     tracer = active()
     if tracer is None:
         items: Iterable[Any] = iterated
-    elif is_staged_iterable(iterated):
+    elif is_staged_iterable(iterated := there(iterated)):
         staging.stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
         return
     else:
@@ -179,4 +179,5 @@ def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[An
     tracer = active()
     if tracer is None:
         return lazy(iter(iterated))
+    iterated = there(iterated)
     return collected(iterated) if is_staged_iterable(iterated) else lazy(iter(iterate(tracer, iterated)))

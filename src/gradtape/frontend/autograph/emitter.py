@@ -185,8 +185,11 @@ class Emitter:
         changed = {n for n in written(statements) if self.is_variable(n)}
         frame = Frame(self.scope, self.frame, changed.difference(state), None)
         frame.declared_nonlocal |= changed.intersection(state)
-        with self.inside(frame, self.definite):
+        outside = self.definite or set()
+        with self.inside(frame, None if self.definite is None else outside - frame.variables):  # its own have no value yet
             emitted = self.block(statements)
+        if self.definite is not None:
+            self.definite = self.definite | (outside & frame.variables)
         return build.located(build.define(name, parameters, [*frame.prologue(), *emitted]), where)
 
     def state_functions(self, state: list[str], number: int, where: ast.AST) -> tuple[list[ast.stmt], list[ast.expr]]:

@@ -48,6 +48,7 @@ from gradtape.frontend.autograph.reading import (
     item as item,
     ld as ld,
     ld_free as ld_free,
+    managed as managed,
     new_set as new_set,
     not_in as not_in,
     outer as outer,

@@ -135,10 +135,24 @@ def attr(target: Any, name: str) -> Any:
 
 
 def set_attr(target: Any, name: str, value: Any) -> None:
-    """`target.name = value`."""
+    """`target.name = value`; the setter of a user's property is converted like any function."""
     if (tracer := active()) is not None:
+        setter = _converted_setter(target, name)
+        if setter is not None:
+            setter(target, value)
+            return
         tracer.before_attr(target, name)
     setattr(target, name, value)
+
+
+def _converted_setter(target: Any, name: str) -> Any:
+    found = getattr(type(target), name, None)
+    if found.__class__ is not property or found.fset.__class__ is not FunctionType:
+        return None
+    from gradtape.frontend.autograph.convert import converted_function
+
+    setter = converted_function(found.fset, quiet=True)
+    return None if setter is found.fset else setter
 
 
 def del_attr(target: Any, name: str) -> None:
@@ -162,6 +176,7 @@ def item(target: Any, key: Any) -> Any:
     tracer = active()
     if tracer is None:
         return target[key]
+    target = there(target)
     if _staged_item(target, key):
         return staging.item(target, key)
     own = own_method(target, "__getitem__")
@@ -182,6 +197,7 @@ def own_method(target: Any, name: str) -> Any:
 def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`."""
     if (tracer := active()) is not None:
+        target = there(target)
         tracer.before_item(target)
         if _staged_item(target, key):
             staging.set_item(target, key, value)
@@ -192,6 +208,9 @@ def set_item(target: Any, key: Any, value: Any) -> None:
                 "a NumPy array cannot hold a value that is known only when the function runs; make it a tensor: gt.constant(a) "
                 "or gt.zeros(shape), and assign to that"
             )
+        if (own := own_method(target, "__setitem__")) is not None:
+            own(key, value)
+            return
     target[key] = value
     if tracer is not None and isinstance(target, (list, dict)):
         tracer.changed(target)
@@ -200,15 +219,24 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 def _staged_item(target: Any, key: Any) -> bool:
     if isinstance(target, (list, tuple, dict)):
         return staged_key(key) or staged_items(target) is not None
-    return target.__class__ is Maybe
+    return False
+
+
+def there(value: Any) -> Any:
+    """A value that is used: one that may be missing must be there when the program runs."""
+    return value.get() if value.__class__ is Maybe else value
 
 
 def del_item(target: Any, key: Any) -> None:
     """`del target[key]`."""
     if (tracer := active()) is not None:
+        target = there(target)
         tracer.before_item(target)
         if _staged_item(target, key):
             staging.del_item(target, key)
+            return
+        if (own := own_method(target, "__delitem__")) is not None:
+            own(key)
             return
     del target[key]
     if tracer is not None:
@@ -217,7 +245,7 @@ def del_item(target: Any, key: Any) -> None:
 
 def inplace(operation: str, target: Any, value: Any) -> Any:
     """`target += value` and its kin: the new value."""
-    if (tracer := active()) is not None and isinstance(target, (list, dict, set)):
+    if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set)):
         before_change(tracer, target)
         if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
             found = staging.inplace(operation, target, value)
@@ -225,6 +253,10 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
             found = INPLACE[operation](target, value)
         tracer.changed(target)
         return found
+    if tracer is not None and (own := own_method(target, f"__i{operation}__")) is not None:
+        found = own(value)
+        if found is not NotImplemented:
+            return found
     return INPLACE[operation](target, value)
 
 
@@ -236,6 +268,30 @@ def before_change(tracer: Any, target: Any) -> None:
         tracer.before_dict(target)
     else:
         tracer.before_set(target)
+
+
+class _Managed:
+    """A user's context manager, its methods converted."""
+
+    __slots__ = ("enter", "exit")
+
+    def __init__(self, enter: Any, exit: Any) -> None:
+        self.enter = enter
+        self.exit = exit
+
+    def __enter__(self) -> Any:
+        return self.enter()
+
+    def __exit__(self, *error: object) -> Any:
+        return self.exit(*error)
+
+
+def managed(manager: Any) -> Any:
+    """What `with manager` enters."""
+    if active() is None:
+        return manager
+    enter, leave = own_method(manager, "__enter__"), own_method(manager, "__exit__")
+    return manager if enter is None or leave is None else _Managed(enter, leave)
 
 
 # -- whole containers ------------------------------------------------------------------------------------------------
@@ -267,6 +323,10 @@ def in_(value: Any, container: Any) -> Any:
             return value in list(_items(tracer, container))
         if isinstance(container, (dict, set)):
             tracer.item(container, KEYS, tuple(container))
+        if (own := own_method(container, "__contains__")) is not None:
+            from gradtape.frontend.autograph.control import not_
+
+            return not_(not_(own(value)))
     return value in container
 
 
@@ -286,6 +346,7 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
     tracer = active()
     if tracer is None:
         return value
+    value = there(value)
     if is_staged(value) or staged_items(value) is not None:
         return staging.unpack(value, count, star)
     return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else value

@@ -132,7 +132,8 @@ def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
 def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     item, *others = node.items
     lost = unbound(node.body)
-    item.context_expr = emitter.expr(item.context_expr)
+    context = emitter.expr(item.context_expr)
+    item.context_expr = build.located(build.call("managed", context), item.context_expr)
     before = emitter.definite
     take: list[ast.stmt] = []
     if item.optional_vars is not None:

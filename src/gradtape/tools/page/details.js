@@ -39,7 +39,8 @@ window.gradtape.details = (function () {
 
   // The numbers of a box: sums over its members, the largest gradient, and its course over the iterations.
   function numbers(data, members) {
-    const found = { bytes: null, forward: null, backward: null, gradient: null, largest: null, bad: false, series: null, total: 0 };
+    const found = { bytes: null, forward: null, backward: null, gradient: null, largest: null, series: null, bad: false,
+      total: 0 };
     const norms = [];
     for (const m of members) {
       const node = data.nodes[m];
@@ -77,7 +78,8 @@ window.gradtape.details = (function () {
     svg.setAttribute("viewBox", `0 0 ${w} ${h}`);
     svg.setAttribute("class", "spark");
     const line = document.createElementNS(SVG, "polyline");
-    const points = logs.map((v, i) => [3 + (i * (w - 6)) / (logs.length - 1), v === null ? h - 3 : h - 4 - ((v - low) / span) * (h - 8)]);
+    const across = (w - 6) / (logs.length - 1);
+    const points = logs.map((v, i) => [3 + i * across, v === null ? h - 3 : h - 4 - ((v - low) / span) * (h - 8)]);
     line.setAttribute("points", points.map((p) => p.map((c) => c.toFixed(1)).join(",")).join(" "));
     svg.append(line);
     const text = `first ${number(series[0])} → last ${number(series[series.length - 1])}`;
@@ -111,8 +113,9 @@ window.gradtape.details = (function () {
     if (!value) return;
     if (value.min !== undefined) {
       const scalar = Array.isArray(node.shape) && node.shape.every((d) => d === 1);
-      if (scalar) row(table, "value", number(value.mean));
-      else row(table, "value", `${number(value.min)} … ${number(value.max)}`, element("span", "quiet", ` mean ${number(value.mean)}`));
+      const range = `${number(value.min)} … ${number(value.max)}`, mean = number(value.mean);
+      if (scalar) row(table, "value", mean);
+      else row(table, "value", range, element("span", "quiet", " mean " + mean));
       if (!scalar) {
         const more = Array.isArray(node.shape) && node.shape.reduce((a, b) => a * b, 1) > value.first.length;
         row(table, "first", value.first.map(number).join(", ") + (more ? ", …" : ""));
@@ -133,7 +136,8 @@ window.gradtape.details = (function () {
     if (totals.total > 1) row(table, node ? "ran" : "operations", count(totals.total) + (node ? " times" : ""));
     if (node) valueRows(table, node);
     if (totals.gradient !== null) {
-      const parts = [typeof totals.gradient === "string" ? element("span", "alarm", totals.gradient) : "‖g‖ " + number(totals.gradient)];
+      const bad = typeof totals.gradient === "string";
+      const parts = [bad ? element("span", "alarm", totals.gradient) : "‖g‖ " + number(totals.gradient)];
       if (totals.largest !== null) parts.push(element("span", "quiet", ` largest entry ${number(totals.largest)}`));
       row(table, totals.total > 1 && !box.leaf ? "gradient, at most" : "gradient", ...parts);
     }
@@ -145,8 +149,8 @@ window.gradtape.details = (function () {
     return table;
   }
 
-  const KINDS = { variable: "variable", watched: "watched", function: "compiled function", gradient: "gradient", assign: "assignment",
-    stop: "not differentiable", line: "source line" };
+  const KINDS = { variable: "variable", watched: "watched", function: "compiled function", gradient: "gradient",
+    assign: "assignment", stop: "not differentiable", line: "source line" };
 
   function heading(box) {
     const made = element("div", "heading", element("strong", "", box.label));
@@ -179,7 +183,9 @@ window.gradtape.details = (function () {
     if (ins.length || constants.length) {
       const list = element("ul", "near");
       const rows = ins.map((a) => [a.slot, neighbour(data, a.from, a.carrier ? "from the iteration before" : "", go)]);
-      for (const [slot, text] of constants) rows.push([slot, element("li", "constant", text || "a constant", element("span", "quiet", " constant"))]);
+      for (const [slot, text] of constants) {
+        rows.push([slot, element("li", "constant", text || "a value", element("span", "quiet", " constant"))]);
+      }
       rows.sort((p, q) => p[0] - q[0]).forEach((r) => list.append(r[1]));
       made.append(element("h3", "", "computed from"), list);
     }
@@ -190,7 +196,8 @@ window.gradtape.details = (function () {
       made.append(element("h3", "", "used by"), list);
     }
     if (node && node.program !== undefined) {
-      const fold = element("details", "program", element("summary", "", "the compiled program"), element("pre", "", data.programs[node.program]));
+      const text = element("pre", "", data.programs[node.program]);
+      const fold = element("details", "program", element("summary", "", "the compiled program"), text);
       fold.open = true;
       made.append(fold);
     } else if (node && node.kind === "function") {

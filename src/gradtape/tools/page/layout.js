@@ -7,8 +7,8 @@ window.gradtape = window.gradtape || {};
 window.gradtape.layered = (function () {
   const RANK_GAP = 30, NODE_GAP = 20, LANE_GAP = 12, LONGEST = 36;
 
-  // nodes: [{w, h, top, bottom, anchor}], edges: [{s, t, sx, tx, weight}]: indices, offsets of the ends from the middle of a box, and how
-  // much the edge wants to be straight.
+  // nodes: [{w, h, top, bottom, anchor}], edges: [{s, t, sx, tx, weight}]: indices, offsets of the ends from the middle of a
+  // box, and how much the edge wants to be straight.
   // Gives {width, height}; sets x (left), y (top) of nodes and points of edges (null for those it leaves to the caller).
   function layered(nodes, edges) {
     const count = nodes.length;

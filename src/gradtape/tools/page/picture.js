@@ -10,7 +10,8 @@ window.gradtape.mount = (function () {
   const VISIBLE = 260, ALL = 700; // boxes shown at first, and at most
   const MEASURES = [["function", "Function"], ["time", "Time"], ["bytes", "Memory"], ["gradient", "Gradient"]];
   const ICONS = {
-    panel: "M3 4h14v12H3zM12 4v12", theme: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14", fit: "M3 8V3h5M17 8V3h-5M3 12v5h5M17 12v5h-5",
+    panel: "M3 4h14v12H3zM12 4v12", theme: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14",
+    fit: "M3 8V3h5M17 8V3h-5M3 12v5h5M17 12v5h-5",
     plus: "M10 4v12M4 10h12", minus: "M4 10h12",
   };
 
@@ -79,8 +80,9 @@ window.gradtape.mount = (function () {
       const tools = element("div", "tools");
       if (this.whole) tools.append(button("tool theme", "Light or dark", "theme", () => window.gradtape.theme.turn()));
       tools.append(button("tool", "Overview and details", "panel", () => this.showPanel(this.side.hidden)));
-      const bar = element("header", "bar", this.whole ? element("h1", "", this.data.title || "tape") : null, element("span", "about", about),
-        element("div", "search", this.input, this.found), this.colours, tools);
+      const title = this.whole ? element("h1", "", this.data.title || "tape") : null;
+      const search = element("div", "search", this.input, this.found);
+      const bar = element("header", "bar", title, element("span", "about", about), search, this.colours, tools);
       this.stage = element("div", "stage");
       this.svg = drawn("svg", { role: "group", "aria-label": "the recorded operations" });
       this.canvas = drawn("g", {});
@@ -89,7 +91,8 @@ window.gradtape.mount = (function () {
       this.tip = element("div", "tip-box");
       this.tip.hidden = true;
       this.tip.setAttribute("role", "tooltip");
-      const zoom = element("div", "zoom", button("", "Zoom in", "plus", () => this.zoom(1.35)), button("", "Zoom out", "minus", () => this.zoom(1 / 1.35)),
+      const zoom = element("div", "zoom", button("", "Zoom in", "plus", () => this.zoom(1.35)),
+        button("", "Zoom out", "minus", () => this.zoom(1 / 1.35)),
         button("", "Show everything", "fit", () => this.fit(false)));
       this.stage.append(this.svg, zoom, this.map, this.tip);
       this.side = element("aside", "panel");
@@ -113,7 +116,8 @@ window.gradtape.mount = (function () {
 
     say(reason) {
       this.choose(null);
-      this.side.replaceChildren(this.shut(), element("h2", "", "Not available"), element("p", "", reason.charAt(0).toUpperCase() + reason.slice(1) + "."));
+      const sentence = reason.charAt(0).toUpperCase() + reason.slice(1) + ".";
+      this.side.replaceChildren(this.shut(), element("h2", "", "Not available"), element("p", "", sentence));
       this.showPanel(true);
     }
 
@@ -202,32 +206,39 @@ window.gradtape.mount = (function () {
       title.append(group.title);
       label.append(title);
       const area = drawn("g", { class: "head" }, label);
-      const text = group.kind === "loop" ? `a loop of ${group.count} iterations, ${group.title}` : group.kind === "call" ? `in function ${group.title}, ${group.where}` : `iteration ${group.title}`;
-      area.append(drawn("title", {}, text));
+      area.append(drawn("title", {}, { loop: `a loop of ${group.count} iterations, ${group.title}`,
+        call: `in function ${group.title}, ${group.where}`, iteration: `iteration ${group.title}` }[group.kind]));
       head.append(area);
-      if (group.kind !== "iteration") {
-        let x = group.x + group.w - 28;
-        head.append(this.act(x, group.y + 5, "M4 8h8", "Close into one box", () => this.turn(group, "closed")));
-        if (group.expandable) {
-          x -= 22;
-          const open = group.expanded;
-          head.append(this.act(x, group.y + 5, open ? "M4 6l4-3 4 3M4 10l4 3 4-3" : "M4 4l4 3 4-3M4 12l4-3 4 3",
-            open ? "Fold the iterations" : `Unfold all ${group.size} iterations`, () => this.turn(group, open ? "open" : "all")));
-        }
-      }
       heads.append(head);
+      if (group.kind === "iteration") return;
+      const x = group.x + group.w - 28, y = group.y + 5, close = () => this.turn(group, "closed");
+      head.append(this.act(x, y, "M4 8h8", "Close into one box", close));
+      let main = close;
+      if (group.expandable) {
+        const open = group.expanded;
+        main = () => this.turn(group, open ? "open" : "all");
+        head.append(this.act(x - 22, y, open ? "M4 6l4-3 4 3M4 10l4 3 4-3" : "M4 4l4 3 4-3M4 12l4-3 4 3",
+          open ? "Fold the iterations" : `Unfold all ${group.size} iterations`, main));
+      }
+      area.addEventListener("click", () => { if (!this.moving) main(); });
     }
 
     act(x, y, d, label, action) {
-      const made = drawn("g", { class: "act", role: "button", tabindex: "0", "aria-label": label, transform: `translate(${x} ${y})` },
-        drawn("rect", { width: 16, height: 16, rx: 5 }), drawn("path", { d }), drawn("title", {}, label));
+      const made = drawn("g", { class: "act", role: "button", tabindex: "0", "aria-label": label,
+        transform: `translate(${x} ${y})` }, drawn("rect", { width: 16, height: 16, rx: 5 }), drawn("path", { d }),
+        drawn("title", {}, label));
       made.addEventListener("click", (event) => { event.stopPropagation(); action(); });
-      made.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); action(); } });
+      made.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        action();
+      });
       return made;
     }
 
     drawCurve(curve) {
-      const made = drawn("g", { class: "edge" + (curve.carried ? " carried" : "") + (curve.far ? " far" : "") }, drawn("path", { d: curve.d }));
+      const kind = "edge" + (curve.carried ? " carried" : "") + (curve.far ? " far" : "");
+      const made = drawn("g", { class: kind }, drawn("path", { d: curve.d }));
       if (curve.head) {
         const [x, y] = curve.end;
         made.append(drawn("path", { class: "tip", d: `M${x - 4} ${y - 7}L${x + 4} ${y - 7}L${x} ${y}Z` }));
@@ -237,11 +248,15 @@ window.gradtape.mount = (function () {
     }
 
     drawNode(box) {
-      const kind = box.node ? box.node.kind : "closed " + box.kind;
-      const made = drawn("g", { class: `node ${kind}${box.leaf ? " leaf" : ""}${box.node && box.node.target ? " target" : ""}`, tabindex: "0",
-        role: "button", "data-id": box.id, transform: `translate(${box.x} ${box.y})`, "aria-label": [box.label, box.sub].filter(Boolean).join(", ") });
+      const kinds = ["node", box.node ? box.node.kind : "closed " + box.kind];
+      if (box.leaf) kinds.push("leaf");
+      if (box.node && box.node.target) kinds.push("target");
+      const made = drawn("g", { class: kinds.join(" "), tabindex: "0", role: "button", "data-id": box.id,
+        transform: `translate(${box.x} ${box.y})`, "aria-label": [box.label, box.sub].filter(Boolean).join(", ") });
       const radius = box.leaf ? box.h / 2 : 8;
-      if (box.total > 1 || box.closed) made.append(drawn("rect", { class: "under", x: 3, y: 3, width: box.w, height: box.h, rx: radius }));
+      if (box.total > 1 || box.closed) {
+        made.append(drawn("rect", { class: "under", x: 3, y: 3, width: box.w, height: box.h, rx: radius }));
+      }
       made.append(drawn("rect", { width: box.w, height: box.h, rx: radius }));
       const middle = box.w / 2;
       if (box.leaf) {
@@ -290,10 +305,10 @@ window.gradtape.mount = (function () {
         const node = box.node || this.data.nodes[box.members[0]], hue = this.hues.get(this.functionOf(node));
         if (hue !== undefined) style.setProperty("--h", hue);
         list.toggle("bad", own.bad);
-        const v = heat ? this.value(own) : null;
-        list.toggle("heat", heat && v !== null && v > 0);
-        list.toggle("cold", heat && !(v > 0));
-        if (!heat || v === null || !(v > 0)) { list.remove("hot"); if (heat) list.add("heat"); style.setProperty("--heat", "var(--heat-low)"); continue; }
+        const v = heat ? this.value(own) : null, known = v !== null && v > 0;
+        list.toggle("heat", heat);
+        list.toggle("cold", heat && !known);
+        if (!known) { list.remove("hot"); style.setProperty("--heat", "var(--heat-low)"); continue; }
         const p = logarithmic ? (high > low ? Math.log(v / low) / Math.log(high / low) : 1) : v / high;
         const mixed = p < 0.5 ? `color-mix(in oklab, var(--heat-low), var(--heat-mid) ${(p * 200).toFixed(0)}%)`
           : `color-mix(in oklab, var(--heat-mid), var(--heat-high) ${((p - 0.5) * 200).toFixed(0)}%)`;
@@ -310,7 +325,8 @@ window.gradtape.mount = (function () {
       if (!scene.width || !w) return;
       const whole = Math.min((w - 2 * margin) / scene.width, (h - 2 * margin) / scene.height, 1.25);
       const scale = first ? Math.max(whole, Math.min((w - 2 * margin) / scene.width, 0.62), 0.3) : whole;
-      this.at = { scale, x: (w - scene.width * scale) / 2, y: scene.height * scale < h ? (h - scene.height * scale) / 2 : margin };
+      const left = (w - scene.width * scale) / 2, above = (h - scene.height * scale) / 2;
+      this.at = { scale, x: left, y: above > 0 ? above : margin };
       this.moved();
     }
 
@@ -347,8 +363,8 @@ window.gradtape.mount = (function () {
       });
       this.root.addEventListener("keydown", (event) => {
         if (event.target === this.input) return;
-        const keys = { "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.fit(false),
-          "/": () => this.input.focus(), Escape: () => this.choose(null) };
+        const keys = { "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8),
+          0: () => this.fit(false), "/": () => this.input.focus(), Escape: () => this.choose(null) };
         if (keys[event.key] && !event.ctrlKey && !event.metaKey) { event.preventDefault(); keys[event.key](); }
       });
     }
@@ -414,7 +430,7 @@ window.gradtape.mount = (function () {
       if (box.words) return box.words;
       const parts = [box.label, box.sub, box.title || "", box.where || ""];
       for (const m of new Set(box.members.slice(0, 200))) {
-        const node = this.data.nodes[m], site = node.site !== null && node.site !== undefined ? this.data.sites[node.site] : null;
+        const node = this.data.nodes[m], site = Number.isInteger(node.site) ? this.data.sites[node.site] : null;
         parts.push(node.op, node.name || "", site ? `${shortFile(site[0])}:${site[1]} ${site[2]} ${site[3]}` : "");
         if (!box.closed) break;
       }
@@ -424,7 +440,8 @@ window.gradtape.mount = (function () {
 
     search(jump = false) {
       // "file.py:12" means line 12, not 120
-      const wanted = this.input.value.trim().toLowerCase().split(/\s+/).filter(Boolean).map((word) => (/:\d+$/.test(word) ? word + " " : word));
+      const words = this.input.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+      const wanted = words.map((word) => (/:\d+$/.test(word) ? word + " " : word));
       this.hits = wanted.length ? this.scene.nodes.filter((box) => wanted.every((word) => this.text(box).includes(word))) : [];
       this.svg.classList.toggle("dim", wanted.length > 0);
       for (const box of this.scene.nodes) box.element.classList.toggle("hit", this.hits.includes(box));

@@ -36,7 +36,10 @@
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         // lines of a compiled function stay below its row
         const blocks = [];
-        for (const row of table.tBodies[0].rows) row.classList.contains("inner") && blocks.length ? blocks[blocks.length - 1].push(row) : blocks.push([row]);
+        for (const row of table.tBodies[0].rows) {
+          if (row.classList.contains("inner") && blocks.length) blocks[blocks.length - 1].push(row);
+          else blocks.push([row]);
+        }
         blocks.sort((a, b) => {
           const x = key(a[0], column), y = key(b[0], column);
           const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));

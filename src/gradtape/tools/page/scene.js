@@ -277,24 +277,29 @@ window.gradtape.scene = (function () {
       const step = Math.min(16, (child.w - 24) / list.length);
       const main = list.findIndex(([, source]) => !source.leaf), alone = list.filter(([, source]) => !source.leaf).length === 1;
       const zero = alone ? main : (list.length - 1) / 2;
-      offsets.set(child, new Map(list.map(([, source], i) => [source, Math.max(-child.w / 2 + 8, Math.min((i - zero) * step, child.w / 2 - 8))])));
+      const most = child.w / 2 - 8;
+      offsets.set(child, new Map(list.map(([, source], i) => [source, Math.max(-most, Math.min((i - zero) * step, most))])));
     }
     return offsets;
   }
+
+  // Variables stand beside the chain of operations, not in its way.
+  function weight(source) { return source.leaf ? 0.08 : 1; }
 
   function layout(view, group) {
     for (const child of group.children) {
       if (child.children && !child.closed) layout(view, child);
       else size(view, child);
     }
-    const nodes = group.children.map((child) => ({ w: child.w, h: child.h, anchor: child.children && !child.closed ? 0.05 : 0 }));
+    const anchor = (child) => (child.children && !child.closed ? 0.05 : 0);
+    const nodes = group.children.map((child) => ({ w: child.w, h: child.h, anchor: anchor(child) }));
     const index = new Map(group.children.map((child, i) => [child, i])), edges = [], entries = [];
     const offsets = entrances(group);
     for (const one of group.links ? group.links.values() : []) {
       const sx = one.from.doors ? one.from.doors.get("o" + one.source.id) : 0;
       const tx = one.to.doors ? one.to.doors.get("i" + one.source.id) : offsets.get(one.to).get(one.source);
-      edges.push({ s: index.get(one.from), t: index.get(one.to), sx, tx, weight: one.source.leaf ? 0.08 : 1, piece: { source: one.source, sinks: one.sinks,
-        head: !one.to.doors } });
+      const piece = { source: one.source, sinks: one.sinks, head: !one.to.doors };
+      edges.push({ s: index.get(one.from), t: index.get(one.to), sx, tx, weight: weight(one.source), piece });
     }
     for (const side of ["ins", "outs"]) {
       for (const [source, doors] of group[side] || []) {
@@ -305,9 +310,9 @@ window.gradtape.scene = (function () {
           const offset = child.doors ? child.doors.get(key) : side === "ins" ? offsets.get(child).get(source) : 0;
           const sinks = side === "ins" ? (child.doors ? sinksBelow(child, source) : [child]) : [arrow.to];
           const piece = { source, sinks, head: side === "ins" && !child.doors, port: side };
-          const weight = source.leaf ? 0.08 : 1;
-          edges.push(side === "ins" ? { s: at, t: index.get(child), sx: 0, tx: offset, weight, piece }
-            : { s: index.get(child), t: at, sx: offset, tx: 0, weight, piece });
+          const own = index.get(child), straight = weight(source);
+          edges.push(side === "ins" ? { s: at, t: own, sx: 0, tx: offset, weight: straight, piece }
+            : { s: own, t: at, sx: offset, tx: 0, weight: straight, piece });
         }
       }
     }

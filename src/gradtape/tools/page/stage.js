@@ -43,7 +43,8 @@ window.gradtape.moves = function (picture) {
   function ended(event) {
     if (!fingers.delete(event.pointerId)) return;
     stage.classList.remove("dragging");
-    if (!picture.moving && event.type === "pointerup" && !event.target.closest(".node, .head, .act, .zoom, .map, .panel, .bar")) picture.choose(null);
+    const still = !picture.moving && event.type === "pointerup";
+    if (still && !event.target.closest(".node, .head, .act, .zoom, .map, .panel, .bar")) picture.choose(null);
     window.setTimeout(() => { picture.moving = false; }, 0);
     start = fingers.size ? { x: event.clientX, y: event.clientY, at: { ...picture.at }, spread: spread() } : null;
   }
@@ -69,7 +70,11 @@ window.gradtape.moves = function (picture) {
     picture.at.y = stage.clientHeight / 2 - y * picture.at.scale;
     picture.moved();
   }
-  picture.map.addEventListener("pointerdown", (event) => { held = true; picture.map.setPointerCapture(event.pointerId); travel(event); });
+  picture.map.addEventListener("pointerdown", (event) => {
+    held = true;
+    picture.map.setPointerCapture(event.pointerId);
+    travel(event);
+  });
   picture.map.addEventListener("pointermove", (event) => { if (held) travel(event); });
   picture.map.addEventListener("pointerup", () => { held = false; });
 };
@@ -93,11 +98,14 @@ window.gradtape.paintMap = function (canvas, scene, at, width, height) {
   }
   pen.globalAlpha = 1;
   pen.fillStyle = style.getPropertyValue("--edge");
-  for (const n of scene.nodes) pen.fillRect(map.x + n.x * scale, map.y + n.y * scale, Math.max(n.w * scale, 1.2), Math.max(n.h * scale, 1.2));
+  for (const n of scene.nodes) {
+    pen.fillRect(map.x + n.x * scale, map.y + n.y * scale, Math.max(n.w * scale, 1.2), Math.max(n.h * scale, 1.2));
+  }
   pen.strokeStyle = style.getPropertyValue("--accent");
   pen.lineWidth = 1.5;
-  const x = Math.max(map.x + (-at.x / at.scale) * scale, 1), y = Math.max(map.y + (-at.y / at.scale) * scale, 1);
-  const right = Math.min(map.x + ((width - at.x) / at.scale) * scale, w - 1), low = Math.min(map.y + ((height - at.y) / at.scale) * scale, h - 1);
+  const ratio = scale / at.scale;
+  const x = Math.max(map.x - at.x * ratio, 1), y = Math.max(map.y - at.y * ratio, 1);
+  const right = Math.min(map.x + (width - at.x) * ratio, w - 1), low = Math.min(map.y + (height - at.y) * ratio, h - 1);
   pen.strokeRect(x, y, Math.max(right - x, 2), Math.max(low - y, 2));
 };
 
@@ -107,9 +115,10 @@ window.gradtape.overview = function (picture) {
   const data = picture.data, tape = data.tape, side = picture.side, measure = picture.measure;
   const form = { time: seconds, bytes, gradient: number, function: count }[measure];
   side.replaceChildren(picture.shut(), element("h2", "", "Overview"));
-  if (tape.spent) side.append(element("p", "quiet", `The tape was used up by the gradient at ${tape.spent.split(/[\\/]/).pop()}: its values are gone, its structure is kept.`));
-  if (tape.by === "line") side.append(element("p", "quiet", `${count(tape.records)} operations that do not repeat: each box is a source line or a block of lines.`));
-  else if (tape.folded) side.append(element("p", "quiet", `${count(tape.records)} operations: loops are drawn once, and what is said of a box is put together from all its runs.`));
+  const say = (words) => side.append(element("p", "quiet", words));
+  if (tape.spent) say(`Used up by the gradient at ${shortFile(tape.spent)}: the values are gone, the structure is kept.`);
+  if (tape.by === "line") say(`${count(tape.records)} operations that do not repeat: a box is a line, or a block of lines.`);
+  else if (tape.folded) say(`${count(tape.records)} operations: loops are drawn once, and a box tells about all its runs.`);
   if (measure === "function") {
     const list = element("ul", "legend");
     for (const [name, hue] of picture.hues) {
@@ -120,8 +129,9 @@ window.gradtape.overview = function (picture) {
     if (list.children.length) side.append(element("h3", "", "functions"), list);
   } else {
     const [low, high] = picture.range;
-    side.append(element("h3", "", { time: "time", bytes: "bytes kept for the backward pass", gradient: "norm of the gradient" }[measure]),
-      element("div", "ramp"), element("div", "ends", element("span", "", form(low)), element("span", "", form(high))));
+    const title = { time: "time", bytes: "bytes kept for the backward pass", gradient: "norm of the gradient" }[measure];
+    const ends = element("div", "ends", element("span", "", form(low)), element("span", "", form(high)));
+    side.append(element("h3", "", title), element("div", "ramp"), ends);
   }
   const lines = new Map();
   for (const node of data.nodes) {
@@ -130,23 +140,28 @@ window.gradtape.overview = function (picture) {
     if (!lines.has(key)) lines.set(key, { file, line, text: node.kind === "line" ? node.op : text, ran: 0, value: 0 });
     const entry = lines.get(key);
     entry.ran += node.count || 1;
+    const norm = node.gradient ? node.gradient.norm : null;
     if (measure === "time" && node.seconds) entry.value += node.seconds[0] + node.seconds[1];
     else if (measure === "bytes") entry.value += node.bytes || 0;
-    else if (measure === "gradient" && node.gradient && typeof node.gradient.norm === "number") entry.value = Math.max(entry.value, node.gradient.norm);
+    else if (measure === "gradient" && typeof norm === "number") entry.value = Math.max(entry.value, norm);
     else if (measure === "function") entry.value = entry.ran;
   }
   const top = [...lines.values()].filter((l) => l.value > 0).sort((a, b) => b.value - a.value).slice(0, 12);
   if (!top.length) return;
   const list = element("div", "lines");
   for (const line of top) {
-    const made = element("button", "", element("span", "text", line.text || `line ${line.line}`),
-      element("span", "under", element("span", "", `${shortFile(line.file)}:${line.line}`), element("span", "", form(line.value) + (measure === "function" ? (line.ran === 1 ? " operation" : " operations") : ""))));
+    const place = `${shortFile(line.file)}:${line.line}`;
+    const words = form(line.value) + (measure !== "function" ? "" : line.ran === 1 ? " operation" : " operations");
+    const under = element("span", "under", element("span", "", place), element("span", "", words));
+    const made = element("button", "", element("span", "text", line.text || `line ${line.line}`), under);
     const meter = element("span", "meter");
     meter.style.width = (100 * line.value) / top[0].value + "%";
     made.append(meter);
     made.type = "button";
-    made.addEventListener("click", () => { picture.input.value = `${shortFile(line.file)}:${line.line}`; picture.search(true); });
+    made.addEventListener("click", () => { picture.input.value = place; picture.search(true); });
     list.append(made);
   }
-  side.append(element("h3", "", { time: "slowest lines", bytes: "lines that keep most", gradient: "lines with the largest gradients", function: "busiest lines" }[measure]), list);
+  const heading = { time: "slowest lines", bytes: "lines that keep most", gradient: "lines with the largest gradients",
+    function: "busiest lines" }[measure];
+  side.append(element("h3", "", heading), list);
 };

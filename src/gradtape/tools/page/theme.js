@@ -5,7 +5,8 @@ window.gradtape = window.gradtape || {};
 window.gradtape.theme = (function () {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   let chosen = null;
-  try { chosen = window.localStorage.getItem("gradtape-theme"); } catch (error) { chosen = null; } // a page from a file may have no store
+  // a page opened from a file may have no store
+  try { chosen = window.localStorage.getItem("gradtape-theme"); } catch (error) { chosen = null; }
 
   function show() { document.documentElement.dataset.theme = chosen || (system.matches ? "dark" : "light"); }
 

@@ -1,0 +1,132 @@
+"""Arrays put together from parts: each part is computed straight into its place.
+
+A concatenation becomes a `piece` for each operand and one `joined`: pieces are element operations whose memory is a part of the
+joined array's, so that what makes them writes it there, in one loop with its neighbours. A sum of parts padded with zeros, as
+derivatives of slices are, is a concatenation where the parts cover everything once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from gradtape.backends.llvm.layouts import is_one
+from gradtape.backends.llvm.scope import Scope
+from gradtape.backends.llvm.types import MEMORY, is_float, name_of
+from gradtape.backends.llvm.values import Array, Lowered, Place
+from gradtape.ir.graph import Operation, Value
+from gradtape.ops.elementwise import ADD
+from gradtape.ops.opdef import Op
+from gradtape.ops.shape import RESHAPE
+
+_NUMBERS = itertools.count()
+
+
+def _made_here(*arguments: Any, **attrs: Any) -> Any:
+    raise AssertionError("only native code has it")
+
+
+PIECE = Op("piece", "nondiff", ("x",), _made_here, _made_here, reason="made by the native backend")
+JOINED = Op("joined", "nondiff", ("*pieces",), _made_here, _made_here, reason="made by the native backend")
+
+
+def joined(make: Any, parts: list[Value], axis: int) -> Value:
+    """The parts behind one another along an axis."""
+    start: Any = 0
+    pieces = []
+    for part in parts:
+        pieces.append(make(PIECE, part, axis=axis, start=start, number=next(_NUMBERS)))
+        start = start + part.type.shape[axis]
+    shape = list(parts[0].type.shape)
+    shape[axis] = start
+    return make(JOINED, *pieces, axis=axis, shape=tuple(shape))  # type: ignore[no-any-return]
+
+
+def _concat(make: Any, *xs: Value, axis: int) -> Value | None:
+    if any(x.type.dtype != xs[0].type.dtype for x in xs):
+        return None
+    return joined(make, list(xs), axis)
+
+
+def _stack(make: Any, *xs: Value, axis: int) -> Value | None:
+    if any(x.type.dtype != xs[0].type.dtype for x in xs):
+        return None
+    shape = tuple(xs[0].type.shape)
+    wide = (*shape[:axis], 1, *shape[axis:])
+    return joined(make, [make(RESHAPE, x, shape=wide) for x in xs], axis)
+
+
+def _sum(make: Any, *xs: Value, **attrs: Any) -> Value | None:
+    """A sum of paddings that cover all of the result once."""
+    terms: list[Operation] = []
+    stack = list(xs)
+    while stack:
+        producer = stack.pop().producer
+        if producer is None or len(terms) > 64:
+            return None
+        if producer.op.name in ("add", "add_into", "add_n"):
+            stack += producer.operands
+        elif producer.op.name == "pad_zeros":
+            terms.append(producer)
+        else:
+            return None
+    shape = tuple(xs[0].type.shape)
+    if not terms or not is_float(xs[0].type.dtype) or any(tuple(x.type.shape) != shape for x in xs):
+        return None
+    axes = [[k for k, pair in enumerate(term.attrs["paddings"]) if tuple(pair) != (0, 0)] for term in terms]
+    if any(len(a) != 1 or a != axes[0] for a in axes):
+        return None
+    (axis,) = axes[0]
+    if any(not isinstance(term.attrs["paddings"][axis][0], int) for term in terms):
+        return None
+    terms.sort(key=lambda term: int(term.attrs["paddings"][axis][0]))
+    end: Any = 0
+    for term in terms:
+        if term.attrs["paddings"][axis][0] != end:
+            return None
+        end = end + term.operands[0].type.shape[axis]
+    if end != shape[axis]:
+        return None
+    zero = make.number(0.0, xs[0])  # -0 + 0 = 0, as in the sum
+    return joined(make, [make(ADD, term.operands[0], zero) for term in terms], axis)
+
+
+EXPANSIONS: dict[str, Any] = {"concat": _concat, "stack": _stack, "add": _sum, "add_into": _sum, "add_n": _sum}
+LEFT_OVER = frozenset({"pad_zeros", "add", "add_into", "add_n"})  # nobody may need these any more
+
+
+# -- how they are written
+
+
+def _element(scope: Scope, operation: Operation, place: Place) -> str:
+    return scope.element(operation.operands[0], place)
+
+
+def is_dense(operation: Operation) -> bool:
+    """Whether a piece is one stretch of the joined array's memory."""
+    return all(is_one(n) for n in tuple(operation.result.type.shape)[: operation.attrs["axis"]])
+
+
+def piece_home(scope: Scope, operation: Operation) -> Array:
+    """The memory of a piece: indices into it go by the dims of the whole."""
+    w = scope.writer
+    whole = scope.plan.only_user(operation)
+    home = scope.values.get(whole.result)
+    if not isinstance(home, Array):
+        home = scope.values[whole.result] = scope.room(whole.result)
+    axis = operation.attrs["axis"]
+    offset = w.multiply(scope.program.index(operation.attrs["start"]), w.product(home.dims[axis + 1 :]))
+    return Array(w.at(MEMORY[name_of(home.dtype)], home.address, offset), home.dims, home.dtype)
+
+
+def _joined(scope: Scope, operation: Operation) -> list[Lowered]:
+    found = scope.values.get(operation.result)
+    return [scope.room(operation.result) if found is None else found]
+
+
+def accepts(operation: Operation) -> bool:
+    return True
+
+
+ELEMENT: dict[str, Any] = {"piece": _element}
+MEMORY_OPS: dict[str, Any] = {"joined": _joined}
