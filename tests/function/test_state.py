@@ -296,3 +296,20 @@ def test_state_of_closures():
     for step in [lambda: None, *steps]:
         step()
         np.testing.assert_array_equal(f(X).numpy(), body(X).numpy())
+
+
+def test_a_global_that_hides_a_builtin_is_noticed():
+    def largest(x):
+        return max(x[0], x[1])
+
+    f = gt.function(largest)
+    x = gt.constant([1.0, 2.0])
+    assert float(f(x)) == 2.0
+    try:
+        globals()["max"] = lambda a, b: a * 100.0 + b
+        assert float(f(x)) == 102.0
+        globals()["max"] = lambda a, b: a - b
+        assert float(f(x)) == -1.0
+    finally:
+        globals().pop("max", None)
+    assert float(f(x)) == 2.0

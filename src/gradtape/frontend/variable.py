@@ -157,7 +157,7 @@ class Variable(TensorLike):
 
     def read(self) -> Tensor:
         """The current version as a tensor, watched by the tapes that watch accessed variables."""
-        tensor = self._tensor
+        tensor = self._tensor if TRACING_VARIABLES.count else self._stored  # what `_tensor` does, without the call
         scope = SCOPE.get()
         node = tensor._node
         if scope is None:
@@ -333,6 +333,11 @@ class Variable(TensorLike):
         return True
 
     def _checked(self, value: Any, method: str) -> Tensor:
+        if value.__class__ is Tensor and not TRACING_VARIABLES.count:
+            data, own = value._data, self._stored._data
+            if data.dtype is own.dtype and data.shape == own.shape:
+                checked: Tensor = value
+                return checked
         tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self.dtype)
         if tensor.dtype != self.dtype:
             raise ValueError(

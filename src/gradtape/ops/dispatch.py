@@ -493,11 +493,11 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
         return record_mixed(scope, op, (a, b), (node_a, node_b), {}, out, result)
 
     def general(x: Any, y: Any) -> Any:
+        if isinstance(x, TensorLike) or isinstance(y, TensorLike):
+            return call(plain(x), plain(y))  # variables, read: the short way may be open now
         cls = x.__class__ if x.__class__ in QUICK else y.__class__
         if cls in QUICK and (made := QUICK[cls](op, x, y)) is not None:
             return made
-        if isinstance(x, TensorLike) or isinstance(y, TensorLike):
-            return call(plain(x), plain(y))  # variables, read: the short way may be open now
         if x.__class__ is Tensor and y.__class__ is Tensor and x._data.shape != y._data.shape:
             try:  # before a cast is recorded that would then serve for nothing
                 np.broadcast_shapes(x._data.shape, y._data.shape)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.llvm import machine, runtime
+from gradtape.backends.llvm.scope import copy
 from gradtape.backends.llvm.text import Module, Writer
 from gradtape.backends.llvm.types import bytes_of
 from gradtape.ir.dims import Dim
@@ -30,8 +31,10 @@ SCALAR = 16  # offset of the value in a NumPy scalar
 PLAIN = 0x101  # C-contiguous and aligned
 EMPTY, SCALAR_OF = 184, 60  # places in NumPy's table of functions
 FASTCALL = 0x80
-PYTHON = ("PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", "Py_DecRef", "PyLong_FromLong",
-          "PyErr_CheckSignals", "PyErr_NoMemory", "PyGILState_Ensure", "PyGILState_Release")  # fmt: skip
+PYTHON = (
+    "PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", "Py_DecRef", "PyLong_FromLong",
+    "PyErr_CheckSignals", "PyErr_NoMemory", "PyGILState_Ensure", "PyGILState_Release",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
     for name, signature in (
         ("PyTuple_New", "ptr (i64)"), ("PyTuple_SetItem", "i32 (ptr, i64, ptr)"), ("PyEval_SaveThread", "ptr ()"),
         ("PyEval_RestoreThread", "void (ptr)"), ("Py_IncRef", "void (ptr)"), ("Py_DecRef", "void (ptr)"),
-        ("PyLong_FromLong", "ptr (i64)"), ("PyErr_NoMemory", "ptr ()"), ("aligned_alloc", "ptr (i64, i64)"), ("free", "void (ptr)"),
+        ("PyLong_FromLong", "ptr (i64)"), ("PyErr_NoMemory", "ptr ()"), ("aligned_alloc", "ptr (i64, i64)"),
+        ("free", "void (ptr)"),
     ):  # fmt: skip
         module.declare(name, signature)
     ndarray, none = module.outside("gt_ndarray"), module.outside("gt_none")
@@ -254,9 +258,9 @@ def _collect(w: Writer, module: Module, returns: Sequence[Return], results: str,
             w.do(f"call void @gt_cleanup(ptr {context})")
             w.do("ret ptr null")
             w.start(fine)
-            count = w.product([bytes_of(spec.item.dtype), *[w.load("i64", w.at("i64", results, place + 1 + a)) for a in range(spec.rank)]])
-            source = w.load("ptr", w.at("i64", results, place))
-            w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {w.load('ptr', w.at('i8', array, DATA))}, ptr {source}, i64 {count}, i1 false)")
+            sizes = [w.load("i64", w.at("i64", results, place + 1 + axis)) for axis in range(spec.rank)]
+            count = w.multiply(w.product(sizes), bytes_of(spec.item.dtype))
+            copy(w, w.load("ptr", w.at("i8", array, DATA)), w.load("ptr", w.at("i64", results, place)), count)
             w.store("ptr", array, w.at("ptr", made, k))
         place += spec.words
 
@@ -266,16 +270,26 @@ def _frame(w: Writer, module: Module, size: int, drop: Callable[[], None]) -> st
     if not size:
         return "null"
     module.globals.append("@gt_kept_frame = internal global ptr null")
-    module.library("gt_give_frame", lambda: """define internal void @gt_give_frame(ptr %frame) nounwind {
+    module.library(
+        "gt_give_frame",
+        lambda: (
+            """define internal void @gt_give_frame(ptr %frame) nounwind {
   %other = atomicrmw xchg ptr @gt_kept_frame, ptr %frame seq_cst
   call void @free(ptr %other)
   ret void
-}""")
-    module.library("gt_drop_frame", lambda: """define void @gt_drop_frame() nounwind {
+}"""
+        ),
+    )
+    module.library(
+        "gt_drop_frame",
+        lambda: (
+            """define void @gt_drop_frame() nounwind {
   %other = atomicrmw xchg ptr @gt_kept_frame, ptr null seq_cst
   call void @free(ptr %other)
   ret void
-}""")
+}"""
+        ),
+    )
     kept = w.let("atomicrmw xchg ptr @gt_kept_frame, ptr null seq_cst")
     none, some = w.label("none"), w.label("some")
     before = w.current

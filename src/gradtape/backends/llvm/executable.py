@@ -63,8 +63,10 @@ class Executable:
     `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation.
     """
 
-    __slots__ = ("_block", "_calls", "_entry", "_frame", "_has_lists", "_library", "_method", "_params", "_reference", "_returns", "cached",
-                 "name", "notes", "source", "times")  # fmt: skip
+    __slots__ = (
+        "_block", "_calls", "_entry", "_frame", "_has_lists", "_library", "_method", "_params", "_reference", "_returns",
+        "cached", "name", "notes", "source", "times",
+    )  # fmt: skip
 
     def __init__(self, block: Block, name: str) -> None:
         self.name = name

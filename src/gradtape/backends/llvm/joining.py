@@ -43,13 +43,14 @@ def joined(make: Any, parts: list[Value], axis: int) -> Value:
 
 
 def _concat(make: Any, *xs: Value, axis: int) -> Value | None:
-    if any(x.type.dtype != xs[0].type.dtype for x in xs):
+    others = {tuple(n for k, n in enumerate(x.type.shape) if k != axis) for x in xs}
+    if any(x.type.dtype != xs[0].type.dtype for x in xs) or len(others) != 1:  # NumPy says what does not fit
         return None
     return joined(make, list(xs), axis)
 
 
 def _stack(make: Any, *xs: Value, axis: int) -> Value | None:
-    if any(x.type.dtype != xs[0].type.dtype for x in xs):
+    if any(x.type.dtype != xs[0].type.dtype or tuple(x.type.shape) != tuple(xs[0].type.shape) for x in xs):
         return None
     shape = tuple(xs[0].type.shape)
     wide = (*shape[:axis], 1, *shape[axis:])

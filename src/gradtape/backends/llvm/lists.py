@@ -78,9 +78,9 @@ def write(scope: Scope, target: NativeList, index: Index, lowered: Lowered) -> N
 def room_for(scope: Scope, target: NativeList, count: Index) -> None:
     """New memory for so many items; the list has them all, not yet written."""
     w = scope.writer
-    bytes = w.multiply(count, item_bytes(scope, target))
-    made = scope.program.allocated(bytes)
-    put(scope, target, made, count, w.larger(count, 1))
+    capacity = w.larger(count, 1)  # never 0, which would mean memory of somebody else
+    made = scope.program.allocated(w.multiply(capacity, item_bytes(scope, target)))
+    put(scope, target, made, count, capacity)
 
 
 def push(scope: Scope, target: NativeList, lowered: Lowered) -> None:

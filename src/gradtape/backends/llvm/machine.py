@@ -53,6 +53,13 @@ def triple() -> str:
     return str(_machine(3).triple)
 
 
+def vector_bytes() -> int:
+    """The size of this machine's vector registers."""
+    _target()
+    features = _STATE["features"]
+    return 64 if "+avx512f" in features else 32 if "+avx," in features else 16
+
+
 def symbol(name: str, address: int) -> None:
     """Make an address known to all modules."""
     llvm.add_symbol(name, address)
@@ -85,7 +92,8 @@ def optimized(text: str, level: int = 3) -> Any:
 def key_of(text: str, level: int) -> str:
     """What names a module's object code on disk."""
     _target()
-    parts = (version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info), _STATE["cpu"], _STATE["features"], str(level), text)
+    makers = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info)
+    parts = (*makers, _STATE["cpu"], _STATE["features"], str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

@@ -32,7 +32,8 @@ def _line(note: Note) -> str:
     detail = f", {note.detail}" if note.detail else ""
     ops = " ".join(note.ops)
     if note.kind == "kernel":
-        return f"kernel{detail}: {ops}{where}" if len(note.ops) == 1 else f"kernel of {len(note.ops)} fused operations{detail}: {ops}{where}"
+        fused = f" of {len(note.ops)} fused operations" if len(note.ops) > 1 else ""
+        return f"kernel{fused}{detail}: {ops}{where}"
     if note.kind == "numpy":
         return f"calls NumPy: {ops}{where}"
     return f"{note.kind}{detail}: {ops}{where}"

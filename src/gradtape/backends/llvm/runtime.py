@@ -93,7 +93,7 @@ done:
 
 
 def grow(program: Any) -> str:
-    """i1 (context, list, item bytes): room for one more item, false if there is no memory; a list is {address, length, capacity}"""
+    """i1 (context, list, item bytes): room for one more item, false if there is none; a list is {address, length, capacity}"""
     module = _module(program)
     allocate(program)
     release(program)
@@ -163,9 +163,14 @@ def poll(program: Any) -> str:
     module.declare("PyGILState_Ensure", "i32 ()")
     module.declare("PyGILState_Release", "void (i32)")
     module.declare("PyErr_CheckSignals", "i32 ()")
-    return module.library("gt.poll", lambda: """define internal i32 @gt.poll() nounwind noinline cold {
+    return module.library(
+        "gt.poll",
+        lambda: (
+            """define internal i32 @gt.poll() nounwind noinline cold {
   %state = call i32 @PyGILState_Ensure()
   %found = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %state)
   ret i32 %found
-}""")
+}"""
+        ),
+    )

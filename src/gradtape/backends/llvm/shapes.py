@@ -200,6 +200,10 @@ def accepts(operation: Operation) -> bool:
         return isinstance(attrs["value"], (int, float, bool, np.generic)) or np.ndim(attrs["value"]) == 0
     if name == "constant":
         return not isinstance(attrs["value"], list)
+    if name == "broadcast_to":  # what does not fit NumPy refuses
+        source, target = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
+        pairs = zip(source[::-1], target[::-1], strict=False)
+        return len(source) <= len(target) and all((a.__class__ is int and a == 1) or a == b for a, b in pairs)
     if name == "identity" and any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in operation.operands):
         return False
     return True

@@ -1,0 +1,525 @@
+"""Matrix products of our own: c = a·b (or c += a·b) for small and medium matrices, in any layout.
+
+One library for the process, kept on disk like any object code. The heart is a tile: a few rows of a times two vectors of columns
+of b, all in registers. Panels of b (and, where that helps, blocks of a) are packed first, so that tiles read memory in
+order. Every element of c is one sum in the order of k whatever the size of the whole, so cutting c among threads changes
+nothing. Very large products are BLAS's. Knows no programs: `products.py` calls `gt_mm_float` and `gt_mm_double`.
+
+Matrices are given by the address of their first element and the steps of rows and columns; those of c lie densely in rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from gradtape.backends.llvm import blas, machine, threads
+from gradtape.backends.llvm.text import Module, Writer
+
+ROWS = 6  # of a tile
+BLOCK_K = 256  # terms of a sum that are added up at a time
+BLOCK_M = 120  # rows of a packed block of a
+WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
+SHARE = 1 << 20  # multiplications from which on threads help
+LARGE = 1 << 27  # multiplications from which on BLAS is called
+SLOTS = 64  # blocks of memory for packing
+
+ENTRY = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb, ptr %c, i64 %rc, i1 %add"
+CALL = "i64 (m), i64, i64, ptr, i64, i64, ptr, i64, i64, ptr, i64, i1"
+_BYTES = {"float": 4, "double": 8}
+
+
+class Library:
+    """The text of the functions for one element type."""
+
+    def __init__(self, module: Module, kind: str, vector: int) -> None:
+        self.module = module
+        self.kind = kind
+        self.lanes = vector // _BYTES[kind]
+        self.vector = f"<{self.lanes} x {kind}>"
+        self.columns = 2 * self.lanes  # of an ordinary tile
+        self.align = _BYTES[kind]
+
+    def writer(self, name: str, params: str, visible: bool = False, attributes: str = "nounwind") -> Writer:
+        linkage = "" if visible else "internal "
+        return Writer(self.module, f"{name}.{self.kind}" if not visible else name, params, f"{linkage}void", attributes)
+
+    def at(self, w: Writer, base: str, index: Any) -> str:
+        return w.at(self.kind, base, index)
+
+    def end(self, w: Writer) -> None:
+        w.do("ret void")
+        w.finish()
+
+    def write(self) -> None:
+        for rows in range(1, ROWS + 1):
+            self.tile(rows, 2)
+        for rows, vectors in WIDE.items():
+            self.tile(rows, vectors)
+        self.pack_b()
+        self.pack_a()
+        self.panel()
+        self.blocked()
+        self.few()
+        self.dots()
+        self.serial()
+        self.chunk()
+        self.entry()
+
+    # --- tiles
+
+    def tile(self, rows: int, vectors: int) -> None:
+        """c[rows, vectors] = Σ a[:, k] b[k, :], or added to c."""
+        params = "i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc, i1 %add"
+        w = self.writer(f"tile{rows}.{vectors}", params, attributes="nounwind noinline")
+        V = self.vector
+        offsets = [w.multiply(i, "%ra") for i in range(rows)]
+        before = w.current
+        head, after = w.label("head"), w.label("after")
+        w.branch(w.let("icmp sgt i64 %k, 0"), head, "nothing")
+        start = len(w.lines)
+        w.start(head)
+        counter, pa, pb = w.fresh(), w.fresh(), w.fresh()
+        sums = [[w.fresh() for _ in range(vectors)] for _ in range(rows)]
+        marks = len(w.lines)
+        b = [w.load(V, self.at(w, pb, j * self.lanes), f", align {self.align}") for j in range(vectors)]
+        following: list[list[str]] = []
+        for i in range(rows):
+            number = w.load(self.kind, self.at(w, pa, offsets[i]))
+            one = w.let(f"insertelement {V} poison, {self.kind} {number}, i64 0")
+            spread = w.let(f"shufflevector {V} {one}, {V} poison, <{self.lanes} x i32> zeroinitializer")
+            line = []
+            for j in range(vectors):
+                product = w.let(f"fmul contract {V} {spread}, {b[j]}")
+                line.append(w.let(f"fadd contract {V} {sums[i][j]}, {product}"))
+            following.append(line)
+        next_a, next_b = self.at(w, pa, "%ca"), self.at(w, pb, "%rb")
+        again = w.let(f"add nuw nsw i64 {counter}, 1")
+        phis = [f"  {counter} = phi i64 [ 0, %{before} ], [ {again}, %{head} ]"]
+        phis += [f"  {pa} = phi ptr [ %a, %{before} ], [ {next_a}, %{head} ]", f"  {pb} = phi ptr [ %b, %{before} ], [ {next_b}, %{head} ]"]
+        for i in range(rows):
+            for j in range(vectors):
+                phis.append(f"  {sums[i][j]} = phi {V} [ zeroinitializer, %{before} ], [ {following[i][j]}, %{head} ]")
+        w.lines[marks:marks] = phis
+        w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after)
+        w.start("nothing")
+        w.go(after)
+        w.start(after)
+        total = [
+            [w.let(f"phi {V} [ {following[i][j]}, %{head} ], [ zeroinitializer, %nothing ]") for j in range(vectors)]
+            for i in range(rows)
+        ]
+        spots = [
+            [self.at(w, "%c", w.add(w.multiply(i, "%rc"), j * self.lanes)) for j in range(vectors)] for i in range(rows)
+        ]
+        plus, put = w.label("plus"), w.label("put")
+        w.branch("%add", plus, put)
+        for label in (plus, put):
+            w.start(label)
+            for i in range(rows):
+                for j in range(vectors):
+                    value = total[i][j]
+                    if label == plus:
+                        have = w.load(V, spots[i][j], f", align {self.align}")
+                        value = w.let(f"fadd {V} {have}, {value}")
+                    w.store(V, value, spots[i][j], f", align {self.align}")
+            if label == plus:
+                w.do("ret void")
+        assert start
+        self.end(w)
+
+    def call_tile(self, w: Writer, rows: int, vectors: int, k: str, a: str, ra: Any, ca: Any, b: str, rb: Any, c: str, rc: Any, add: str) -> None:
+        w.do(
+            f"call void @tile{rows}.{vectors}.{self.kind}(i64 {k}, ptr {a}, i64 {ra}, i64 {ca}, ptr {b}, i64 {rb},"
+            f" ptr {c}, i64 {rc}, i1 {add})"
+        )
+
+    # --- packing
+
+    def pack_b(self) -> None:
+        """Columns of b to a panel [k, columns]; missing ones are zeros."""
+        w = self.writer("pack_b", "i64 %k, i64 %n, ptr noalias %b, i64 %rb, i64 %cb, ptr noalias %to")
+        N, V = self.columns, f"<{self.columns} x {self.kind}>"
+        full = w.let(f"icmp eq i64 %n, {N}")
+        dense, other, rows, partial, done = (w.label(s) for s in ("dense", "other", "rows", "partial", "done"))
+        w.branch(w.let(f"and i1 {full}, {w.let('icmp eq i64 %cb, 1')}"), dense, other)
+        w.start(dense)
+        with w.loop("%k") as p:
+            row = w.load(V, self.at(w, "%b", w.multiply(p, "%rb")), f", align {self.align}")
+            w.store(V, row, self.at(w, "%to", w.multiply(p, N)), ", align 64")
+        w.go(done)
+        w.start(other)
+        w.branch(w.let(f"and i1 {full}, {w.let('icmp eq i64 %rb, 1')}"), rows, partial)
+        w.start(rows)  # b lies transposed: squares of it are turned in registers
+        square = w.let(f"and i64 %k, {-self.lanes}")
+        with w.loop(square, step=self.lanes) as p:
+            for part in range(2):
+                self._turned(w, p, part)
+        with w.loop("%k", start=square) as p:
+            self._row(w, p, N)
+        w.go(done)
+        w.start(partial)
+        with w.loop("%k") as p:
+            w.store(V, "zeroinitializer", self.at(w, "%to", w.multiply(p, N)), ", align 64")
+            self._row(w, p, "%n")
+        w.go(done)
+        w.start(done)
+        self.end(w)
+
+    def _row(self, w: Writer, p: str, count: Any) -> None:
+        scalar = self.module.__dict__.setdefault("scalar_loop", None)
+        if scalar is None:
+            hint = self.module.metadata('!{!"llvm.loop.vectorize.enable", i1 false}')
+            scalar = self.module.__dict__["scalar_loop"] = self.module.metadata(f"distinct !{{{{}}, {hint}}}")
+        with w.loop(count, extra=f", !llvm.loop {scalar}") as q:
+            spot = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(q, "%cb")))
+            w.store(self.kind, w.load(self.kind, spot), self.at(w, "%to", w.add(w.multiply(p, self.columns), q)))
+
+    def _turned(self, w: Writer, p: str, part: int) -> None:
+        """lanes × lanes elements from rows to columns: a perfect shuffle, as many times as lanes has bits."""
+        n, V = self.lanes, self.vector
+        vectors = [
+            w.load(V, self.at(w, "%b", w.add(w.multiply(part * n + r, "%cb"), p)), f", align {self.align}") for r in range(n)
+        ]
+        low = ", ".join(f"i32 {x}" for i in range(n // 2) for x in (i, i + n))
+        high = ", ".join(f"i32 {x}" for i in range(n // 2, n) for x in (i, i + n))
+        for _ in range(n.bit_length() - 1):
+            mixed = []
+            for i in range(n // 2):
+                for mask in (low, high):
+                    pair = f"{V} {vectors[i]}, {V} {vectors[i + n // 2]}"
+                    mixed.append(w.let(f"shufflevector {pair}, <{n} x i32> <{mask}>"))
+            vectors = mixed
+        for r in range(n):
+            spot = self.at(w, "%to", w.add(w.multiply(w.add(p, r), self.columns), part * n))
+            w.store(V, vectors[r], spot, f", align {self.align}")
+
+    def pack_a(self) -> None:
+        """Rows of a, tile by tile: [tile, k, rows of the tile]."""
+        w = self.writer("pack_a", "i64 %m, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %to")
+        with w.loop("%m", step=ROWS) as i:
+            rows = w.smaller(w.subtract("%m", i), ROWS)
+            tile, to = self.at(w, "%a", w.multiply(i, "%ra")), self.at(w, "%to", w.multiply(i, "%k"))
+            whole, part, after = w.label("whole"), w.label("part"), w.label("packed")
+            w.branch(w.let(f"icmp eq i64 {rows}, {ROWS}"), whole, part)
+            w.start(whole)
+            with w.loop("%k") as p:
+                spot, out = self.at(w, tile, w.multiply(p, "%ca")), self.at(w, to, w.multiply(p, ROWS))
+                for r in range(ROWS):
+                    w.store(self.kind, w.load(self.kind, self.at(w, spot, w.multiply(r, "%ra"))), self.at(w, out, r))
+            w.go(after)
+            w.start(part)
+            with w.loop("%k") as p, w.loop(rows) as r:
+                spot = self.at(w, tile, w.add(w.multiply(p, "%ca"), w.multiply(r, "%ra")))
+                w.store(self.kind, w.load(self.kind, spot), self.at(w, to, w.add(w.multiply(p, rows), r)))
+            w.go(after)
+            w.start(after)
+        self.end(w)
+
+    # --- whole products
+
+    def panel(self) -> None:
+        """All rows times one panel of columns. `packed`: a is as `pack_a` makes it."""
+        params = (
+            "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c, i64 %rc, i1 %add, ptr %spare"
+        )
+        w = self.writer("panel", params)
+        N = self.columns
+        narrow = w.let(f"icmp slt i64 %n, {N}")
+        with w.loop("%m", step=ROWS) as i:
+            rows = w.smaller(w.subtract("%m", i), ROWS)
+            step = w.let(f"select i1 %packed, i64 %k, i64 %ra")
+            tile = self.at(w, "%a", w.multiply(i, step))
+            ra = w.let("select i1 %packed, i64 1, i64 %ra")
+            ca = w.let(f"select i1 %packed, i64 {rows}, i64 %ca")
+            to = self.at(w, "%c", w.multiply(i, "%rc"))
+            # a narrow panel is computed apart, and only its columns are copied
+            out = w.let(f"select i1 {narrow}, ptr %spare, ptr {to}")
+            rc = w.let(f"select i1 {narrow}, i64 {N}, i64 %rc")
+            add = w.let(f"and i1 %add, {w.let(f'xor i1 {narrow}, true')}")
+            after = w.label("computed")
+            labels = {r: w.label("rows") for r in range(1, ROWS + 1)}
+            cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, ROWS))
+            w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
+            for r, label in labels.items():
+                w.start(label)
+                self.call_tile(w, r, 2, "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
+                w.go(after)
+            w.start(after)
+            with w.when(narrow), w.loop(rows) as r, w.loop("%n") as j:
+                made = w.load(self.kind, self.at(w, "%spare", w.add(w.multiply(r, N), j)))
+                spot = self.at(w, to, w.add(w.multiply(r, "%rc"), j))
+                have = w.load(self.kind, spot)
+                total = w.let(f"fadd {self.kind} {have}, {made}")
+                w.store(self.kind, w.let(f"select i1 %add, {self.kind} {total}, {self.kind} {made}"), spot)
+        self.end(w)
+
+    def blocked(self) -> None:
+        """Four rows or more: blocks of k, of rows, panels of columns."""
+        w = self.writer("blocked", ENTRY)
+        N = self.columns
+        room = w.cell(self.kind, BLOCK_K * N, 64)
+        spare = w.cell(self.kind, ROWS * N, 64)
+        # packing a pays where its rows are not dense, or many panels read them
+        often = w.let(f"icmp sge i64 %n, {4 * N}")
+        turned = w.let("icmp ne i64 %ca, 1")
+        long = w.let(f"icmp sge i64 %n, {24 * N}")
+        wanted = w.let(f"and i1 {often}, {w.let(f'or i1 {turned}, {long}')}")
+        slot = w.cell("ptr")
+        w.store("ptr", "null", slot)
+        with w.when(wanted):
+            w.store("ptr", w.let("call ptr @gt.mm.take()"), slot)
+        block = w.load("ptr", slot)
+        packed = w.let(f"icmp ne ptr {block}, null")
+        # b is read as it lies where it is read only twice
+        direct = w.let(f"and i1 {w.let('icmp eq i64 %cb, 1')}, {w.let(f'icmp sle i64 %m, {2 * ROWS}')}")
+        with w.loop("%k", step=BLOCK_K) as p:
+            terms = w.smaller(w.subtract("%k", p), BLOCK_K)
+            add = w.let(f"or i1 %add, {w.let(f'icmp ne i64 {p}, 0')}")
+            with w.loop("%m", step=BLOCK_M) as i:
+                rows = w.smaller(w.subtract("%m", i), BLOCK_M)
+                a = self.at(w, "%a", w.add(w.multiply(i, "%ra"), w.multiply(p, "%ca")))
+                with w.when(packed):
+                    w.do(f"call void @pack_a.{self.kind}(i64 {rows}, i64 {terms}, ptr {a}, i64 %ra, i64 %ca, ptr {block})")
+                source = w.let(f"select i1 {packed}, ptr {block}, ptr {a}")
+                with w.loop("%n", step=N) as j:
+                    columns = w.smaller(w.subtract("%n", j), N)
+                    b = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(j, "%cb")))
+                    c = self.at(w, "%c", w.add(w.multiply(i, "%rc"), j))
+                    as_it_lies = w.let(f"and i1 {direct}, {w.let(f'icmp eq i64 {columns}, {N}')}")
+                    with w.when(w.let(f"xor i1 {as_it_lies}, true")):
+                        w.do(f"call void @pack_b.{self.kind}(i64 {terms}, i64 {columns}, ptr {b}, i64 %rb, i64 %cb, ptr {room})")
+                    panel = w.let(f"select i1 {as_it_lies}, ptr {b}, ptr {room}")
+                    step = w.let(f"select i1 {as_it_lies}, i64 %rb, i64 {N}")
+                    w.do(
+                        f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 {terms}, ptr {source}, i64 %ra, i64 %ca,"
+                        f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add}, ptr {spare})"
+                    )
+        with w.when(packed):
+            w.do(f"call void @gt.mm.give(ptr {block})")
+        self.end(w)
+
+    def few(self) -> None:
+        """One to three rows times a dense b: tiles of many columns, b as it lies."""
+        w = self.writer("few", ENTRY)
+        labels = {r: w.label("rows") for r in WIDE}
+        done = w.label("done")
+        cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in WIDE)
+        w.do(f"switch i64 %m, label %{done} [ {cases} ]")
+        for r, vectors in WIDE.items():
+            w.start(labels[r])
+            wide = vectors * self.lanes
+            whole = w.multiply(w.quotient("%n", wide), wide)
+            with w.loop(whole, step=wide) as j:
+                self.call_tile(w, r, vectors, "%k", "%a", "%ra", "%ca", self.at(w, "%b", j), "%rb", self.at(w, "%c", j), "%rc", "%add")
+            rest = w.subtract("%n", whole)
+            with w.when(w.let(f"icmp sgt i64 {rest}, 0")):
+                b, c = self.at(w, "%b", whole), self.at(w, "%c", whole)
+                w.do(
+                    f"call void @blocked.{self.kind}(i64 %m, i64 {rest}, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr {b}, i64 %rb, i64 1,"
+                    f" ptr {c}, i64 %rc, i1 %add)"
+                )
+            w.go(done)
+        w.start(done)
+        self.end(w)
+
+    def dots(self) -> None:
+        """Rows of a and columns of b that are dense: c[i, j] is the inner product of two vectors; four columns at a time."""
+        w = self.writer("dots", ENTRY)
+        V, n = self.vector, self.lanes
+        whole = w.multiply(w.quotient("%k", n), n)
+        with w.loop("%m") as i, w.loop("%n", step=4) as j:
+            count = w.smaller(w.subtract("%n", j), 4)
+            row = self.at(w, "%a", w.multiply(i, "%ra"))
+            # beyond the end the last column is computed again
+            columns = []
+            for q in range(4):
+                place = w.add(j, w.smaller(q, w.subtract(count, 1)))
+                columns.append(self.at(w, "%b", w.multiply(place, "%cb")))
+            cells = [w.cell(V) for _ in range(4)]
+            rests = [w.cell(self.kind) for _ in range(4)]
+            for q in range(4):
+                w.store(V, "zeroinitializer", cells[q])
+                w.store(self.kind, "0.0", rests[q])
+            with w.loop(whole, step=n) as p:
+                x = w.load(V, self.at(w, row, p), f", align {self.align}")
+                for q in range(4):
+                    y = w.load(V, self.at(w, columns[q], p), f", align {self.align}")
+                    product = w.let(f"fmul contract {V} {x}, {y}")
+                    w.store(V, w.let(f"fadd contract {V} {w.load(V, cells[q])}, {product}"), cells[q])
+            with w.loop("%k", start=whole) as p:
+                x = w.load(self.kind, self.at(w, row, p))
+                for q in range(4):
+                    product = w.let(f"fmul contract {self.kind} {x}, {w.load(self.kind, self.at(w, columns[q], p))}")
+                    w.store(self.kind, w.let(f"fadd contract {self.kind} {w.load(self.kind, rests[q])}, {product}"), rests[q])
+            suffix = f"v{n}f{8 * _BYTES[self.kind]}"
+            for q in range(4):
+                lanes = w.let(f"call reassoc {self.kind} @llvm.vector.reduce.fadd.{suffix}({self.kind} 0.0, {V} {w.load(V, cells[q])})")
+                total = w.let(f"fadd {self.kind} {lanes}, {w.load(self.kind, rests[q])}")
+                with w.when(w.let(f"icmp slt i64 {q}, {count}")):
+                    spot = self.at(w, "%c", w.add(w.multiply(i, "%rc"), w.add(j, q)))
+                    more = w.let(f"fadd {self.kind} {w.load(self.kind, spot)}, {total}")
+                    w.store(self.kind, w.let(f"select i1 %add, {self.kind} {more}, {self.kind} {total}"), spot)
+        self.end(w)
+
+    def serial(self) -> None:
+        """One thread, whatever the shapes."""
+        w = self.writer("serial", ENTRY)
+        arguments = _arguments(ENTRY)
+        few = w.let("icmp sle i64 %m, 3")
+        dense_b = w.let("icmp eq i64 %cb, 1")
+        inner = w.let(f"and i1 {w.let('icmp eq i64 %ca, 1')}, {w.let('icmp eq i64 %rb, 1')}")
+        narrow = w.let("icmp sle i64 %n, 3")
+        small = w.let(f"or i1 {few}, {narrow}")
+        one, two, three, done = (w.label(s) for s in ("few", "dots", "blocked", "done"))
+        second, third = w.label("or"), w.label("or")
+        w.branch(w.let(f"and i1 {few}, {dense_b}"), one, second)
+        w.start(second)
+        w.branch(w.let(f"and i1 {small}, {inner}"), two, third)
+        w.start(third)
+        w.go(three)
+        for label, name in ((one, "few"), (two, "dots"), (three, "blocked")):
+            w.start(label)
+            w.do(f"call void @{name}.{self.kind}({arguments})")
+            w.go(done)
+        w.start(done)
+        self.end(w)
+
+    # --- threads
+
+    FIELDS = ("m", "n", "k", "a", "ra", "ca", "b", "rb", "cb", "c", "rc", "add", "rows", "columns", "across")
+
+    def chunk(self) -> None:
+        """Some chunks of a product: blocks of `rows` × `columns` of c, `across` of them side by side."""
+        w = self.writer("chunk", "ptr %data, i64 %first, i64 %end")
+        kinds = {"a": "ptr", "b": "ptr", "c": "ptr", "add": "i1"}
+        f = {name: w.load(kinds.get(name, "i64"), w.at("i64", "%data", i)) for i, name in enumerate(self.FIELDS)}
+        with w.loop("%end", start="%first") as chunk:
+            i = w.multiply(w.quotient(chunk, f["across"]), f["rows"])
+            j = w.multiply(w.remainder(chunk, f["across"]), f["columns"])
+            rows, columns = (w.smaller(w.subtract(f[x], y), f[z]) for x, y, z in (("m", i, "rows"), ("n", j, "columns")))
+            a = self.at(w, f["a"], w.multiply(i, f["ra"]))
+            b = self.at(w, f["b"], w.multiply(j, f["cb"]))
+            c = self.at(w, f["c"], w.add(w.multiply(i, f["rc"]), j))
+            w.do(
+                f"call void @serial.{self.kind}(i64 {rows}, i64 {columns}, i64 {f['k']}, ptr {a}, i64 {f['ra']}, i64 {f['ca']}, ptr {b},"
+                f" i64 {f['rb']}, i64 {f['cb']}, ptr {c}, i64 {f['rc']}, i1 {f['add']})"
+            )
+        self.end(w)
+
+    def entry(self) -> None:
+        w = self.writer(f"gt_mm_{self.kind}", ENTRY, visible=True)
+        arguments = _arguments(ENTRY)
+        work = w.multiply(w.multiply("%m", "%n"), "%k")
+        alone, shared, done = w.label("alone"), w.label("shared"), w.label("done")
+        w.branch(w.let(f"icmp slt i64 {work}, {SHARE}"), alone, shared)
+        w.start(alone)
+        w.do(f"call void @serial.{self.kind}({arguments})")
+        w.go(done)
+        w.start(shared)
+        # about so much work in each chunk; columns are cut in panels, rows in tiles
+        N = self.columns
+        pieces = w.smaller(w.quotient(work, SHARE // 2), 32)
+        tall = w.let("icmp sgt i64 %m, %n")
+        def cut(size: str, unit: int) -> Any:
+            return w.multiply(w.quotient(w.add(w.quotient(w.add(size, w.subtract(pieces, 1)), pieces), unit - 1), unit), unit)
+        rows = w.let(f"select i1 {tall}, i64 {cut('%m', 4 * ROWS)}, i64 %m")
+        columns = w.let(f"select i1 {tall}, i64 %n, i64 {cut('%n', 2 * N)}")
+        across = w.quotient(w.add("%n", w.subtract(columns, 1)), columns)
+        down = w.quotient(w.add("%m", w.subtract(rows, 1)), rows)
+        data = w.cell("i64", len(self.FIELDS))
+        values = {**{name: f"%{name}" for name in self.FIELDS[:12]}, "rows": rows, "columns": columns, "across": across}
+        kinds = {"a": "ptr", "b": "ptr", "c": "ptr", "add": "i1"}
+        for i, name in enumerate(self.FIELDS):
+            w.store(kinds.get(name, "i64"), values[name], w.at("i64", data, i))
+        w.do(f"call void @gt_parallel(ptr @chunk.{self.kind}, ptr {data}, i64 {w.multiply(across, down)})")
+        w.go(done)
+        w.start(done)
+        self.end(w)
+
+
+def _arguments(params: str) -> str:
+    return params
+
+
+_SCRATCH = f"""
+@gt.mm.blocks = internal global [{SLOTS} x ptr] zeroinitializer
+@gt.mm.taken = internal global [{SLOTS} x i32] zeroinitializer
+declare ptr @aligned_alloc(i64, i64)
+declare void @gt_parallel(ptr, ptr, i64)
+
+define internal ptr @gt.mm.take() nounwind {{
+start:
+  br label %look
+look:
+  %i = phi i64 [ 0, %start ], [ %next, %other ]
+  %flag = getelementptr [{SLOTS} x i32], ptr @gt.mm.taken, i64 0, i64 %i
+  %pair = cmpxchg ptr %flag, i32 0, i32 1 seq_cst seq_cst
+  %mine = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %mine, label %have, label %other
+other:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, {SLOTS}
+  br i1 %more, label %look, label %none
+none:
+  ret ptr null
+have:
+  %place = getelementptr [{SLOTS} x ptr], ptr @gt.mm.blocks, i64 0, i64 %i
+  %block = load ptr, ptr %place
+  %old = icmp ne ptr %block, null
+  br i1 %old, label %known, label %make
+known:
+  ret ptr %block
+make:
+  %new = call ptr @aligned_alloc(i64 64, i64 {BLOCK_M * BLOCK_K * 8})
+  store ptr %new, ptr %place
+  %good = icmp ne ptr %new, null
+  br i1 %good, label %given, label %free
+free:
+  store atomic i32 0, ptr %flag seq_cst, align 4
+  ret ptr null
+given:
+  ret ptr %new
+}}
+
+define internal void @gt.mm.give(ptr %block) nounwind {{
+start:
+  br label %look
+look:
+  %i = phi i64 [ 0, %start ], [ %next, %other ]
+  %place = getelementptr [{SLOTS} x ptr], ptr @gt.mm.blocks, i64 0, i64 %i
+  %have = load ptr, ptr %place
+  %mine = icmp eq ptr %have, %block
+  br i1 %mine, label %found, label %other
+other:
+  %next = add i64 %i, 1
+  br label %look
+found:
+  %flag = getelementptr [{SLOTS} x i32], ptr @gt.mm.taken, i64 0, i64 %i
+  store atomic i32 0, ptr %flag seq_cst, align 4
+  ret void
+}}
+"""
+
+
+def text(vector: int) -> str:
+    """The IR of the library for vectors of so many bytes."""
+    module = Module()
+    for kind in ("float", "double"):
+        Library(module, kind, vector).write()
+    return _SCRATCH + str(module)
+
+
+_LOCK = threading.Lock()
+_STATE: dict[str, Any] = {}
+
+
+def provide() -> None:
+    """Make `gt_mm_float` and `gt_mm_double` known to native code."""
+    with _LOCK:
+        if "library" not in _STATE:
+            threads.pool()
+            blas.source()
+            library = _STATE["library"] = machine.Library(text(machine.vector_bytes()))
+            for kind in ("float", "double"):
+                machine.symbol(f"gt_mm_{kind}", library.address(f"gt_mm_{kind}"))
