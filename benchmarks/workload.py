@@ -32,6 +32,8 @@ class Workload:
     family: str = ""  # workloads of one family differ in their inputs only; peers have one version for all of them
     # (value, gradients) of a step, as NumPy arrays → those of the reference, where a step answers with more than that
     compared: Callable[[Any, list[Any]], tuple[Any, list[Any]]] = lambda value, gradients: (value, gradients)
+    primal: Callable[..., Step] | None = None  # gradtape's value alone, where the report says what a gradient costs on top
+    table: str = "eager"  # or "compiled": which of the two tables the row stands in
 
     @property
     def key(self) -> str:
@@ -47,6 +49,8 @@ class Series:
     title: str
     axis: str
     points: tuple[tuple[int, Workload], ...]
+    table: str = "eager"  # whose peers are asked
+    what: str = "min"  # "first": the first call is drawn, which traces and compiles
 
 
 def generator(name: str) -> np.random.Generator:

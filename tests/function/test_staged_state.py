@@ -1,5 +1,7 @@
 """Python state written on paths that may not be taken: each call starts from what is there and leaves what eager code would."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,24 @@ def test_hessians_inside_a_function():
 def test_gradients_outside_a_function():
     with pytest.raises(RuntimeError, match="GradientTape"):
         gt.gradients(gt.constant(1.0), gt.constant(1.0))
+
+
+def test_deep_copies_are_not_connected_to_what_they_were_copied_from():
+    def f(x):
+        d = {"a": [x[0]], "t": x * 1.0}
+        deep, shallow = copy.deepcopy(d), copy.copy(d)
+        if x[0] > 0.5:
+            d["a"][0] = x[1]
+            d["t"][1] = x[0]
+        return d["t"] * deep["t"] * shallow["t"] + d["a"][0] * shallow["a"][0]
+
+    for values in ([0.3, 0.8], [1.3, 0.7]):
+        x = gt.constant(values)
+        answers = []
+        for function in (f, gt.function(f)):
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x)
+            answers.append((y.numpy(), tape.gradient(y, x).numpy()))
+        np.testing.assert_allclose(answers[1][0], answers[0][0], rtol=1e-6)
+        np.testing.assert_allclose(answers[1][1], answers[0][1], rtol=1e-6)

@@ -320,3 +320,51 @@ def match_statement_on_a_static_shape(x):
 def function_chosen_by_a_tensor(x):
     f = gt.sin if x > 0 else gt.exp
     return f(x) * x
+
+
+# -- names bound in expressions that are evaluated only sometimes --------------------------------------------------------------
+
+TRIPLES = [([0.3, -0.5, 0.8],), ([1.3, 1.5, 0.7],), ([0.4, 0.9, -0.2],)]
+
+
+@zoo(TRIPLES)
+def walrus_in_the_second_operand(x):
+    if (n := gt.reduce_sum(x)) > 0 and (m := n * 2.0) > 1.5:
+        return m * m
+    return n
+
+
+@zoo(TRIPLES)
+def walrus_after_or(x):
+    if x[0] > 1.0 or (m := x[1] * 2.0) > 0.5:
+        m = x[2] * x[2]
+    return m * 3.0
+
+
+@zoo(TRIPLES)
+def walrus_in_both_alternatives(x):
+    r = (k := x[0] * 2.0) if x[0] > 0.35 else (k := x[1] * x[1])
+    return r * k
+
+
+@zoo(TRIPLES)
+def walrus_in_a_chain_of_comparisons(x):
+    k = x[2]
+    if -1.0 < x[0] < (k := x[1] + 1.0) < 5.0:
+        return k * k
+    return k * 2.0
+
+
+@zoo(TRIPLES)
+def walrus_in_the_test_of_a_loop(x):
+    i, t, u = 0, x[0] * 1.0, x[1]
+    while t < 2.0 and (u := t * t) < 3.0:
+        t = t + u + 0.2
+        i += 1
+    return t * u, i
+
+
+@zoo(TRIPLES)
+def one_of_two_walruses_binds(x):
+    found = x[0] > 0.5 and (m := x[1] * 2.0) > 0.0 or (m := x[2]) > 0.0
+    return m * m if found else m

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import heapq
+
 import numpy as np
 
 import gradtape as gt
@@ -296,3 +299,24 @@ def ring_buffer(v, n):
     for _ in gt.range(n):
         ring = [ring[1], ring[2], gt.sin(ring[0]) + ring[1] * 0.5]
     return ring
+
+
+@zoo(VECTORS)
+def deque_turned_in_a_staged_loop(v):
+    queue = collections.deque([v[0], v[1]])
+    for y in v:
+        queue.append(queue.popleft() * y)
+    return queue[0], queue[1]
+
+
+@zoo(VECTORS)
+def deque_and_heap_of_python_numbers(v):
+    queue, heap = collections.deque(maxlen=4), [3, 1, 2]
+    heapq.heapify(heap)
+    for _ in v:
+        queue.append(1)
+    if v[0] > 0.5:
+        heapq.heappush(heap, 0)
+    else:
+        heapq.heappush(heap, 5)
+    return len(queue) * v + heap[0]

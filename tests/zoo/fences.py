@@ -7,6 +7,7 @@ written as users would write them; nothing here is about wrong arguments of `gt.
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -383,3 +384,12 @@ def watched_tensor_may_have_another_name(v):
         tape.watch(y)
         z = gt.reduce_sum(y * u)
     return tape.gradient(z, y)  # HERE
+
+
+QUEUE = deque([1.0])
+
+
+@fence(V, ValueError, "a deque from outside cannot be changed")
+def deque_from_outside_is_changed(v):
+    QUEUE.append(2.0)  # HERE
+    return v * len(QUEUE)

@@ -1,4 +1,7 @@
-"""Random functions: eager, compiled and finite differences agree, in values, state and derivatives of order 1 and 2."""
+"""Random functions: eager, compiled and finite differences agree, in values, state and derivatives of order 1 and 2.
+
+Of some, every program made on the way (halves, halves of halves) is well formed after each pass, and its text can be read back.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,22 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 
 import gradtape as gt
+from gradtape import config
+from gradtape.errors import StaticDimensionNeeded
+from gradtape.ir.parser import parse
+from gradtape.ir.printer import objects_of, to_text
+from gradtape.ops.registry import op_by_name
 from tests.harness.numeric import derivative, inner_all, size_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo.checks import values, weighted
 from tests.zoo.programs import HEAD, Program, programs
+from tests.zoo.sized_programs import sized_programs
 
 PARTS = 10
+SIZED = 3  # further parts, of programs with sizes known at run time only
 SAMPLE = 4  # one program in so many is differentiated twice
 GRADIENT = 1e-9
 INPUTS = [(np.array([0.31, -0.52, 0.77]), 2), (np.array([-0.43, 0.91, 0.15]), 3)]
@@ -116,6 +126,24 @@ def check_second(function, second, place: int) -> None:
     same_number(inner_all(second, ALONG), slope, FINITE_DIFFERENCE, scale, "second derivative against finite differences")
 
 
+def programs_of(compiled) -> list:
+    """The program of a compiled block, its halves, and theirs."""
+    halves = [half for _, *pair in compiled._halves.values() for half in pair]
+    return [compiled, *(inner for half in halves for inner in programs_of(half))]
+
+
+def check_programs(compiled) -> None:
+    """The passes keep all programs well formed, and their text can be read back."""
+    config.debug_passes(True)
+    try:
+        for program in programs_of(compiled):
+            for block in (program.block, program.optimize(program.block)):
+                text = to_text(block)
+                assert to_text(parse(text, op_by_name, objects_of(block))) == text
+    finally:
+        config.debug_passes(False)
+
+
 def check_compiled(function, deep: bool) -> None:
     compiled = gt.function(function)
     for place in range(len(INPUTS)):
@@ -132,6 +160,7 @@ def check_compiled(function, deep: bool) -> None:
     if deep:
         for a, b in zip(second_order(compiled, 0), second_order(function, 0), strict=True):
             same_array(a, b, GRADIENT, "compiled against eager second derivative")
+        check_programs(compiled.get_concrete_function(*arguments(0)).program.compiled)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -144,11 +173,45 @@ def test_random_functions(part, tmp_path, request):
     @given(programs())
     def check(program):
         function = settled(tmp_path, program)
-        deep = zlib.crc32(repr(program).encode()) % SAMPLE == 0  # by the program, so that a replay does the same
+        deep = is_sample(program)
         for place in range(len(INPUTS)):
             check_eager(function, place)
         if deep:
             check_second(function, second_order(function, 0), 0)
         check_compiled(function, deep)
+
+    check()
+
+
+def is_sample(program: Program) -> bool:
+    """By the program, so that a replay does the same."""
+    return zlib.crc32(repr(program).encode()) % SAMPLE == 0
+
+
+def is_refusal(error: Exception) -> bool:
+    """Sizes that change where they must not, or that Python asks for."""
+    return (
+        isinstance(error, StaticDimensionNeeded)
+        or "give both branches the same shape" in str(error)
+        or any(text in str(error) for text in ("changes its shape in a loop", "count as equal, and are not broadcast"))
+    )
+
+
+@pytest.mark.parametrize("part", range(SIZED))
+def test_sizes_known_at_run_time_only(part, tmp_path, request):
+    @seed(part)
+    @settings(
+        max_examples=max(1, request.config.getoption("--programs") // PARTS // 2), deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
+    )  # fmt: skip
+    @given(sized_programs())
+    def check(program):
+        function = settled(tmp_path, program)
+        try:
+            check_compiled(function, is_sample(program))
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            assume(False)
 
     check()

@@ -105,8 +105,10 @@ class TracedTensor(Tensor):
         twin._node = self._node
         return twin
 
-    def __deepcopy__(self, memo: Any) -> TracedTensor:
-        return traced(self._data)
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        from gradtape.ops.stop import stop_gradient
+
+        return stop_gradient(traced(self._data))  # as in eager code, a copy is not connected to what it was copied from
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a traced tensor cannot be pickled: it has no value yet")

@@ -98,7 +98,15 @@ class Compiled:
         return half
 
     def differentiable_outputs(self) -> tuple[int, ...]:
+        return self._outputs
+
+    @functools.cached_property
+    def _outputs(self) -> tuple[int, ...]:
         return tuple(i for i, v in enumerate(self.block.results) if v.type.dtype.is_differentiable)
+
+    @functools.cached_property
+    def _has_effects(self) -> bool:
+        return any(has_effect(operation) for operation in self.block.operations)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """On eager tensors, recorded on the tapes that watch one of them."""
@@ -128,7 +136,7 @@ class Compiled:
         attrs["saved"] = tuple(t._data for t in outs[count:])
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["types"] = tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count])
-        if any(has_effect(operation) for operation in self.block.operations):
+        if self._has_effects:
             attrs["inputs"] = None  # it cannot run again
         return outs[:count]
 

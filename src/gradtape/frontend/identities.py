@@ -21,6 +21,7 @@ None of this is done until a trace changes an object that it could matter for (a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from gradtape.ad.tracing import TracedList, TracedTensor, current_trace
@@ -435,7 +436,7 @@ class Identities:
             before = home.valid
             gone = both(flag, True if place is None else one_slot(home.index, place))
             home.valid = both(before, opposite(gone))
-            self._journal.append(lambda home=home, before=before: setattr(home, "valid", before))
+            self._journal.append(partial(setattr, home, "valid", before))
 
     def unsettle(self, owner: Any) -> None:
         """The slots of a list are not known any more: what stands in them must not change."""

@@ -8,6 +8,7 @@ Invariant: a place has one identity (`key`), independent of the name under which
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from gradtape.frontend.tokens import Identity
@@ -99,6 +100,23 @@ class DictContent(Place):
     def write(self, value: Any) -> None:
         self.target.clear()
         self.target.update(value)
+
+
+class DequeContent(Place):
+    """All items of a `collections.deque`."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: deque[Any]) -> None:
+        super().__init__(("deque", id(target)), "a deque")
+        self.target = target
+
+    def read(self) -> Any:
+        return tuple(self.target)
+
+    def write(self, value: Any) -> None:
+        self.target.clear()
+        self.target.extend(value)
 
 
 class SetContent(Place):

@@ -74,19 +74,19 @@ def stage_if(test: Any, body: Callable[[], Any], orelse: Callable[[], Any], stat
     _branches(test, body, orelse, state, value=False)
 
 
-def stage_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], line: int = 0) -> Any:
-    """The value of a conditional expression."""
-    return _branches(test, then, orelse, NO_STATE, value=True)
+def stage_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State = NO_STATE) -> Any:
+    """The value of a conditional expression; `state` are the names it binds."""
+    return _branches(test, then, orelse, state, value=True)
 
 
-def stage_and(first: Any, second: Callable[[], Any]) -> Any:
+def stage_and(first: Any, second: Callable[[], Any], state: State = NO_STATE) -> Any:
     """`first and second()`, the second evaluated only where needed."""
-    return stage_if_exp(first, second, lambda: first)
+    return stage_if_exp(first, second, lambda: first, state)
 
 
-def stage_or(first: Any, second: Callable[[], Any]) -> Any:
+def stage_or(first: Any, second: Callable[[], Any], state: State = NO_STATE) -> Any:
     """`first or second()`, the second evaluated only where needed."""
-    return stage_if_exp(first, lambda: first, second)
+    return stage_if_exp(first, lambda: first, second, state)
 
 
 def choose(flag: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,7 @@ from gradtape.frontend.places import (
     ArrayContent,
     Attribute,
     Cell,
+    DequeContent,
     DictContent,
     Global,
     ListContent,
@@ -355,11 +357,21 @@ class Tracer:
     def before_set(self, target: set[Any]) -> None:
         self.note(SetContent(target))
 
+    def before_deque(self, target: Any) -> None:
+        if id(target) in self.external:
+            raise InvalidArgumentError(
+                f"{user_location()}: a deque from outside cannot be changed by a gt.function: it is not known what it will "
+                "hold at the next call. Use a list, or make the deque inside the function"
+            )
+        self.note(DequeContent(target))
+
     def before_item(self, target: Any) -> None:
         if isinstance(target, list):
             self.before_list(target)
         elif isinstance(target, dict):
             self.before_dict(target)
+        elif isinstance(target, deque):
+            self.before_deque(target)
 
     def before_attr(self, target: Any, name: str) -> None:
         if not isinstance(target, (Tensor, TensorLike)):
@@ -503,7 +515,7 @@ def trace_program(
         token = TRACER.set(tracer)
         variables.TRACING_VARIABLES.count += 1
         try:
-            with tracing(tracer.trace), limited(memory_limit):
+            with tracing(tracer.trace), limited(memory_limit), _without_collector():
                 program = _traced(tracer, function, rebuild, autograph)
         except Restart as restart:
             lifted.add(restart.key)

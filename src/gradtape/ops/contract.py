@@ -99,7 +99,8 @@ def _for_blas(x: Any) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _path(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], ...]:
+def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], ...]:
+    """Which operands are contracted one after the other so that it costs least."""
     operands = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
     strategy = "optimal" if len(shapes) <= 4 else "greedy"
     return tuple(tuple(step) for step in np.einsum_path(equation, *operands, optimize=strategy)[0][1:])
@@ -110,7 +111,7 @@ def _einsum_impl(*xs: Any, equation: str) -> Any:
     if len(xs) == 2:
         return _contract(xs[0], xs[1], terms[0], terms[1], out)
     arrays, letters = list(xs), list(terms)
-    for step in _path(equation, tuple(x.shape for x in xs)):
+    for step in contraction_path(equation, tuple(x.shape for x in xs)):
         chosen = [(arrays.pop(i), letters.pop(i)) for i in sorted(step, reverse=True)]
         x, name = chosen.pop()
         while chosen:

@@ -137,7 +137,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     tensor, mask = convert(tensor), convert(mask)
     place = 0 if axis is None else normal_axis(axis, tensor.ndim, "boolean_mask")
     dims = tuple(tensor.shape)
-    if mask.ndim == 0 or dims[place : place + mask.ndim] != tuple(mask.shape):
+    if mask.ndim == 0 or not fits(dims[place : place + mask.ndim], tuple(mask.shape)):
         raise InvalidArgumentError(
             f"boolean_mask: a mask of shape {tuple(mask.shape)} does not fit {dims} from axis {place} on"
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import joining
+from gradtape.backends.llvm import joining, products
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_native, is_signed, name_of
 from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
@@ -34,7 +34,7 @@ def expanded(block: Block) -> Block:
     """The program with composites written out."""
 
     def visit(scope: Rebuild, operation: Operation) -> None:
-        make, made = EXPANSIONS.get(operation.op.name) or joining.EXPANSIONS.get(operation.op.name), None
+        make, made = EXPANSIONS.get(operation.op.name), None
         if make is not None and all(is_native(v.type.dtype) for v in (*operation.operands, *operation.results)):
             made = make(Maker(scope), *scope.operands(operation), **operation.attrs)
         if made is None:
@@ -161,6 +161,8 @@ def _of_flags(op: Op) -> Callable[..., Value | None]:
 
 
 EXPANSIONS: dict[str, Callable[..., Value | None]] = {
+    **joining.EXPANSIONS,
+    **products.EXPANSIONS,
     "reduce_sum": _sum_of_flags,
     "reduce_mean": _mean_of_integers,
     "reduce_all": _of_flags(REDUCE_ALL),

@@ -2,7 +2,7 @@
 
 `matmul`, `einsum` of two operands and a sum over a batch of products are the same thing here. An axis is of one of four
 classes: batch (in both operands and the result), m (first operand and result), n (second and result), k (both operands: summed).
-Axes that lie densely behind one another become one; `chosen` picks the axes that one BLAS product runs over, the rest are loops
+Axes that lie densely behind one another become one; `chosen` picks the axes that one product of matrices runs over, the rest are loops
 around it. All of it is arithmetic on sizes and steps, done before code is written.
 """
 
@@ -45,7 +45,7 @@ _ROLES = {
 
 
 class Choice(NamedTuple):
-    """One BLAS product (an axis is None where its size is 1) and the loops around it."""
+    """One product of matrices (an axis is None where its size is 1) and the loops around it."""
 
     m: Axis | None
     n: Axis | None
@@ -127,47 +127,25 @@ def weight(size: Size) -> int:
     return size if isinstance(size, int) else 64
 
 
-def chosen(axes: Sequence[Axis]) -> Choice | None:
-    """The largest product that BLAS can do on these layouts; None if there is none worth it."""
-    if any(axis.role in ("c", "none") or (axis.role == "k" and None in (axis.a, axis.b)) for axis in axes):
-        return None
-    options: list[tuple[int, Choice]] = []
-    lists = [[*of_role(axes, role), None] if not of_role(axes, role) else of_role(axes, role) for role in ("m", "n", "k")]
+def chosen(axes: Sequence[Axis]) -> Choice:
+    """The largest product of matrices in a contraction; best one whose matrices have dense rows or columns."""
+    options: list[tuple[Any, Choice]] = []
+    lists: list[list[Axis | None]] = [[*of_role(axes, role)] or [None] for role in ("m", "n", "k")]
     for m, n, k in itertools.product(*lists):
         rest = [axis for axis in axes if axis not in (m, n, k)]
+        total = 1
+        for axis in (m, n, k):
+            total *= 1 if axis is None else weight(axis.size)
+        dense_a = m is None or k is None or is_one(m.a) or is_one(k.a)
+        dense_b = k is None or n is None or is_one(k.b) or is_one(n.b)
         for turned in (False, True):
-            if _fits(m, n, k, turned):
-                total = 1
-                for axis in (m, n, k):
-                    total *= 1 if axis is None else weight(axis.size)
-                options.append((total, Choice(m, n, k, rest, turned)))
-                break
-    return max(options, key=lambda option: option[0])[1] if options else None
-
-
-def _fits(m: Axis | None, n: Axis | None, k: Axis | None, turned: bool) -> bool:
-    """Whether each matrix has an axis whose elements lie side by side, the result its second one (its first, if turned)."""
-    if not (_matrix(m and m.a, k and k.a, m, k) and _matrix(k and k.b, n and n.b, k, n)):
-        return False
-    across, along = (n, m) if turned else (m, n)
-    if m is None or n is None:  # a vector: any step will do
-        return True
-    assert across is not None and along is not None
-    return is_one(along.c) and _apart(across.c, along.size)
-
-
-def _matrix(first: Any, second: Any, x: Axis | None, y: Axis | None) -> bool:
-    if x is None or y is None:
-        step = second if x is None else first
-        return step is None or not isinstance(step, int) or step > 0
-    return (is_one(second) and _apart(first, y.size)) or (is_one(first) and _apart(second, x.size))
-
-
-def _apart(step: Any, size: Any) -> bool:
-    """Whether rows at this step do not overlap, as far as known."""
-    if isinstance(step, int):
-        return step >= size if isinstance(size, int) else False
-    return True
+            along = m if turned else n
+            if along is None or is_one(along.c):
+                options.append(((total, dense_a + dense_b, not turned), Choice(m, n, k, rest, turned)))
+    if not options:  # no axis of the result is dense: vectors
+        m, k = lists[0][0], lists[2][0]
+        return Choice(m, None, k, [axis for axis in axes if axis not in (m, k)], False)
+    return max(options, key=lambda option: option[0])[1]
 
 
 def packed(axes: Sequence[Axis], which: str) -> tuple[list[Axis], list[Axis]]:
@@ -177,17 +155,6 @@ def packed(axes: Sequence[Axis], which: str) -> tuple[list[Axis], list[Axis]]:
     steps = dict(zip(inside, dense([axis.size for axis in inside]), strict=True))
     changed = [axis._replace(**{which: steps[axis]}) if axis in steps else axis for axis in axes]
     return changed, inside
-
-
-def made_dense(axes: Sequence[Axis]) -> tuple[list[Axis], dict[str, list[Axis]]]:
-    """The axes with as few operands copied as BLAS needs, and for each copy the axes of its memory in order."""
-    for which in ("", "a", "b", "c", "ab", "ac", "bc", "abc"):
-        found, copies = list(axes), {}
-        for letter in which:
-            found, copies[letter] = packed(found, letter)
-        if chosen(tidy(found)) is not None:
-            return tidy(found), copies
-    raise AssertionError("a dense product that BLAS cannot do")
 
 
 def work(axes: Sequence[Axis]) -> int | None:

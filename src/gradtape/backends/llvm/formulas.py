@@ -17,6 +17,16 @@ from gradtape.ops.activations import SELU_ALPHA, SELU_SCALE
 Formula = Callable[..., str]  # (code, *registers) → register
 
 
+def add(c: Code, a: str, b: str) -> str:
+    """The sum; of truth values, whether one is true."""
+    return c.either(a, b) if c.type == "i1" else c.add(a, b)
+
+
+def multiply(c: Code, a: str, b: str) -> str:
+    """The product; of truth values, whether both are true."""
+    return c.both(a, b) if c.type == "i1" else c.multiply(a, b)
+
+
 def maximum(c: Code, a: str, b: str) -> str:
     """The larger one."""
     if not c.floating:
@@ -41,6 +51,8 @@ def relu(c: Code, x: str) -> str:
 def masked_multiply(c: Code, x: str, y: str) -> str:
     """x · y, without what a lane of zeros would make of NaN."""
     # x · y', y' = 0 where x = 0 and y is not finite
+    if not c.floating:
+        return c.multiply(x, y)
     masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
     return c.multiply(x, c.select(masked, c.number(0), y))
 
@@ -190,25 +202,25 @@ COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le
 
 # name: (formula, the kinds of dtype it holds for: floating, signed, unsigned, bool)
 FORMULAS: dict[str, tuple[Formula, str]] = {
-    "add": (Code.add, "fiu"),
+    "add": (add, "fiub"),
     "subtract": (Code.subtract, "fiu"),
-    "multiply": (Code.multiply, "fiu"),
+    "multiply": (multiply, "fiub"),
     "divide": (Code.divide, "f"),
     "negative": (Code.negative, "fiu"),
-    "square": (lambda c, x: c.multiply(x, x), "fiu"),
+    "square": (lambda c, x: multiply(c, x, x), "fiub"),
     "sqrt": (lambda c, x: c.call("sqrt", x), "f"),
     "rsqrt": (lambda c, x: c.divide(c.number(1), c.call("sqrt", x)), "f"),
     "reciprocal": (lambda c, x: c.divide(c.number(1), x), "f"),
-    "abs": (absolute, "fiu"),
+    "abs": (absolute, "fiub"),
     "sign": (sign, "fiu"),
     "maximum": (maximum, "fiub"),
     "minimum": (minimum, "fiub"),
-    "floor": (rounding("floor"), "fiu"),
-    "ceil": (rounding("ceil"), "fiu"),
+    "floor": (rounding("floor"), "fiub"),
+    "ceil": (rounding("ceil"), "fiub"),
     "round": (rounding("roundeven"), "fiu"),
     "power": (power, "fiu"),
     "atan2": (lambda c, x, y: c.math("atan2", x, y), "f"),
-    "masked_multiply": (masked_multiply, "f"),
+    "masked_multiply": (masked_multiply, "fiu"),
     "step": (step, "fiu"),
     "sigmoid": (sigmoid, "f"),
     "softplus": (softplus, "f"),
@@ -225,16 +237,16 @@ FORMULAS: dict[str, tuple[Formula, str]] = {
     "xlog1py": (lambda c, x, y: zero_where(c, x, c.multiply(x, c.math("log1p", y))), "f"),
     "xdivy": (lambda c, x, y: zero_where(c, x, c.divide(x, y)), "f"),
     "nextafter": (nextafter, "f"),
-    "reparameterized_gamma": (lambda c, alpha, z: z, "f"),
+    "reparameterized_gamma": (lambda c, alpha, z: z, "fiu"),
     "real": (lambda c, x: x, "fiub"),
     "conj": (lambda c, x: x, "fiu"),
     "imag": (lambda c, x: c.number(0), "fiub"),
     "angle": (lambda c, x: c.select(c.compare("lt", x, c.number(0)), c.number(pi), c.number(0)), "f"),
     **{name: ((lambda c, x, name=name: c.math(name, x)), "f") for name in MATH},
     # where these get their memory is the planner's to say, as it is for the ops they stand for
-    "add_into": (Code.add, "fiu"),
+    "add_into": (add, "fiub"),
     "subtract_into": (Code.subtract, "fiu"),
-    "multiply_into": (Code.multiply, "fiu"),
+    "multiply_into": (multiply, "fiub"),
 }
 PREDICATES: dict[str, tuple[Formula, str]] = {
     **{name: ((lambda c, x, y, how=how: c.compare(how, x, y)), "fiub") for name, how in COMPARISONS.items()},

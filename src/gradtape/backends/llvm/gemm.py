@@ -3,7 +3,7 @@
 One library for the process, kept on disk like any object code. The heart is a tile: a few rows of a times two vectors of columns
 of b, all in registers. Panels of b (and, where that helps, blocks of a) are packed first, so that tiles read memory in
 order. Every element of c is one sum in the order of k whatever the size of the whole, so cutting c among threads changes
-nothing. Very large products are BLAS's. Knows no programs: `products.py` calls `gt_mm_float` and `gt_mm_double`.
+nothing. Large products are BLAS's. Knows no programs: `products.py` calls `gt_mm_float` and `gt_mm_double`.
 
 Matrices are given by the address of their first element and the steps of rows and columns; those of c lie densely in rows.
 """
@@ -21,11 +21,10 @@ BLOCK_K = 256  # terms of a sum that are added up at a time
 BLOCK_M = 120  # rows of a packed block of a
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
 SHARE = 1 << 20  # multiplications from which on threads help
-LARGE = 1 << 27  # multiplications from which on BLAS is called
+LARGE = 5 << 20  # multiplications from which on BLAS is called
 SLOTS = 64  # blocks of memory for packing
 
 ENTRY = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb, ptr %c, i64 %rc, i1 %add"
-CALL = "i64 (m), i64, i64, ptr, i64, i64, ptr, i64, i64, ptr, i64, i1"
 _BYTES = {"float": 4, "double": 8}
 
 
@@ -39,6 +38,9 @@ class Library:
         self.vector = f"<{self.lanes} x {kind}>"
         self.columns = 2 * self.lanes  # of an ordinary tile
         self.align = _BYTES[kind]
+        # loops stay as they are written here: vectors are written out
+        hints = [module.metadata(text) for text in ('!{!"llvm.loop.unroll.disable"}', '!{!"llvm.loop.vectorize.enable", i1 false}')]
+        self.plain = f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {hints[0]}, {hints[1]}}}')}"
 
     def writer(self, name: str, params: str, visible: bool = False, attributes: str = "nounwind") -> Writer:
         linkage = "" if visible else "internal "
@@ -51,8 +53,12 @@ class Library:
         w.do("ret void")
         w.finish()
 
+    def loop(self, w: Writer, count: Any, step: int = 1, start: Any = 0) -> Any:
+        return w.loop(count, step, start, self.plain)
+
     def write(self) -> None:
         for rows in range(1, ROWS + 1):
+            self.tile(rows, 1)
             self.tile(rows, 2)
         for rows, vectors in WIDE.items():
             self.tile(rows, vectors)
@@ -101,7 +107,7 @@ class Library:
             for j in range(vectors):
                 phis.append(f"  {sums[i][j]} = phi {V} [ zeroinitializer, %{before} ], [ {following[i][j]}, %{head} ]")
         w.lines[marks:marks] = phis
-        w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after)
+        w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after, "" if rows * vectors >= 8 else self.plain)
         w.start("nothing")
         w.go(after)
         w.start(after)
@@ -144,7 +150,7 @@ class Library:
         dense, other, rows, partial, done = (w.label(s) for s in ("dense", "other", "rows", "partial", "done"))
         w.branch(w.let(f"and i1 {full}, {w.let('icmp eq i64 %cb, 1')}"), dense, other)
         w.start(dense)
-        with w.loop("%k") as p:
+        with self.loop(w, "%k") as p:
             row = w.load(V, self.at(w, "%b", w.multiply(p, "%rb")), f", align {self.align}")
             w.store(V, row, self.at(w, "%to", w.multiply(p, N)), ", align 64")
         w.go(done)
@@ -152,14 +158,14 @@ class Library:
         w.branch(w.let(f"and i1 {full}, {w.let('icmp eq i64 %rb, 1')}"), rows, partial)
         w.start(rows)  # b lies transposed: squares of it are turned in registers
         square = w.let(f"and i64 %k, {-self.lanes}")
-        with w.loop(square, step=self.lanes) as p:
+        with self.loop(w, square, step=self.lanes) as p:
             for part in range(2):
                 self._turned(w, p, part)
-        with w.loop("%k", start=square) as p:
+        with self.loop(w, "%k", start=square) as p:
             self._row(w, p, N)
         w.go(done)
         w.start(partial)
-        with w.loop("%k") as p:
+        with self.loop(w, "%k") as p:
             w.store(V, "zeroinitializer", self.at(w, "%to", w.multiply(p, N)), ", align 64")
             self._row(w, p, "%n")
         w.go(done)
@@ -167,11 +173,7 @@ class Library:
         self.end(w)
 
     def _row(self, w: Writer, p: str, count: Any) -> None:
-        scalar = self.module.__dict__.setdefault("scalar_loop", None)
-        if scalar is None:
-            hint = self.module.metadata('!{!"llvm.loop.vectorize.enable", i1 false}')
-            scalar = self.module.__dict__["scalar_loop"] = self.module.metadata(f"distinct !{{{{}}, {hint}}}")
-        with w.loop(count, extra=f", !llvm.loop {scalar}") as q:
+        with self.loop(w, count) as q:
             spot = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(q, "%cb")))
             w.store(self.kind, w.load(self.kind, spot), self.at(w, "%to", w.add(w.multiply(p, self.columns), q)))
 
@@ -197,19 +199,19 @@ class Library:
     def pack_a(self) -> None:
         """Rows of a, tile by tile: [tile, k, rows of the tile]."""
         w = self.writer("pack_a", "i64 %m, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %to")
-        with w.loop("%m", step=ROWS) as i:
+        with self.loop(w, "%m", step=ROWS) as i:
             rows = w.smaller(w.subtract("%m", i), ROWS)
             tile, to = self.at(w, "%a", w.multiply(i, "%ra")), self.at(w, "%to", w.multiply(i, "%k"))
             whole, part, after = w.label("whole"), w.label("part"), w.label("packed")
             w.branch(w.let(f"icmp eq i64 {rows}, {ROWS}"), whole, part)
             w.start(whole)
-            with w.loop("%k") as p:
+            with self.loop(w, "%k") as p:
                 spot, out = self.at(w, tile, w.multiply(p, "%ca")), self.at(w, to, w.multiply(p, ROWS))
                 for r in range(ROWS):
                     w.store(self.kind, w.load(self.kind, self.at(w, spot, w.multiply(r, "%ra"))), self.at(w, out, r))
             w.go(after)
             w.start(part)
-            with w.loop("%k") as p, w.loop(rows) as r:
+            with self.loop(w, "%k") as p, self.loop(w, rows) as r:
                 spot = self.at(w, tile, w.add(w.multiply(p, "%ca"), w.multiply(r, "%ra")))
                 w.store(self.kind, w.load(self.kind, spot), self.at(w, to, w.add(w.multiply(p, rows), r)))
             w.go(after)
@@ -226,9 +228,10 @@ class Library:
         w = self.writer("panel", params)
         N = self.columns
         narrow = w.let(f"icmp slt i64 %n, {N}")
-        with w.loop("%m", step=ROWS) as i:
+        single = w.let(f"icmp sle i64 %n, {self.lanes}")
+        with self.loop(w, "%m", step=ROWS) as i:
             rows = w.smaller(w.subtract("%m", i), ROWS)
-            step = w.let(f"select i1 %packed, i64 %k, i64 %ra")
+            step = w.let("select i1 %packed, i64 %k, i64 %ra")
             tile = self.at(w, "%a", w.multiply(i, step))
             ra = w.let("select i1 %packed, i64 1, i64 %ra")
             ca = w.let(f"select i1 %packed, i64 {rows}, i64 %ca")
@@ -238,15 +241,19 @@ class Library:
             rc = w.let(f"select i1 {narrow}, i64 {N}, i64 %rc")
             add = w.let(f"and i1 %add, {w.let(f'xor i1 {narrow}, true')}")
             after = w.label("computed")
-            labels = {r: w.label("rows") for r in range(1, ROWS + 1)}
-            cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, ROWS))
-            w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
-            for r, label in labels.items():
-                w.start(label)
-                self.call_tile(w, r, 2, "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
-                w.go(after)
+            sides = {1: w.label("single"), 2: w.label("double")}
+            w.branch(single, sides[1], sides[2])
+            for vectors, side in sides.items():
+                w.start(side)
+                labels = {r: w.label("rows") for r in range(1, ROWS + 1)}
+                cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, ROWS))
+                w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
+                for r, label in labels.items():
+                    w.start(label)
+                    self.call_tile(w, r, vectors, "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
+                    w.go(after)
             w.start(after)
-            with w.when(narrow), w.loop(rows) as r, w.loop("%n") as j:
+            with w.when(narrow), self.loop(w, rows) as r, self.loop(w, "%n") as j:
                 made = w.load(self.kind, self.at(w, "%spare", w.add(w.multiply(r, N), j)))
                 spot = self.at(w, to, w.add(w.multiply(r, "%rc"), j))
                 have = w.load(self.kind, spot)
@@ -260,11 +267,11 @@ class Library:
         N = self.columns
         room = w.cell(self.kind, BLOCK_K * N, 64)
         spare = w.cell(self.kind, ROWS * N, 64)
-        # packing a pays where its rows are not dense, or many panels read them
-        often = w.let(f"icmp sge i64 %n, {4 * N}")
+        # packing a pays where its rows are not dense, it is large, and many panels read it
+        often = w.let(f"icmp sge i64 %n, {8 * N}")
         turned = w.let("icmp ne i64 %ca, 1")
-        long = w.let(f"icmp sge i64 %n, {24 * N}")
-        wanted = w.let(f"and i1 {often}, {w.let(f'or i1 {turned}, {long}')}")
+        deep = w.let("icmp sge i64 %k, 64")
+        wanted = w.let(f"and i1 {often}, {w.let(f'and i1 {turned}, {deep}')}")
         slot = w.cell("ptr")
         w.store("ptr", "null", slot)
         with w.when(wanted):
@@ -273,16 +280,16 @@ class Library:
         packed = w.let(f"icmp ne ptr {block}, null")
         # b is read as it lies where it is read only twice
         direct = w.let(f"and i1 {w.let('icmp eq i64 %cb, 1')}, {w.let(f'icmp sle i64 %m, {2 * ROWS}')}")
-        with w.loop("%k", step=BLOCK_K) as p:
+        with self.loop(w, "%k", step=BLOCK_K) as p:
             terms = w.smaller(w.subtract("%k", p), BLOCK_K)
             add = w.let(f"or i1 %add, {w.let(f'icmp ne i64 {p}, 0')}")
-            with w.loop("%m", step=BLOCK_M) as i:
+            with self.loop(w, "%m", step=BLOCK_M) as i:
                 rows = w.smaller(w.subtract("%m", i), BLOCK_M)
                 a = self.at(w, "%a", w.add(w.multiply(i, "%ra"), w.multiply(p, "%ca")))
                 with w.when(packed):
                     w.do(f"call void @pack_a.{self.kind}(i64 {rows}, i64 {terms}, ptr {a}, i64 %ra, i64 %ca, ptr {block})")
                 source = w.let(f"select i1 {packed}, ptr {block}, ptr {a}")
-                with w.loop("%n", step=N) as j:
+                with self.loop(w, "%n", step=N) as j:
                     columns = w.smaller(w.subtract("%n", j), N)
                     b = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(j, "%cb")))
                     c = self.at(w, "%c", w.add(w.multiply(i, "%rc"), j))
@@ -310,7 +317,7 @@ class Library:
             w.start(labels[r])
             wide = vectors * self.lanes
             whole = w.multiply(w.quotient("%n", wide), wide)
-            with w.loop(whole, step=wide) as j:
+            with self.loop(w, whole, step=wide) as j:
                 self.call_tile(w, r, vectors, "%k", "%a", "%ra", "%ca", self.at(w, "%b", j), "%rb", self.at(w, "%c", j), "%rc", "%add")
             rest = w.subtract("%n", whole)
             with w.when(w.let(f"icmp sgt i64 {rest}, 0")):
@@ -325,10 +332,10 @@ class Library:
 
     def dots(self) -> None:
         """Rows of a and columns of b that are dense: c[i, j] is the inner product of two vectors; four columns at a time."""
-        w = self.writer("dots", ENTRY)
+        w = self.writer("dots", ENTRY.replace("i64 %rc", "i64 %rc, i64 %cc"))
         V, n = self.vector, self.lanes
         whole = w.multiply(w.quotient("%k", n), n)
-        with w.loop("%m") as i, w.loop("%n", step=4) as j:
+        with self.loop(w, "%m") as i, self.loop(w, "%n", step=4) as j:
             count = w.smaller(w.subtract("%n", j), 4)
             row = self.at(w, "%a", w.multiply(i, "%ra"))
             # beyond the end the last column is computed again
@@ -341,13 +348,13 @@ class Library:
             for q in range(4):
                 w.store(V, "zeroinitializer", cells[q])
                 w.store(self.kind, "0.0", rests[q])
-            with w.loop(whole, step=n) as p:
+            with self.loop(w, whole, step=n) as p:
                 x = w.load(V, self.at(w, row, p), f", align {self.align}")
                 for q in range(4):
                     y = w.load(V, self.at(w, columns[q], p), f", align {self.align}")
                     product = w.let(f"fmul contract {V} {x}, {y}")
                     w.store(V, w.let(f"fadd contract {V} {w.load(V, cells[q])}, {product}"), cells[q])
-            with w.loop("%k", start=whole) as p:
+            with self.loop(w, "%k", start=whole) as p:
                 x = w.load(self.kind, self.at(w, row, p))
                 for q in range(4):
                     product = w.let(f"fmul contract {self.kind} {x}, {w.load(self.kind, self.at(w, columns[q], p))}")
@@ -357,7 +364,7 @@ class Library:
                 lanes = w.let(f"call reassoc {self.kind} @llvm.vector.reduce.fadd.{suffix}({self.kind} 0.0, {V} {w.load(V, cells[q])})")
                 total = w.let(f"fadd {self.kind} {lanes}, {w.load(self.kind, rests[q])}")
                 with w.when(w.let(f"icmp slt i64 {q}, {count}")):
-                    spot = self.at(w, "%c", w.add(w.multiply(i, "%rc"), w.add(j, q)))
+                    spot = self.at(w, "%c", w.add(w.multiply(i, "%rc"), w.multiply(w.add(j, q), "%cc")))
                     more = w.let(f"fadd {self.kind} {w.load(self.kind, spot)}, {total}")
                     w.store(self.kind, w.let(f"select i1 %add, {self.kind} {more}, {self.kind} {total}"), spot)
         self.end(w)
@@ -365,23 +372,35 @@ class Library:
     def serial(self) -> None:
         """One thread, whatever the shapes."""
         w = self.writer("serial", ENTRY)
-        arguments = _arguments(ENTRY)
-        few = w.let("icmp sle i64 %m, 3")
-        dense_b = w.let("icmp eq i64 %cb, 1")
-        inner = w.let(f"and i1 {w.let('icmp eq i64 %ca, 1')}, {w.let('icmp eq i64 %rb, 1')}")
-        narrow = w.let("icmp sle i64 %n, 3")
-        small = w.let(f"or i1 {few}, {narrow}")
-        one, two, three, done = (w.label(s) for s in ("few", "dots", "blocked", "done"))
-        second, third = w.label("or"), w.label("or")
-        w.branch(w.let(f"and i1 {few}, {dense_b}"), one, second)
-        w.start(second)
-        w.branch(w.let(f"and i1 {small}, {inner}"), two, third)
-        w.start(third)
-        w.go(three)
-        for label, name in ((one, "few"), (two, "dots"), (three, "blocked")):
-            w.start(label)
-            w.do(f"call void @{name}.{self.kind}({arguments})")
+        done = w.label("done")
+
+        def case(flag: str, call: str) -> None:
+            yes, no = w.label("case"), w.label("or")
+            w.branch(flag, yes, no)
+            w.start(yes)
+            w.do(f"call void {call}")
             w.go(done)
+            w.start(no)
+
+        def both(*flags: str) -> str:
+            found = flags[0]
+            for flag in flags[1:]:
+                found = w.let(f"and i1 {found}, {flag}")
+            return found
+
+        def test(how: str) -> str:
+            return w.let(f"icmp {how}")
+
+        turned = "i64 %n, i64 %m, i64 %k, ptr %b, i64 %cb, i64 %rb, ptr %a, i64 %ca, i64 %ra, ptr %c"  # cᵀ = bᵀ·aᵀ
+        few, narrow = test("sle i64 %m, 3"), test("sle i64 %n, 3")
+        case(both(few, test("eq i64 %cb, 1")), f"@few.{self.kind}({ENTRY})")
+        column = both(test("eq i64 %n, 1"), test("eq i64 %rc, 1"), test("eq i64 %ra, 1"))
+        case(column, f"@few.{self.kind}({turned}, i64 1, i1 %add)")
+        inner = both(test("eq i64 %ca, 1"), test("eq i64 %rb, 1"))
+        case(both(inner, narrow), f"@dots.{self.kind}({turned}, i64 1, i64 %rc, i1 %add)")
+        case(both(inner, few), f"@dots.{self.kind}({ENTRY.replace('i64 %rc', 'i64 %rc, i64 1')})")
+        w.do(f"call void @blocked.{self.kind}({ENTRY})")
+        w.go(done)
         w.start(done)
         self.end(w)
 
@@ -394,7 +413,7 @@ class Library:
         w = self.writer("chunk", "ptr %data, i64 %first, i64 %end")
         kinds = {"a": "ptr", "b": "ptr", "c": "ptr", "add": "i1"}
         f = {name: w.load(kinds.get(name, "i64"), w.at("i64", "%data", i)) for i, name in enumerate(self.FIELDS)}
-        with w.loop("%end", start="%first") as chunk:
+        with self.loop(w, "%end", start="%first") as chunk:
             i = w.multiply(w.quotient(chunk, f["across"]), f["rows"])
             j = w.multiply(w.remainder(chunk, f["across"]), f["columns"])
             rows, columns = (w.smaller(w.subtract(f[x], y), f[z]) for x, y, z in (("m", i, "rows"), ("n", j, "columns")))
@@ -408,23 +427,26 @@ class Library:
         self.end(w)
 
     def entry(self) -> None:
+        """The one function that others call: alone, with threads, or BLAS."""
         w = self.writer(f"gt_mm_{self.kind}", ENTRY, visible=True)
-        arguments = _arguments(ENTRY)
         work = w.multiply(w.multiply("%m", "%n"), "%k")
-        alone, shared, done = w.label("alone"), w.label("shared"), w.label("done")
-        w.branch(w.let(f"icmp slt i64 {work}, {SHARE}"), alone, shared)
+        alone, large, shared, done = (w.label(s) for s in ("alone", "large", "shared", "done"))
+        w.branch(w.let(f"icmp slt i64 {work}, {SHARE}"), alone, large)
         w.start(alone)
-        w.do(f"call void @serial.{self.kind}({arguments})")
+        w.do(f"call void @serial.{self.kind}({ENTRY})")
         w.go(done)
+        w.start(large)
+        self._blas(w, work, shared, done)
         w.start(shared)
         # about so much work in each chunk; columns are cut in panels, rows in tiles
-        N = self.columns
         pieces = w.smaller(w.quotient(work, SHARE // 2), 32)
         tall = w.let("icmp sgt i64 %m, %n")
+
         def cut(size: str, unit: int) -> Any:
             return w.multiply(w.quotient(w.add(w.quotient(w.add(size, w.subtract(pieces, 1)), pieces), unit - 1), unit), unit)
+
         rows = w.let(f"select i1 {tall}, i64 {cut('%m', 4 * ROWS)}, i64 %m")
-        columns = w.let(f"select i1 {tall}, i64 %n, i64 {cut('%n', 2 * N)}")
+        columns = w.let(f"select i1 {tall}, i64 %n, i64 {cut('%n', 2 * self.columns)}")
         across = w.quotient(w.add("%n", w.subtract(columns, 1)), columns)
         down = w.quotient(w.add("%m", w.subtract(rows, 1)), rows)
         data = w.cell("i64", len(self.FIELDS))
@@ -437,9 +459,31 @@ class Library:
         w.start(done)
         self.end(w)
 
+    def _blas(self, w: Writer, work: Any, shared: str, done: str) -> None:
+        """Large products in layouts that BLAS knows: it goes on at `done`, all others at `shared`."""
 
-def _arguments(params: str) -> str:
-    return params
+        def stored(rows: str, columns: str, row: str, column: str) -> tuple[str, str, str]:
+            """Whether a matrix is one BLAS knows, whether it lies transposed, and the step between what is dense."""
+            plain = w.let(f"and i1 {w.let(f'icmp eq i64 {column}, 1')}, {w.let(f'icmp sge i64 {row}, {columns}')}")
+            turned = w.let(f"and i1 {w.let(f'icmp eq i64 {row}, 1')}, {w.let(f'icmp sge i64 {column}, {rows}')}")
+            step = w.let(f"select i1 {plain}, i64 {row}, i64 {column}")
+            return w.let(f"or i1 {plain}, {turned}"), w.let(f"xor i1 {plain}, true"), step
+
+        good_a, turn_a, step_a = stored("%m", "%k", "%ra", "%ca")
+        good_b, turn_b, step_b = stored("%k", "%n", "%rb", "%cb")
+        flags = [good_a, good_b, *(w.let(f"icmp sgt i64 {x}, 3") for x in ("%m", "%n")), w.let(f"icmp sge i64 {work}, {LARGE}")]
+        all_of = flags[0]
+        for flag in flags[1:]:
+            all_of = w.let(f"and i1 {all_of}, {flag}")
+        call = w.label("blas")
+        w.branch(all_of, call, shared)
+        w.start(call)
+        beta = w.let(f"uitofp i1 %add to {self.kind}")
+        w.do(
+            f"call void {blas.gemm(self.module, self.kind)}(i1 {turn_a}, i1 {turn_b}, i64 %m, i64 %n, i64 %k, ptr %a, i64 {step_a},"
+            f" ptr %b, i64 {step_b}, {self.kind} {beta}, ptr %c, i64 %rc)"
+        )
+        w.go(done)
 
 
 _SCRATCH = f"""
@@ -502,11 +546,10 @@ found:
 """
 
 
-def text(vector: int) -> str:
-    """The IR of the library for vectors of so many bytes."""
+def text(kind: str, vector: int) -> str:
+    """The IR of the library for one element type, for vectors of so many bytes."""
     module = Module()
-    for kind in ("float", "double"):
-        Library(module, kind, vector).write()
+    Library(module, kind, vector).write()
     return _SCRATCH + str(module)
 
 
@@ -514,12 +557,12 @@ _LOCK = threading.Lock()
 _STATE: dict[str, Any] = {}
 
 
-def provide() -> None:
-    """Make `gt_mm_float` and `gt_mm_double` known to native code."""
+def function(module: Module, kind: str) -> str:
+    """The product of matrices of one element type, for native code to call: see `ENTRY`."""
     with _LOCK:
-        if "library" not in _STATE:
+        if kind not in _STATE:
             threads.pool()
             blas.source()
-            library = _STATE["library"] = machine.Library(text(machine.vector_bytes()))
-            for kind in ("float", "double"):
-                machine.symbol(f"gt_mm_{kind}", library.address(f"gt_mm_{kind}"))
+            library = _STATE[kind] = machine.Library(text(kind, machine.vector_bytes()))
+            machine.symbol(f"gt_mm_{kind}", library.address(f"gt_mm_{kind}"))
+    return module.declare(f"gt_mm_{kind}", "void (i64, i64, i64, ptr, i64, i64, ptr, i64, i64, ptr, i64, i1)")

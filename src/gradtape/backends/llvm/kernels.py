@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradtape.backends.llvm import joining, threads
+from gradtape.backends.llvm import joining
 from gradtape.backends.llvm.folding import Folding, finished, folding, leave, step
 from gradtape.backends.llvm.grouping import Kernel, Phase
-from gradtape.backends.llvm.outline import Outline, Unmovable
+from gradtape.backends.llvm.parallel import shared
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, name_of
@@ -255,9 +255,8 @@ class Nest:
         for fold in (*closed, *open_):
             elements = 1 if fold.closed else w.product(self.homes[fold.operation].dims)
             parts[fold.operation] = (scope.take(w.multiply(w.multiply(count, elements), bytes_of(fold.dtype))), elements)
-        before = dict(scope.values)
-        with Outline(w) as outline, self._level():
-            with w.loop("%end", start="%begin") as chunk:
+        def some(begin: str, end: str) -> None:
+            with w.loop(end, start=begin) as chunk:
                 self._prepare(chunk)
                 for fold in open_:
                     slot, elements = parts[fold.operation]
@@ -272,26 +271,15 @@ class Nest:
                     slot, _ = parts[fold.operation]
                     made = scope.to_memory(w.load(fold.kind, fold.cell), fold.dtype)
                     w.store(MEMORY[name_of(fold.dtype)], made, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
-        scope.values = before
+
+        moved = shared(scope, count, some)
         for fold in open_:
             fold.home = self.homes[fold.operation]
-        name = w.label("kernel.")
-        for slot, _ in parts.values():  # nothing is taken before the results are combined
-            scope.give(slot)
-        try:
-            text, captured = outline.finish(name, "i64 %begin, i64 %end", frozenset({"%captured", "%begin", "%end"}))
-        except Unmovable:
-            return False
-        threads.pool()
-        w.module.functions.append(text)
-        w.module.declare("gt_parallel", "void (ptr, ptr, i64)")
-        packed = w.cell("i64", max(len(captured), 1))
-        for k, (type, operand) in enumerate(captured):
-            w.store(type, operand, w.at("i64", packed, k))
-        w.do(f"call void @gt_parallel(ptr @{name}, ptr {packed}, i64 {count})")
-        for fold in (*closed, *open_):
+        for fold in (*closed, *open_) if moved else ():
             self._combine(fold, parts[fold.operation][0].address, parts[fold.operation][1], count)
-        return True
+        for slot, _ in parts.values():
+            scope.give(slot)
+        return moved
 
     def _combine(self, fold: Folding, parts: str, elements: Index, count: Index) -> None:
         """The results of all chunks, in order."""

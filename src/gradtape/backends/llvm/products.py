@@ -1,7 +1,7 @@
-"""Matrix products in native code: loops for tiny ones, BLAS for the rest, operands as they lie in memory.
+"""Matrix products in native code: loops for tiny ones, `gemm.py` for the rest, operands as they lie in memory.
 
-Transposed, sliced and broadcast operands are not copied where BLAS can read them (`contractions.py` says which it can). A product
-that is only added to something is added by BLAS itself; one that is only summed over its batch sums inside.
+Transposed, sliced and broadcast operands are not copied: steps say how they lie. A product that is only added to something is
+added where it is computed; one that is only summed over its batch sums inside.
 """
 
 from __future__ import annotations
@@ -10,31 +10,33 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gradtape.backends.llvm import blas
+from gradtape.backends.llvm import gemm
 from gradtape.backends.llvm.callbacks import write_callback
 from gradtape.backends.llvm.contractions import (
     Axis,
     Choice,
     chosen,
-    made_dense,
     of_matmul,
     of_pair,
     of_role,
+    packed,
     pair_sizes,
     tidy,
+    weight,
     work,
 )
 from gradtape.backends.llvm.kernels import Access, rolled
-from gradtape.backends.llvm.layouts import Layout, dense, is_one, layout_of
+from gradtape.backends.llvm.layouts import Layout, dense, layout_of
+from gradtape.backends.llvm.parallel import shared
 from gradtape.backends.llvm.plan import Special
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_float, is_native, literal, name_of
-from gradtape.backends.llvm.values import Array, Flat, Lowered, Scalar
+from gradtape.backends.llvm.values import Array, Lowered, Scalar
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ops.contract import _path
+from gradtape.ops.contract import EINSUM, contraction_path, split_equation
 
-TINY = 600  # multiplications up to which loops in place beat a call of BLAS
+TINY = 600  # multiplications up to which loops in place beat a call
 UNROLLED = 16  # terms of a sum that are written out
 
 
@@ -67,8 +69,6 @@ def _matmul(scope: Scope, operation: Operation) -> list[Lowered]:
 def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
     if not supported(operation):
         return write_callback(scope, operation)
-    if len(operation.operands) > 2:
-        return _chain(scope, operation)
     result = operation.result
     terms, out, sizes = pair_sizes(operation)
     a, b = (operand(scope, value) for value in operation.operands)
@@ -81,13 +81,33 @@ def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
     return [home]
 
 
-def _chain(scope: Scope, operation: Operation) -> list[Lowered]:
-    """Several operands: two at a time, in the order that costs least."""
-    return write_callback(scope, operation)
+def _pairs(make: Any, *xs: Value, equation: str) -> Value | None:
+    """An einsum of several operands: two at a time, in the order that costs least."""
+    if len(xs) <= 2:
+        return None
+    terms, out = split_equation(equation)
+    sizes = {c: n for term, x in zip(terms, xs, strict=True) for c, n in zip(term, x.type.shape, strict=True)}
+    guess = tuple(tuple(weight(n) for n in x.type.shape) for x in xs)
+    values, letters = list(xs), list(terms)
+    for step in contraction_path(equation, guess):
+        chosen_ones = [(values.pop(i), letters.pop(i)) for i in sorted(step, reverse=True)]
+        x, name = chosen_ones.pop()
+        while chosen_ones:
+            y, other = chosen_ones.pop()
+            rest = "".join([out, *letters, *(n for _, n in chosen_ones)])
+            last = not letters and not chosen_ones
+            kept = out if last else "".join(dict.fromkeys(c for c in name + other if c in rest))
+            x = make(EINSUM, x, y, equation=f"{name},{other}->{kept}", shape=tuple(sizes[c] for c in kept))
+            name = kept
+        values.append(x)
+        letters.append(name)
+    return values[0]
 
 
 def supported(operation: Operation) -> bool:
     """Whether a product can be computed natively: one dtype for all, a number of any kind."""
+    if len(operation.operands) != 2:
+        return False
     kinds = {name_of(v.type.dtype) for v in (*operation.operands, operation.result)}
     return len(kinds) == 1 and is_native(operation.result.type.dtype) and kinds != {"bool"}
 
@@ -127,34 +147,25 @@ def product(scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b:
         scope.program.notes.append(Note("product", (operation.op.name,), operation.loc, "loops"))
         _loops(scope, axes, a.matrix, b.matrix, to, add)
         return
-    axes, copies = made_dense(axes)
     if not add:
         for axis in of_role(axes, "k"):
-            if not isinstance(axis.size, int):  # BLAS leaves the result alone where there is nothing to sum
+            if not isinstance(axis.size, int):  # where there is nothing to sum, no product starts the sum
                 with scope.writer.when(scope.writer.let(f"icmp eq i64 {scope.program.index(axis.size)}, 0")):
                     _clear(scope, home)
-    given = {"a": a.matrix, "b": b.matrix, "c": to}
-    slots = []
-    for which, inside in copies.items():
-        slot = scope.take(scope.writer.multiply(_count(scope, inside), bytes_of(dtype)))
-        slots.append(slot)
-        temporary = Matrix(slot.address, dtype)
-        if which != "c" or add:
-            _copy(scope, inside, given[which], which, temporary, None)
-        given[which] = temporary
+    scope.program.notes.append(Note("product", (operation.op.name,), operation.loc))
     choice = chosen(axes)
-    assert choice is not None
-    detail = "BLAS" + "".join(f", {which} copied" for which in copies)
-    scope.program.notes.append(Note("product", (operation.op.name,), operation.loc, detail))
-    _call(scope, choice, given["a"], given["b"], given["c"], add)
-    if "c" in copies:
-        _copy(scope, copies["c"], given["c"], None, to, "c")
-    for slot in slots:
-        scope.give(slot)
-
-
-def _count(scope: Scope, axes: Sequence[Axis]) -> Index:
-    return scope.writer.product([scope.program.index(axis.size) for axis in axes])
+    if choice.n is not None or not of_role(axes, "n"):
+        _call(scope, choice, a.matrix, b.matrix, to, add)
+        return
+    # no axis of the result that a product has is dense: it is computed in another order, then copied
+    changed, inside = packed(axes, "c")
+    slot = scope.take(scope.writer.multiply(scope.writer.product([scope.program.index(n.size) for n in inside]), bytes_of(dtype)))
+    temporary = Matrix(slot.address, dtype)
+    if add:
+        _copy(scope, inside, to, "c", temporary, None)
+    _call(scope, chosen(tidy(changed)), a.matrix, b.matrix, temporary, add)
+    _copy(scope, inside, temporary, None, to, "c")
+    scope.give(slot)
 
 
 def _clear(scope: Scope, home: Array) -> None:
@@ -209,91 +220,61 @@ def _offset(scope: Scope, place: Sequence[Index], steps: Sequence[Any]) -> Index
     return total
 
 
-# -- BLAS
-
-
-class Shape(NamedTuple):
-    """A matrix of a BLAS call; an axis is None where its size is 1."""
-
-    rows: Any
-    columns: Any
-    row: Any  # steps
-    column: Any
-
-    @property
-    def turned(self) -> Shape:
-        return Shape(self.columns, self.rows, self.column, self.row)
-
-    @property
-    def stored(self) -> tuple[bool, Any]:
-        """Whether it lies transposed, and the step between what lies densely."""
-        if self.columns is None:
-            return False, 1 if self.row is None else self.row
-        if self.rows is None:
-            return (False, self.columns) if is_one(self.column) else (True, self.column)
-        return (False, self.row) if is_one(self.column) else (True, self.column)
-
-
-def _shape(rows: Axis | None, columns: Axis | None, which: str) -> Shape:
-    sizes = [None if axis is None else axis.size for axis in (rows, columns)]
-    steps = [None if axis is None else getattr(axis, which) for axis in (rows, columns)]
-    return Shape(*sizes, *steps)
+# -- products of matrices
 
 
 def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bool) -> None:
-    """One call of BLAS, or one for each iteration of the loops around it."""
+    """One product of matrices, or one for each iteration of the loops around it."""
     w = scope.writer
-    m, n, k = choice.m, choice.n, choice.k
     sums = of_role(choice.loops, "k")
     loops = [*[axis for axis in choice.loops if axis.role != "k"], *sums]
-    left, right, to = _shape(m, k, "a"), _shape(k, n, "b"), _shape(m, n, "c")
+    sides = ((a, "a"), (b, "b"), (c, "c"))
 
     def body(place: Sequence[Index]) -> None:
         x, y, z = (
             w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in loops]))
-            for side, letter in ((a, "a"), (b, "b"), (c, "c"))
+            for side, letter in sides
         )
-        one, zero = literal(1, c.dtype), literal(0, c.dtype)
-        beta = one if add else zero
+        flag = "true" if add else "false"
         if sums and not add:  # the first term starts the sum
-            later = "false"
             for counter in place[len(loops) - len(sums) :]:
-                later = w.let(f"or i1 {later}, {w.let(f'icmp ne i64 {counter}, 0')}")
-            beta = w.let(f"select i1 {later}, {c.kind} {one}, {c.kind} {zero}")
-        if n is None:
-            _gemv(scope, left, x, y, right.row, z, to.row, beta, c.kind)
-        elif m is None:
-            _gemv(scope, right.turned, y, x, left.column, z, to.column, beta, c.kind)
-        elif choice.turned:
-            _gemm(scope, right.turned, left.turned, to.turned, y, x, z, beta, c.kind)
-        else:
-            _gemm(scope, left, right, to, x, y, z, beta, c.kind)
+                flag = w.let(f"or i1 {flag}, {w.let(f'icmp ne i64 {counter}, 0')}")
+        _product(scope, choice, x, y, z, flag, c.kind)
 
+    each = work([axis for axis in (choice.m, choice.n, choice.k) if axis is not None])
+    first = next((axis for axis in loops if axis.role != "k" and isinstance(axis.size, int)), None)
+    whole = work([axis._replace(b=None) for axis in loops]) if first is not None else None
+    if first is not None and each is not None and whole is not None and each < gemm.LARGE and each * whole >= gemm.SHARE:
+        rest = [axis for axis in loops if axis is not first]
+        at = loops.index(first)
+
+        def some(begin: str, end: str) -> None:
+            with w.loop(end, start=begin) as counter:
+                nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
+
+        if shared(scope, scope.program.index(first.size), some):
+            return
     nest(scope, loops, body)
 
 
-def _gemm(scope: Scope, a: Shape, b: Shape, c: Shape, x: str, y: str, z: str, beta: str, kind: str) -> None:
+def _product(scope: Scope, choice: Choice, x: str, y: str, z: str, add: str, kind: str) -> None:
+    """z = x·y or z += x·y for matrices at these addresses."""
     w, index = scope.writer, scope.program.index
-    (ta, sa), (tb, sb), (_, sc) = a.stored, b.stored, c.stored
-    flags = [f"i1 {'true' if turn else 'false'}" for turn in (ta, tb)]
-    sizes = [f"i64 {1 if size is None else index(size)}" for size in (c.rows, c.columns, a.columns)]
-    steps = [f"i64 {w.larger(index(step), 1)}" for step in (sa, sb, sc)]
-    w.do(
-        f"call void {blas.gemm(w.module, kind)}({', '.join([*flags, *sizes])}, ptr {x}, {steps[0]}, ptr {y}, {steps[1]},"
-        f" {kind} {beta}, ptr {z}, {steps[2]})"
-    )
+    m, n, k = choice.m, choice.n, choice.k
+    steps = {(letter, axis): None if axis is None else getattr(axis, letter) for letter in "abc" for axis in (m, n, k)}
 
+    def number(size: Any) -> str:
+        return f"i64 {1 if size is None else index(size)}"
 
-def _gemv(scope: Scope, a: Shape, x: str, y: str, step: Any, z: str, result: Any, beta: str, kind: str) -> None:
-    """z = a·y + beta·z for a matrix at x and a vector at y."""
-    w, index = scope.writer, scope.program.index
-    turn, apart = a.stored
-    sizes = [f"i64 {1 if size is None else index(size)}" for size in ((a.columns, a.rows) if turn else (a.rows, a.columns))]
-    steps = [f"i64 {1 if s is None else w.larger(index(s), 1)}" for s in (apart, step, result)]
-    w.do(
-        f"call void {blas.gemv(w.module, kind)}(i1 {'true' if turn else 'false'}, {', '.join(sizes)}, ptr {x}, {steps[0]}, ptr {y},"
-        f" {steps[1]}, {kind} {beta}, ptr {z}, {steps[2]})"
-    )
+    def step(letter: str, axis: Axis | None) -> str:
+        return number(steps[letter, axis])
+
+    sizes = [number(None if axis is None else axis.size) for axis in ((n, m, k) if choice.turned else (m, n, k))]
+    if choice.turned:  # zᵀ = yᵀ·xᵀ
+        parts = [f"ptr {y}", step("b", n), step("b", k), f"ptr {x}", step("a", k), step("a", m), f"ptr {z}", step("c", n)]
+    else:
+        parts = [f"ptr {x}", step("a", m), step("a", k), f"ptr {y}", step("b", k), step("b", n), f"ptr {z}", step("c", m)]
+    w.do(f"call void {gemm.function(w.module, kind)}({', '.join([*sizes, *parts])}, i1 {add})")
 
 
 # -- loops
@@ -487,4 +468,5 @@ def _added(scope: Scope, operation: Operation) -> list[Lowered]:
 
 
 TAKES: dict[str, Any] = {"matmul": takes, "einsum": takes}
+EXPANSIONS: dict[str, Any] = {"einsum": _pairs}
 MEMORY_OPS: dict[str, Any] = {"matmul": _matmul, "einsum": _einsum}

@@ -10,7 +10,7 @@ import numpy as np
 from gradtape.backends.llvm.elementwise import converted, operand_place
 from gradtape.backends.llvm.scope import Scope
 from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, literal, name_of
+from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_integer, literal, name_of
 from gradtape.backends.llvm.values import Array, Flat, Place
 from gradtape.ir.graph import Operation
 
@@ -168,7 +168,16 @@ def _slice_axis(scope: Scope, operation: Operation, place: Place) -> str:
     return scope.element(x, tuple(moved))
 
 
+def _one_hot(scope: Scope, operation: Operation, place: Place) -> str:
+    (x,) = operation.operands
+    axis = operation.attrs["axis"] % len(place)
+    rest = tuple([index for k, index in enumerate(place) if k != axis])
+    register = converted(scope.writer, scope.element(x, rest), x.type.dtype, np.dtype("int64"))
+    return scope.writer.let(f"icmp eq i64 {register}, {place[axis]}")
+
+
 ELEMENT: dict[str, Any] = {
+    "one_hot": _one_hot,
     "identity": _identity,
     "stop_gradient": _identity,
     "assign": _identity,
@@ -200,6 +209,8 @@ def accepts(operation: Operation) -> bool:
         return isinstance(attrs["value"], (int, float, bool, np.generic)) or np.ndim(attrs["value"]) == 0
     if name == "constant":
         return not isinstance(attrs["value"], list)
+    if name == "one_hot":
+        return is_integer(operation.operands[0].type.dtype)
     if name == "broadcast_to":  # what does not fit NumPy refuses
         source, target = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
         pairs = zip(source[::-1], target[::-1], strict=False)

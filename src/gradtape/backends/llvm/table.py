@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm import callbacks, composites, control, cumulative, elementwise, joining, kernels, layouts, lists, products, shapes
+from gradtape.backends.llvm import callbacks, checks, composites, control, cumulative, elementwise, joining, kernels, layouts, lists, products, shapes
 from gradtape.backends.llvm.alignment import kept_axes
 from gradtape.backends.llvm.plan import Facts
 from gradtape.backends.llvm.reductions import FOLDS, Fold
@@ -15,7 +15,7 @@ from gradtape.ir.graph import Operation, Value
 FAMILIES: tuple[Any, ...] = (elementwise, shapes, composites, joining)
 ELEMENT: dict[str, Any] = {name: write for family in FAMILIES for name, write in family.ELEMENT.items()}
 ACCEPTS = {name: family.accepts for family in FAMILIES for name in family.ELEMENT}
-MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **cumulative.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS, **joining.MEMORY_OPS}
+MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **checks.MEMORY_OPS, **cumulative.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS, **joining.MEMORY_OPS}
 TAKES: dict[str, Any] = {**products.TAKES}
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 

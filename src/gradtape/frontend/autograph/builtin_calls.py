@@ -6,8 +6,10 @@ Each first asks whether anything it was given is staged; if not, it is the built
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import functools
+import heapq
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
@@ -24,7 +26,7 @@ staging: Any = _staging
 CHANGES = {
     "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
     "__imul__", "update", "setdefault", "popitem", "__ior__", "add", "discard", "difference_update", "intersection_update",
-    "symmetric_difference_update", "__iand__", "__isub__", "__ixor__",
+    "symmetric_difference_update", "__iand__", "__isub__", "__ixor__", "appendleft", "popleft", "extendleft", "rotate",
 }  # fmt: skip
 TAKES_KEY = {"pop", "insert", "get", "setdefault", "index", "count", "remove", "extend", "__getitem__", "__setitem__"}
 
@@ -235,6 +237,24 @@ def _reduce(*args: Any) -> Any:
     return functools.reduce(*(converted_argument(arg) for arg in args))
 
 
+def _changing_list(function: Any) -> Any:
+    """A function of the standard library that changes the list it is given first."""
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if not args or args[0].__class__ is not list:
+            return function(*args, **kwargs)
+        tracer = active()
+        tracer.before_list(args[0])
+        found = function(*args, **kwargs)
+        tracer.changed(args[0])
+        return found
+
+    return overload
+
+
+CHANGING_LISTS = (
+    heapq.heappush, heapq.heappop, heapq.heapify, heapq.heappushpop, heapq.heapreplace, bisect.insort_right, bisect.insort_left,
+)  # fmt: skip
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
     builtins.delattr: _delattr,
@@ -244,4 +264,5 @@ OVERLOADS: dict[Any, Any] = {
     **{f: _consume(f) for f in (max, min, sorted, sum)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},
+    **{f: _changing_list(f) for f in CHANGING_LISTS},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections import deque
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
@@ -20,7 +21,7 @@ from gradtape.frontend.autograph.registry import ENTRIES
 from gradtape.frontend.effects import active
 from gradtape.frontend.staged_values import Maybe, Undefined
 
-CONTAINERS = (list, dict, set)
+CONTAINERS = (list, dict, set, deque)
 GIVEN = (list, tuple, dict, Maybe)
 LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}

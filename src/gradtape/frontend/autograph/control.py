@@ -15,7 +15,7 @@ from gradtape.frontend.autograph.raising import ending, raising
 from gradtape.frontend.autograph.reading import in_, iterate, not_in, there
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
-from gradtape.frontend.staging import State, is_staged
+from gradtape.frontend.staging import NO_STATE, State, is_staged
 
 staging: Any = _staging
 Thunk = Callable[[], Any]
@@ -106,17 +106,66 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
         if_stmt(extra_test(), run, nothing, *state)
 
 
+class Binding:
+    """An operand that is evaluated only sometimes and binds names (`:=`) then: they are state of the branch it is in."""
+
+    __slots__ = ("run", "state")
+
+    def __init__(self, run: Thunk, state: State) -> None:
+        self.run = run
+        self.state = state
+
+    def __call__(self) -> Any:
+        return self.run()
+
+
+def binding(run: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str]) -> Binding:
+    """`run`, which binds these names."""
+    return Binding(run, State(get_state, set_state, names, 0))
+
+
+def _state_of(*operands: Thunk) -> State:
+    """The names that some of these bind."""
+    states = [operand.state for operand in operands if operand.__class__ is Binding]  # type: ignore[attr-defined]
+    if len(states) < 2:
+        return states[0] if states else NO_STATE
+
+    def set_all(values: Any) -> None:
+        values = list(values)
+        for state in states:
+            state.set(tuple(values[: len(state.names)]))
+            del values[: len(state.names)]
+
+    unique = {name: state for state in states for name in state.names}
+    if len(unique) < sum(len(state.names) for state in states):  # two may bind the same name: it is read and set once
+        states = [one_name(state, name) for name, state in unique.items()]
+    names = [name for state in states for name in state.names]
+    return State(lambda: tuple(v for state in states for v in state.get()), set_all, names, 0)
+
+
+def one_name(state: State, name: str) -> State:
+    """One of the names of a state."""
+    place = state.names.index(name)
+
+    def set_one(values: Any) -> None:
+        now = list(state.get())
+        now[place] = values[0]
+        state.set(tuple(now))
+
+    return State(lambda: (state.get()[place],), set_one, (name,), state.line)
+
+
 def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first):
-        return staging.stage_and(first, ending(second))
+        return staging.stage_and(first, ending(second), _state_of(second))
     return second() if first else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first):
-        return staging.stage_or(first, ending(second))
+        return staging.stage_or(first, ending(second), _state_of(second))
     return first if first else second()
 
 
@@ -132,7 +181,7 @@ def not_(value: Any) -> Any:
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test):
-        return staging.stage_if_exp(test, ending(body), ending(orelse), line)
+        return staging.stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
     return body() if test else orelse()
 
 
@@ -163,7 +212,9 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
     result = COMPARE[names[0]](left, right)
     if not later:
         return result
-    return and_(result, lambda: compare(names[1:], right, later[0](), *later[1:]))
+    rest: Thunk = lambda: compare(names[1:], right, later[0](), *later[1:])  # noqa: E731
+    state = _state_of(*later)
+    return and_(result, Binding(rest, state) if state.names else rest)
 
 
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:

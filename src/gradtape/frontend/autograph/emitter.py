@@ -210,10 +210,12 @@ class Emitter:
         value = self.expr(node)
         if walrus:
             self.enter_state_of_walrus(walrus, before)
-            made = build.define(f"ag__value_{self.number()}", [], [ast.Nonlocal(sorted(walrus)), ast.Return(value)])
-            self.hoisted.append(build.located(made, node))
+            number, names = self.number(), sorted(walrus)
+            made = build.define(f"ag__value_{number}", [], [ast.Nonlocal(names), ast.Return(value)])
+            functions, arguments = self.state_functions(names, number, node)
+            self.hoisted += [build.located(made, node), *functions]
             self.definite = before
-            return build.located(build.load(made.name), node)
+            return build.located(build.call("binding", build.load(made.name), *arguments), node)
         self.definite = before
         return build.located(build.thunk(value), node)
 

@@ -15,6 +15,7 @@ from gradtape.frontend.autograph.calling import (
 from gradtape.frontend.autograph.control import (
     and_ as and_,
     assert_stmt as assert_stmt,
+    binding as binding,
     compare as compare,
     for_stmt as for_stmt,
     generator as generator,

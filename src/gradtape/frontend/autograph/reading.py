@@ -7,6 +7,7 @@ each of these is the plain Python operation. Nothing here decides what a read or
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -245,7 +246,7 @@ def del_item(target: Any, key: Any) -> None:
 
 def inplace(operation: str, target: Any, value: Any) -> Any:
     """`target += value` and its kin: the new value."""
-    if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set)):
+    if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set, deque)):
         before_change(tracer, target)
         if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
             found = staging.inplace(operation, target, value)
@@ -266,6 +267,8 @@ def before_change(tracer: Any, target: Any) -> None:
         tracer.before_list(target)
     elif isinstance(target, dict):
         tracer.before_dict(target)
+    elif isinstance(target, deque):
+        tracer.before_deque(target)
     else:
         tracer.before_set(target)
 
