@@ -108,7 +108,7 @@ void black_scholes(void **args) {
     long n = INT(3);
     float *ds = OUT(5), *dk = OUT(6), *dt = OUT(7);
     const float rate = 0.03f, vol = 0.25f, root = 0.70710678f, peak = 0.39894228f, scale = 1.0f / n;
-    double total = 0;
+    float total = 0;
     for (long i = 0; i < n; i++) {
         float sq = sqrtf(time[i]), spread = vol * sq;
         float d1 = (logf(spot[i] / strike[i]) + (rate + 0.5f * vol * vol) * time[i]) / spread, d2 = d1 - spread;

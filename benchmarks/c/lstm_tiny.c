@@ -54,6 +54,7 @@ void lstm_tiny(void **args) {
             for (int j = 0; j < G; j++) dw[k * G + j] += x[k] * dz[j];
         for (int k = 0; k < H; k++) {
             float sum = 0;
+#pragma omp simd reduction(+ : sum)
             for (int j = 0; j < G; j++) {
                 du[k * G + j] += h[k] * dz[j];
                 sum += u[k * G + j] * dz[j];

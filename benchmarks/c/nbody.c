@@ -15,6 +15,7 @@ void nbody(void **args) {
         memcpy(kept[t], p, sizeof p);
         for (int i = 0; i < N; i++) {
             float ax = 0, ay = 0, az = 0;
+#pragma omp simd reduction(+ : ax, ay, az)
             for (int j = 0; j < N; j++) {
                 float x = p[0][j] - p[0][i], y = p[1][j] - p[1][i], z = p[2][j] - p[2][i];
                 float s = x * x + y * y + z * z + SOFT, q = mass[j] / (s * sqrtf(s));
@@ -34,6 +35,7 @@ void nbody(void **args) {
             for (int i = 0; i < N; i++) dv[c][i] += STEP * dp[c][i];
         for (int i = 0; i < N; i++) {
             float gx = STEP * dv[0][i], gy = STEP * dv[1][i], gz = STEP * dv[2][i], sx = 0, sy = 0, sz = 0;
+#pragma omp simd reduction(+ : sx, sy, sz)
             for (int j = 0; j < N; j++) {
                 float x = p[0][j] - p[0][i], y = p[1][j] - p[1][i], z = p[2][j] - p[2][i];
                 float s = x * x + y * y + z * z + SOFT, q = mass[j] / (s * sqrtf(s));

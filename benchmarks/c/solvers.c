@@ -3,6 +3,7 @@
 
 static float dot(const float *a, const float *b, long n) {
     float total = 0;
+#pragma omp simd reduction(+ : total)
     for (long i = 0; i < n; i++) total += a[i] * b[i];
     return total;
 }
@@ -43,6 +44,7 @@ void durbin(void **args) {
         memcpy(before, y, k * sizeof *y);
         betas[k] = (1 - alphas[k - 1] * alphas[k - 1]) * betas[k - 1];
         float total = r[k];
+#pragma omp simd reduction(+ : total)
         for (long i = 0; i < k; i++) total += r[k - 1 - i] * before[i];
         float alpha = alphas[k] = -total / betas[k];
         for (long i = 0; i < k; i++) y[i] = before[i] + alpha * before[k - 1 - i];
@@ -56,6 +58,7 @@ void durbin(void **args) {
         const float *before = kept + k * (k - 1) / 2;
         float alpha = alphas[k], beta = betas[k];
         dalpha += dy[k];
+#pragma omp simd reduction(+ : dalpha)
         for (long i = 0; i < k; i++) dalpha += dy[i] * before[k - 1 - i];
         /* y_i = before_i + alpha before_{k-1-i}: the transposed map is the same */
         for (long i = 0, j = k - 1; i <= j; i++, j--) {

@@ -3,6 +3,7 @@
 
 static float squares(const float *a, long n) {
     float total = 0;
+#pragma omp simd reduction(+ : total)
     for (long i = 0; i < n; i++) total += a[i] * a[i];
     return total;
 }
@@ -25,7 +26,7 @@ static void five_points_back(float *restrict da, float *restrict db, long n) {
         /* along the row: gathered, so that it vectorises */
         at[0] += 0.2f * d[1];
         at[n - 1] += 0.2f * d[n - 2];
-        d[0] += 0; /* the border of db belongs to b itself: it is not part of the sum below */
+        /* the border of db belongs to b itself: it is not part of the sums */
         float left = d[0], right = d[n - 1];
         d[0] = d[n - 1] = 0;
         for (long j = 1; j < n - 1; j++) at[j] += 0.2f * (d[j - 1] + d[j] + d[j + 1]);

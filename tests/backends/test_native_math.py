@@ -147,6 +147,26 @@ def test_signed_zeros(name: str) -> None:
     assert np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero])), f"{name} of {[x[zero] for x in xs]}"
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gamma_functions(dtype: Any) -> None:
+    """At whole and half numbers, log Γ and ψ are sums of logarithms and fractions; log Γ is exact near its zeros."""
+    n = np.arange(1, 60)
+    whole, half = np.arange(1, 60).astype(dtype), (np.arange(1, 60) - 0.5).astype(dtype)
+    factorials = np.concatenate([[0], np.cumsum(np.log(n[:-1].astype(L)))])
+    halves = np.concatenate([[0], np.cumsum(np.log(half[:-1].astype(L)))]) + np.log(L(math.pi)) / 2
+    euler = L(0.5772156649015329) - L(4.942915152430649e-18)
+    harmonic = np.concatenate([[0], np.cumsum(1 / n[:-1].astype(L))]) - euler
+    odd = np.concatenate([[0], np.cumsum(2 / (2 * n[:-1].astype(L) - 1))]) - euler - 2 * np.log(L(2))
+    for name, x, exact in (("lgamma", whole, factorials), ("lgamma", half, halves), ("digamma", whole, harmonic), ("digamma", half, odd)):
+        error = np.abs(run(name, x).astype(L) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(L)
+        assert error.max() <= 4 + EXTRA, f"{name}({x[error.argmax()]}) is {float(error.max()):.1f} ulp off"
+    t = np.array([1e-3, 1e-7, -1e-5]).astype(dtype).astype(L)
+    for zero, slope, bend in ((1, -euler, L(math.pi) ** 2 / 12), (2, 1 - euler, L(math.pi) ** 2 / 12 - L(1) / 2)):
+        x = (zero + t).astype(dtype)
+        t = x.astype(L) - zero
+        np.testing.assert_allclose(run("lgamma", x), (slope * t + bend * t * t).astype(dtype), rtol=2e-6)
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_far_arguments_among_others(name: str, dtype: Any) -> None:
@@ -182,7 +202,7 @@ def test_the_same_in_and_out_of_vectors(name: str) -> None:
         assert np.array_equal(run(name, *[part[:size].copy() for part in xs]), whole[:size])
 
 
-@pytest.mark.parametrize("name", [*NAMES, "sigmoid", "softplus", "gelu", "mod"])
+@pytest.mark.parametrize("name", [*NAMES, "sigmoid", "softplus", "gelu", "mod", "lgamma", "digamma"])
 def test_loops_use_vectors(name: str) -> None:
     op = registry.op_by_name(name)
     attrs = {"approximate": False} if name == "gelu" else {}

@@ -14,6 +14,7 @@ from gradtape.backends.llvm import contractions
 from gradtape.backends.llvm.contractions import Axis
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ir.dims import symbol
+from gradtape.ops import conv, pool
 from gradtape.ops.activations import LOG_SOFTMAX, RELU, SOFTMAX
 from gradtape.ops.contract import EINSUM
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SUBTRACT
@@ -22,6 +23,7 @@ from gradtape.ops.matmul import MATMUL
 from gradtape.ops.normalization import NORMALIZE
 from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.shape import BROADCAST_TO, CONCAT, PAD, RESHAPE, SLICE_AXIS, STACK, TRANSPOSE
+from gradtape.ops.windows import out_space
 from gradtape.passes.bufferize import bufferize
 from tests.backends.build import program, tensor
 
@@ -293,6 +295,70 @@ def test_phases_that_fold_different_axes() -> None:
     check(make, draw(5, 6, 40))
 
 
+# -- convolutions and pooling
+
+
+def samples_of(op: Any) -> list[Any]:
+    return [(op, k, sample) for k, sample in enumerate(op.samples()) if sample.raises is None]
+
+
+WINDOWS = [case for op in (*conv.OPS, *pool.OPS) if op.name != "pool_winner" for case in samples_of(op)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op,k,sample", WINDOWS, ids=[f"{op.name} {k}" for op, k, _ in WINDOWS])
+def test_windows(op: Any, k: int, sample: Any, dtype: str) -> None:
+    arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in map(np.asarray, sample.args)]
+    made = check(lambda b, *xs: b(op, *xs, **sample.kwargs), *arrays)
+    if all(a.size for a in arrays):
+        assert not notes(made, "numpy")
+
+
+GEOMETRIES = [
+    # space, kernel, strides, padding, dilations, groups, channels of a group, results of a group
+    ((9, 11), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, 5, 7),
+    ((28, 28), (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1), 1, 1, 6),
+    ((14, 14), (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, 6, 16),
+    ((13, 10), (3, 2), (2, 3), ((2, 1), (0, 1)), (1, 1), 1, 4, 9),
+    ((17, 12), (3, 3), (1, 2), ((0, 3), (2, 0)), (2, 3), 1, 3, 20),
+    ((12, 12), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 4, 3, 5),
+    ((12, 10), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 24, 1, 1),
+    ((12, 10), (5, 5), (2, 1), ((1, 1), (1, 1)), (1, 1), 9, 1, 2),
+    ((8, 8), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, 33, 18),
+    ((6, 7), (2, 2), (3, 3), ((4, 5), (5, 4)), (1, 1), 1, 2, 3),
+    ((5,), (3,), (1,), ((1, 1),), (1,), 1, 300, 4),
+    ((4, 5, 6), (2, 3, 2), (1, 2, 1), ((1, 0), (0, 1), (1, 1)), (1, 1, 2), 1, 3, 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_convolutions(geometry: Any) -> None:
+    space, kernel, strides, padding, dilations, groups, own, many = geometry
+    attrs = {"strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
+    out = out_space(space, kernel, strides, padding, dilations, "conv")
+    x, w = draw(3, *space, groups * own), draw(*kernel, own, groups * many)
+    y = draw(3, *out, groups * many)
+    assert not notes(check(lambda b, x, w: b(conv.CONV, x, w, **attrs), x, w), "numpy")
+    assert not notes(check(lambda b, y, w: b(conv.CONV_INPUT, y, w, space=space, **attrs), y, w), "numpy")
+    assert not notes(check(lambda b, x, y: b(conv.CONV_FILTER, x, y, kernel=kernel, **attrs), x, y), "numpy")
+
+
+@pytest.mark.parametrize("ksize,strides,padding", [((2, 2), (2, 2), ((0, 0), (0, 0))), ((3, 3), (1, 2), ((1, 1), (1, 0))),
+                                                   ((2, 3), (3, 4), ((0, 1), (2, 2)))], ids=str)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_pooling(ksize: Any, strides: Any, padding: Any, dtype: str) -> None:
+    geometry = {"ksize": ksize, "strides": strides, "padding": padding}
+    x = draw(2, 9, 13, 5, dtype=dtype)
+
+    def make(b: Any, x: Any) -> Any:
+        best = b(pool.MAX_POOL, x, **geometry)
+        tap = b(pool.POOL_WINNER, x, best, **geometry)
+        back = b(pool.POOL_PUT, best, tap, space=(9, 13), **geometry)
+        return [best, tap, back, b(pool.POOL_TAKE, x, tap, **geometry)]
+
+    assert not notes(check(make, x), "numpy")
+
+
 # -- joined arrays
 
 
@@ -330,7 +396,7 @@ def test_stack(axis: int) -> None:
 
 def test_sum_of_paddings_that_cover_everything() -> None:
     def make(b: Any, x: Any, y: Any, z: Any) -> Any:
-        parts = [(y, 5, 3), (x, 0, 10), (z, 7, 0)]
+        parts = [(y, 5, 3), (x, 0, 5), (z, 7, 0)]
         total = None
         for value, low, high in parts:
             padded = b(PAD, value, paddings=((0, 0), (low, high)))

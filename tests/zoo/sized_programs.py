@@ -1,4 +1,4 @@
-"""Random Python source with sizes that only run time knows: slices up to a tensor, masks, lists, ranges, and what is made of them.
+"""Random Python source with sizes that only run time knows: slices up to a tensor, masks, lists, ranges, what is made of them.
 
 As `programs.py`, with two vectors `u` and `r` of `n` elements that live through loops, branches and tapes, and short-lived
 vectors `q1`, `q2`, … of other sizes. Loops and branches leave `u` and `r` their sizes: what changes them is refused.

@@ -18,7 +18,7 @@ from gradtape import config
 from gradtape.errors import StaticDimensionNeeded
 from gradtape.ir.parser import parse
 from gradtape.ir.printer import objects_of, to_text
-from gradtape.ops.registry import op_by_name
+from gradtape.passes.inplace import op_named
 from tests.harness.numeric import derivative, inner_all, size_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo.checks import values, weighted
@@ -139,7 +139,7 @@ def check_programs(compiled) -> None:
         for program in programs_of(compiled):
             for block in (program.block, program.optimize(program.block)):
                 text = to_text(block)
-                assert to_text(parse(text, op_by_name, objects_of(block))) == text
+                assert to_text(parse(text, op_named, objects_of(block))) == text
     finally:
         config.debug_passes(False)
 
@@ -201,7 +201,7 @@ def is_refusal(error: Exception) -> bool:
 def test_sizes_known_at_run_time_only(part, tmp_path, request):
     @seed(part)
     @settings(
-        max_examples=max(1, request.config.getoption("--programs") // PARTS // 2), deadline=None, database=None,
+        max_examples=max(1, request.config.getoption("--programs") // PARTS // 3), deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
     )  # fmt: skip
     @given(sized_programs())

@@ -19,6 +19,7 @@ from gradtape.ops.index import UPDATE
 from gradtape.ops.list_values import TensorList, place_in, resized, zero_like
 from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_CUT, LIST_DROP, LIST_FIT, LIST_PUSH, LIST_RESIZE, LIST_SET
 from gradtape.ops.opdef import Op
+from gradtape.ops.registry import op_by_name
 from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
 from gradtape.ops.staged import COPY
 
@@ -131,6 +132,14 @@ COPY_OF: dict[type, Op] = {
     TensorSpec: COPY,
     ListSpec: Op("list_copy", "nondiff", ("l",), _copy_list_impl, lambda values: values, reason="only made by bufferize"),
 }
+
+_NAMED = {op.name: op for op in (*_PURE, *COPY_OF.values())}
+
+
+def op_named(name: str) -> Op:
+    """The op of this name in any program, twins included: what the parser is to be given for the text of a prepared one."""
+    return _NAMED[name] if name in _NAMED else op_by_name(name)
+
 
 # --- aliases
 

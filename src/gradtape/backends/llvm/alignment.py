@@ -18,6 +18,8 @@ def kept_axes(operation: Operation, k: int, pointwise: Callable[[Operation], boo
         return leading(shape, result) if len(shape) == len(result) else 0
     if name == "row_pick":
         return len(result)
+    if name in ("max_pool", "pool_winner", "pool_take", "pool_put", "pool_sum", "pool_spread"):
+        return 1
     if name == "reshape":
         return leading(shape, result)
     if name == "transpose":

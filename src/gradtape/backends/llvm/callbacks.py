@@ -1,28 +1,54 @@
 """Operations that native code leaves to NumPy: it calls back, and the op's `impl` runs on views of native memory.
 
-The call passes an array of words: for each operand its address and dims (a list: address, length, dims of an item), then for
-each result the address to write to and its dims, which must be what the program says. `Callbacks` is the Python side.
+The call passes an array of words: for each operand its address and dims (a list: the address of its words, and the dims of
+items of one shape), then for each result the address to write to and its dims, which must be what the program says; then the
+sizes that attributes need. A result whose size only the op knows is held by Python, which writes its dims; native code makes
+room and fetches it with a second call. `run_callback` and `fetch` are the Python side.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import lists
+from gradtape.backends.llvm.runtime import CALLBACK_FAILED
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import MEMORY, REGISTER, name_of
-from gradtape.backends.llvm.values import Array, Lazy, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, name_of
+from gradtape.backends.llvm.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.numpy.executable import located
 from gradtape.ir.dims import substitute, symbols_in
-from gradtape.ir.graph import Operation
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.sizes import describes
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import TensorList
+from gradtape.passes.inplace import pure_op
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+_HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
+
+
+class Call:
+    """What Python must know to run an operation: which results it holds, how the items of lists lie."""
+
+    def __init__(self, operation: Operation, held: Sequence[bool], items: Sequence[Items | None]) -> None:
+        self.operation = operation
+        self.held = held
+        self.items = items
+        self.sizes = sorted(_sizes(operation))
+
+
+def _sizes(operation: Operation) -> frozenset[str]:
+    """The symbols whose sizes an operation's attributes take; a type only describes."""
+    return symbols_in([attr for attr in operation.attrs.values() if not describes(attr)])
+
+
+def _is_scalar(value: Value) -> bool:
+    return not len(value.type.shape) and name_of(value.type.dtype) in REGISTER
 
 
 def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
@@ -30,47 +56,103 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     w, program = scope.writer, scope.program
     if operation.regions or operation.op.kind == "region":
         raise UnsupportedError(f"the structured op {operation.op.name}", operation)
-    words: list[tuple[str, Index | str]] = []
+    for value in (*operation.operands, *operation.results):
+        if value.type.dtype.dtype.kind == "O":
+            raise UnsupportedError("text", operation)
+    words, items = _operands(scope, operation)
+    held = [_is_held(scope, value) for value in operation.results]
+    homes: list[Array | None] = []
+    places: list[int] = []
+    for value, later in zip(operation.results, held, strict=True):
+        if isinstance(value.type, ListSpec):
+            raise UnsupportedError(f"the result of {operation.op.name} is a list", operation)
+        home = None if later else _home(scope, value)
+        homes.append(home)
+        places.append(len(words))
+        dims: Sequence[Index] = [0] * len(value.type.shape) if home is None else home.dims
+        words += [("ptr", "null" if home is None else home.address), *[("i64", size) for size in dims]]
+    packed = _call(scope, operation, Call(operation, held, items), words)
+    program.notes.append(Note("numpy", (operation.op.name,), operation.loc))
+    results: list[Lowered] = []
+    for value, home, place in zip(operation.results, homes, places, strict=True):
+        if home is None:
+            home = _fetched(scope, operation, value, packed, place, sum(held[: len(results)]))
+        results.append(Scalar(scope.load(home, ()), value.type.dtype) if _is_scalar(value) else home)
+    return results
+
+
+def write_failure(scope: Scope, operation: Operation) -> None:
+    """Have Python raise what an operation that cannot be done raises, and leave the program."""
+    words, items = _operands(scope, operation)
+    words += [("i64", 0)] * sum(1 + len(value.type.shape) for value in operation.results)
+    _call(scope, operation, Call(operation, [True] * len(operation.results), items), words)
+    scope.program.fail_if("true", operation)
+
+
+def _operands(scope: Scope, operation: Operation) -> tuple[list[tuple[str, Index]], list[Items | None]]:
+    words: list[tuple[str, Index]] = []
+    items: list[Items | None] = []
     for value in operation.operands:
-        found = scope.values[value]
+        found = scope.find(value)
         if isinstance(found, NativeList):
-            words += [("ptr", lists.address(scope, found)), ("i64", lists.length(scope, found))]
-            words += [("i64", size) for size in found.dims]
+            innermost = found.items
+            while innermost.inner is not None:
+                innermost = innermost.inner
+            words += [("ptr", found.state), *[("i64", size) for size in innermost.dims or ()]]
+            items.append(found.items)
         else:
             array = scope.memory(value)
             words += [("ptr", array.address), *[("i64", size) for size in array.dims]]
-    results: list[Lowered] = []
-    for value in operation.results:
-        if isinstance(value.type, ListSpec):
-            raise UnsupportedError(f"the result of {operation.op.name} is a list", operation)
-        if any(name not in program.sizes for name in symbols_in(value.type)):
-            raise UnsupportedError(f"the size of what {operation.op.name} gives is known only afterwards", operation)
-        if len(value.type.shape) or name_of(value.type.dtype) not in REGISTER:
-            home = scope.room(value)
-        else:
-            home = Array(w.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
-        results.append(home)
-        words += [("ptr", home.address), *[("i64", size) for size in home.dims]]
-    names = sorted(symbols_in(operation.attrs))
-    words += [("i64", program.index_of_symbol(name)) for name in names]
+            items.append(None)
+    return words, items
+
+
+def _is_held(scope: Scope, value: Value) -> bool:
+    return any(name not in scope.program.sizes for name in symbols_in(value.type))
+
+
+def _home(scope: Scope, value: Value) -> Array:
+    if not _is_scalar(value):
+        return scope.room(value)
+    return Array(scope.writer.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
+
+
+def _call(scope: Scope, operation: Operation, call: Call, words: list[tuple[str, Index]]) -> str:
+    """Pass the words and what attributes need; a call that fails ends the program."""
+    w, program = scope.writer, scope.program
+    words = [*words, *[("i64", program.index_of_symbol(name)) for name in call.sizes]]
     packed = w.cell("i64", max(len(words), 1))
     for k, (kind, word) in enumerate(words):
         w.store(kind, word, w.at("i64", packed, k))
-    program.calls.append(operation)
-    program.notes.append(Note("numpy", (operation.op.name,), operation.loc))
+    program.calls.append(call)
     program.module.declare("gt_callback", "i32 (ptr, i32, ptr)")
     status = w.let(f"call i32 @gt_callback(ptr %context, i32 {len(program.calls) - 1}, ptr {packed})")
     bad, good = w.label("bad"), w.label("good")
     w.branch(w.let(f"icmp ne i32 {status}, 0"), bad, good, f", !prof {program.unlikely()}")
     w.start(bad)
-    w.store("i32", -1, "%status")
+    w.store("i32", CALLBACK_FAILED, "%status")
     w.go("leave")
     w.start(good)
-    return [
-        Scalar(scope.load(home, ()), value.type.dtype)
-        if not len(value.type.shape) and name_of(value.type.dtype) in REGISTER and isinstance(home, Array) else home
-        for value, home in zip(operation.results, results, strict=True)
-    ]  # fmt: skip
+    return packed
+
+
+def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, place: int, number: int) -> Array:
+    """Room for a result that Python holds, and the result in it."""
+    w, program = scope.writer, scope.program
+    dims = [w.load("i64", w.at("i64", packed, place + 1 + k)) for k in range(len(value.type.shape))]
+    program.bind(value.type, dims)
+    for size, found in zip(value.type.shape, dims, strict=True):
+        known = program.index(size)
+        if known != found:
+            program.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
+    home = scope.room(value)
+    program.module.declare("gt_fetch", "void (i32, ptr, i64)")
+    bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
+    w.do(f"call void @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})")
+    return home
+
+
+# -- the Python side
 
 
 def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
@@ -82,42 +164,84 @@ def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
-def run_callback(operation: Operation, words: Any) -> None:
-    """Run an op's `impl` on native memory."""
+def _words(address: int, count: int) -> list[int]:
+    return list((ctypes.c_int64 * count).from_address(address)) if count else []
+
+
+def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
+    """The list whose words are at an address; items are copies."""
+    start, count, _ = _words(address, 3)
+    kind = items.dtype.dtype
+    if items.inner is not None:
+        found = [read_list(start + 24 * i, items.inner, dims) for i in range(count)]
+        return TensorList(found, found[0].item and ListSpec(found[0].item) if found else None)
+    if items.dims is None:
+        found = []
+        for i in range(count):
+            at, *shape = _words(start + 8 * (1 + items.rank) * i, 1 + items.rank)
+            found.append(view(at, shape, kind).copy()[()])
+        return TensorList(found, TensorSpec([None] * items.rank, items.dtype))
+    rows = view(start, (count, *dims), kind)
+    return TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, items.dtype))
+
+
+def run_callback(call: Call, words: Any) -> None:
+    """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
+    operation = call.operation
     k = 0
     inputs: list[Any] = []
-    for value in operation.operands:
+    for value, items in zip(operation.operands, call.items, strict=True):
         address = words[k]
         k += 1
-        if isinstance(value.type, ListSpec):
-            item = value.type.item
-            count = words[k]
-            dims = [words[k + 1 + i] for i in range(len(item.shape))]
-            k += 1 + len(dims)
-            rows = view(address, (count, *dims), item.dtype.dtype)
-            inputs.append(TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, item.dtype)))
+        if items is not None:
+            innermost = items
+            while innermost.inner is not None:
+                innermost = innermost.inner
+            dims = [words[k + i] for i in range(len(innermost.dims or ()))]
+            inputs.append(read_list(address, items, dims))
         else:
             dims = [words[k + i] for i in range(len(value.type.shape))]
-            k += len(dims)
             array = view(address, dims, value.type.dtype.dtype)
             inputs.append(array if dims else array[()])
-    homes = []
-    for value in operation.results:
-        dims = [words[k + 1 + i] for i in range(len(value.type.shape))]
-        homes.append(view(words[k], dims, value.type.dtype.dtype))
-        k += 1 + len(dims)
+        k += len(dims)
+    first = k
+    k += sum(1 + len(value.type.shape) for value in operation.results)
     attrs = operation.attrs
-    names = sorted(symbols_in(attrs))
-    if names:
-        attrs = {key: substitute(attr, {name: words[k + i] for i, name in enumerate(names)}) for key, attr in attrs.items()}
-    with np.errstate(all="ignore"):
-        found = operation.op.impl(*inputs, **attrs)
-    if not homes:
-        return
-    for home, result in zip(homes, (found,) if operation.op.outputs == 1 else found, strict=True):
-        if home.shape != np.shape(result):
-            raise AssertionError(f"{operation.op.name} gave the shape {np.shape(result)}, the program says {home.shape}")
-        home[...] = result
+    sizes = {name: words[k + i] for i, name in enumerate(call.sizes)}
+    if sizes:
+        attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
+    op = pure_op(operation.op)
+    try:
+        with np.errstate(all="ignore"):
+            found = op.impl(*inputs, **attrs)
+    except Exception as error:
+        raise located(operation, inputs, sizes, error) from None
+    held: list[Any] = []
+    results = (found,) if op.outputs == 1 else found
+    for value, result, later in zip(operation.results, results, call.held, strict=True):
+        rank = len(value.type.shape)
+        if later:
+            held.append(np.ascontiguousarray(result, value.type.dtype.dtype))
+            for axis, size in enumerate(np.shape(result)):
+                words[first + 1 + axis] = size
+        else:
+            home = view(words[first], [words[first + 1 + i] for i in range(rank)], value.type.dtype.dtype)
+            if home.shape != np.shape(result):
+                raise AssertionError(f"{op.name} gave the shape {np.shape(result)}, the program says {home.shape}")
+            home[...] = result
+        first += 1 + rank
+    if held:
+        _HELD[threading.get_ident()] = held
 
 
-__all__ = ["SIGNATURE", "Lazy", "run_callback", "view", "write_callback"]
+def fetch(number: int, address: int, count: int) -> None:
+    """Put a result that waits into its room."""
+    held = _HELD[threading.get_ident()]
+    if count:
+        ctypes.memmove(address, held[number].ctypes.data, count)
+    held[number] = None
+
+
+FETCH = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has its address
+
+__all__ = ["FETCH", "SIGNATURE", "Call", "fetch", "run_callback", "view", "write_callback", "write_failure"]

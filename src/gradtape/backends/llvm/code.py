@@ -120,7 +120,7 @@ class Code:
     def fail_if(self, flag: str) -> None:
         """Leave the program in this operation if the flag is set."""
         assert self.operation is not None
-        self.scope.program.fail_if(flag, self.operation)
+        self.scope.fail_if(flag, self.operation)
 
 
 def converted(writer: Writer, register: str, source: Any, target: Any) -> str:

@@ -225,7 +225,7 @@ def _in_range(scope: Scope, operation: Operation) -> list[Lowered]:
             w.store(MEMORY[name_of(dtype)], checked(Flat(i)), w.at(MEMORY[name_of(dtype)], home.address, i))
             scope.leave()
         made = Array(home.address, source.dims, dtype)
-    program.fail_if(w.load("i1", bad), operation)
+    scope.fail_if(w.load("i1", bad), operation)
     return [made]
 
 

@@ -1,224 +1,365 @@
 """Loops, branches and calls as native control flow.
 
-What a loop carries is in cells: scalars in one each, arrays in two buffers that change places after every iteration (an
-iteration reads one and writes the other), lists in their own cell. LLVM turns the cells into registers. A branch writes its
-arrays to the memory of the result; a callee is written where it is called.
+What a loop carries is in cells, which LLVM turns into registers: scalars in one each; arrays in two buffers that change places
+after every iteration, unless the loop works on one in place (`sharing.py` says which); arrays that change their size and lists
+by address. A branch writes its arrays to the memory of the result, or says that the result is one of its inputs. What a region
+makes and gives away (heap memory, a list) is taken over, not copied. A callee is written where it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.backends.llvm import lists
-from gradtape.backends.llvm.runtime import INTERRUPTED, poll
-from gradtape.backends.llvm.scope import Note, Scope, copy
+from gradtape.backends.llvm.code import converted
+from gradtape.backends.llvm.runtime import INTERRUPTED, poll, release
+from gradtape.backends.llvm.scope import Note, Scope, copy, fixed_sizes
+from gradtape.backends.llvm.sharing import changes_size, form
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, name_of
-from gradtape.backends.llvm.values import Array, Lazy, Lowered, NativeList, Scalar, Slot, UnsupportedError
-from gradtape.ir.dims import symbols_in
+from gradtape.backends.llvm.values import Array, Lazy, Lowered, NativeList, Scalar, Slot
+from gradtape.dtypes import bool_ as boolean
+from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.sizes import free_sizes
 from gradtape.ir.types import ListSpec
 
+Step = Callable[[], None]
 
-def _argument(scope: Scope, value: Value) -> Lowered:
-    """An operand as a region sees it: in memory or a register; constants stay recipes."""
-    found = scope.values[value]
-    if isinstance(found, Lazy):
-        return found if scope.program.tables.facts.free(found.operation) else scope.memory(value)
+
+def _arguments(scope: Scope, operation: Operation, group: str) -> list[Lowered]:
+    """Operands as regions see them: in memory, in a register, or a recipe that the region evaluates."""
+    found = []
+    for i, value in enumerate(operation.group(group)):
+        lowered = scope.find(value)
+        if isinstance(lowered, Lazy) and any(
+            scope.program.plan(block).wants_memory(block.group(group)[i])
+            for block in operation.regions.values() if group in block.layout
+        ):  # fmt: skip
+            lowered = scope.memory(value)
+        assert lowered is not None
+        found.append(lowered)
     return found
 
 
 def _held(scope: Scope, value: Value) -> Lowered:
-    """As `_argument`, but recipes are computed."""
-    found = scope.values[value]
+    """An operand in memory or in a register."""
+    found = scope.find(value)
+    assert found is not None
     return scope.memory(value) if isinstance(found, Lazy) else found
 
 
+def _register(scope: Scope, lowered: Lowered) -> str:
+    """A value of rank 0 in a register."""
+    return lowered.register if isinstance(lowered, Scalar) else scope.load(lowered, ())  # type: ignore[arg-type]
+
+
+def in_register(type: Any) -> bool:
+    return not isinstance(type, ListSpec) and not len(type.shape) and name_of(type.dtype) in REGISTER
+
+
+# -- what a loop carries
+
+
 class Carried:
-    """One value that goes from iteration to iteration."""
+    """One value that goes from iteration to iteration; this one stays where it is."""
 
-    def __init__(self, scope: Scope, start: Lowered, type: Any) -> None:
-        self.scope, self.type = scope, type
-        w = scope.writer
-        self.slots: list[Slot] = []
-        self.list: NativeList | None = None
-        self.native = True
-        if isinstance(start, NativeList):
-            self.list = start
-        elif not isinstance(start, Array) or (not start.dims and name_of(type.dtype) in REGISTER):
-            self.kind = REGISTER[name_of(type.dtype)]
-            self.cell = w.cell(self.kind)
-            register = start.register if isinstance(start, Scalar) else scope.load(start, ())  # type: ignore[arg-type]
-            w.store(self.kind, register, self.cell)
-        else:
-            self.dims = start.dims
-            self.bytes = w.multiply(w.product(start.dims), bytes_of(type.dtype))
-            self.slots = [scope.take(self.bytes), scope.take(self.bytes)]
-            copy(w, self.slots[0].address, start.address, self.bytes)
-            self.cells = [w.cell("ptr"), w.cell("ptr")]
-            for cell, slot in zip(self.cells, self.slots, strict=True):
-                w.store("ptr", slot.address, cell)
+    home: Array | None = None  # where an iteration can write the next value
 
-    @property
-    def in_memory(self) -> bool:
-        return bool(self.slots)
+    def __init__(self, scope: Scope, start: Lowered) -> None:
+        self.scope, self.writer = scope, scope.writer
+        self.start = start
 
     def read(self) -> Lowered:
         """The value at the start of an iteration."""
-        w = self.scope.writer
-        if self.list is not None:
-            return self.list
-        if not self.in_memory:
-            return Scalar(w.load(self.kind, self.cell), self.type.dtype)
-        return Array(w.load("ptr", self.cells[0]), self.dims, self.type.dtype)
+        return self.start
 
-    def other(self) -> Array:
-        """Where an iteration can write the next value."""
-        return Array(self.scope.writer.load("ptr", self.cells[1]), self.dims, self.type.dtype)
-
-    def advance(self, found: Lowered, now: Lowered, other: Array | None) -> Any:
+    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
         """Take what an iteration gave; returns what to do once all have been taken."""
-        w = self.scope.writer
-        if self.list is not None:
-            if not isinstance(found, NativeList):
-                raise UnsupportedError("a carried list became something else")
-            if found.state != self.list.state:
-                return self._list_moves(found)
-            return lambda: None
-        if not self.in_memory:
-            register = found.register if isinstance(found, Scalar) else self.scope.load(found, ())  # type: ignore[arg-type]
-            return lambda: w.store(self.kind, register, self.cell)
-        assert isinstance(found, Array) and isinstance(now, Array) and other is not None
-        if found.address == now.address:
-            return lambda: None
-        if found.address != other.address:
-            copy(w, other.address, found.address, self.bytes)
+        return lambda: None
 
-        def swap() -> None:
-            w.store("ptr", other.address, self.cells[0])
-            w.store("ptr", now.address, self.cells[1])
-
-        return swap
-
-    def _list_moves(self, found: NativeList) -> Any:
-        """A new list takes the place of the carried one, by value: its items are copied to memory of its own."""
-        w, scope = self.scope.writer, self.scope
-        words = [w.load("ptr", found.state), *[w.load("i64", w.at("i64", found.state, k)) for k in (1, 2)]]
-        mine = self.list
-        assert mine is not None
-
-        def move() -> None:
-            lists.put(scope, mine, *words)
-
-        return move
-
-    def finish(self) -> Lowered:
+    def end(self, value: Value) -> Lowered:
+        """The value after the loop."""
         return self.read()
 
 
-def _start_values(scope: Scope, operation: Operation) -> list[Carried]:
-    found = []
-    for value in operation.group("carried"):
-        start = _held(scope, value)
-        if isinstance(start, NativeList):  # the loop may change its own list, never the one it was given
-            cell = NativeList(scope.writer.cell("i64", 3), start.dims, start.dtype)
-            made = lists.copied_list(scope, start, value)
-            lists.put(scope, cell, lists.address(scope, made), lists.length(scope, made),
-                      scope.writer.load("i64", scope.writer.at("i64", made.state, 2)))  # fmt: skip
-            start = cell
-        found.append(Carried(scope, start, value.type))
+class InRegister(Carried):
+    def __init__(self, scope: Scope, start: Lowered, dtype: Any) -> None:
+        super().__init__(scope, start)
+        self.dtype, self.kind = dtype, REGISTER[name_of(dtype)]
+        self.cell = self.writer.cell(self.kind)
+        self.writer.store(self.kind, _register(scope, start), self.cell)
+
+    def read(self) -> Lowered:
+        return Scalar(self.writer.load(self.kind, self.cell), self.dtype)
+
+    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+        register = _register(inner, found)
+        return lambda: self.writer.store(self.kind, register, self.cell)
+
+
+class InTwoBuffers(Carried):
+    """An array of one size: an iteration reads one buffer and writes the other."""
+
+    def __init__(self, scope: Scope, start: Array, taken: bool) -> None:
+        super().__init__(scope, start)
+        w = self.writer
+        self.dims, self.dtype = start.dims, start.dtype
+        self.bytes = lists.bytes_in(scope, start)
+        self.slots = [scope.take(self.bytes) for _ in range(1 if taken else 2)]
+        first = start.address if taken else self.slots[1].address
+        if not taken:
+            copy(w, first, start.address, self.bytes)
+        self.cells = [w.cell("ptr"), w.cell("ptr")]
+        for cell, address in zip(self.cells, (first, self.slots[0].address), strict=True):
+            w.store("ptr", address, cell)
+
+    def read(self) -> Lowered:
+        self.now = self.writer.load("ptr", self.cells[0])
+        self.home = Array(self.writer.load("ptr", self.cells[1]), self.dims, self.dtype)
+        return Array(self.now, self.dims, self.dtype)
+
+    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+        w = self.writer
+        assert isinstance(found, Array) and self.home is not None
+        now, home = self.now, self.home.address
+        if found.address == now:
+            return lambda: None
+        if found.address != home and not self._in_one_of_both(inner, result):
+            copy(w, home, found.address, self.bytes)
+            found = self.home
+        address = found.address
+        other = now if address == home else w.let(f"select i1 {w.let(f'icmp eq ptr {address}, {now}')}, ptr {home}, ptr {now}")
+
+        def swap() -> None:
+            w.store("ptr", address, self.cells[0])
+            w.store("ptr", other, self.cells[1])
+
+        return swap
+
+    def _in_one_of_both(self, inner: Scope, result: Value) -> bool:
+        """Whether run time decides between the memory it had and the memory that was offered."""
+        own = inner.plan.buffers(result).difference(inner.block.params)
+        given = inner.plan.buffers(result) - own
+        mine = inner.block.group("carried")[inner.block.results.index(result)]
+        return given <= {mine} and len(own) <= 1 and all(inner.homes.get(buffer) is self.home for buffer in own)
+
+    def end(self, value: Value) -> Lowered:
+        for slot in self.slots:
+            self.scope.own(value, slot)
+        return self.read()
+
+
+class OnHeap(Carried):
+    """An array that may have another size after an iteration."""
+
+    def __init__(self, scope: Scope, start: Array) -> None:
+        super().__init__(scope, start)
+        w = self.writer
+        self.dtype = start.dtype
+        self.address, self.mine = w.cell("ptr"), w.cell("ptr")
+        self.dims = [w.cell("i64") for _ in start.dims]
+        self._put(start, "null")
+
+    def _put(self, array: Array, mine: str) -> None:
+        w = self.writer
+        w.store("ptr", array.address, self.address)
+        w.store("ptr", mine, self.mine)
+        for cell, size in zip(self.dims, array.dims, strict=True):
+            w.store("i64", size, cell)
+
+    def read(self) -> Lowered:
+        w = self.writer
+        return Array(w.load("ptr", self.address), tuple([w.load("i64", cell) for cell in self.dims]), self.dtype)
+
+    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+        assert isinstance(found, Array)
+        if inner.plan.buffers(result) == {inner.block.group("carried")[inner.block.results.index(result)]}:
+            return lambda: None
+        made = found if isinstance(lists.taken_over(inner, result), Slot) else lists.heap_copy(inner, found)
+
+        def replace() -> None:
+            w = self.writer
+            w.do(f"call void {release(self.scope.program)}(ptr %context, ptr {w.load('ptr', self.mine)})")
+            self._put(made, made.address)
+
+        return replace
+
+    def end(self, value: Value) -> Lowered:
+        self.scope.own(value, Slot(None, 0, self.writer.load("ptr", self.mine)))
+        return self.read()
+
+
+class OwnList(Carried):
+    """A list that an iteration replaces by another."""
+
+    def __init__(self, scope: Scope, start: NativeList, type: ListSpec) -> None:
+        super().__init__(scope, start)
+        self.list = lists.copied_list(scope, start, type)
+
+    def read(self) -> Lowered:
+        return self.list
+
+    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+        assert isinstance(found, NativeList)
+        if found.state == self.list.state:
+            return lambda: None
+        made = lists.cell(inner, self.list.items)
+        _take_list(inner, result, found, made)
+
+        def replace() -> None:
+            lists.free_list(self.scope, self.list)
+            lists.move(self.scope, made, self.list)
+
+        return replace
+
+    def end(self, value: Value) -> Lowered:
+        self.scope.own(value, self.list)
+        return self.list
+
+
+def _take_list(inner: Scope, result: Value, found: NativeList, target: NativeList) -> None:
+    """Move a list that a region made, or copy it."""
+    mine = lists.taken_over(inner, result)
+    if isinstance(mine, NativeList) and mine.items.form == target.items.form:
+        lists.move(inner, mine, target)
+    else:
+        lists.copy_list(inner, lists.converted(inner, found, target.items), target)
+
+
+def _carried(scope: Scope, operation: Operation) -> list[Carried]:
+    sharing, body = scope.plan.sharing, operation.regions["body"]
+    found: list[Carried] = []
+    for k, value in enumerate(operation.group("carried")):
+        start, param = _held(scope, value), body.group("carried")[k]
+        if in_register(value.type):
+            found.append(InRegister(scope, start, value.type.dtype))
+        elif sharing.in_place(operation, k):
+            found.append(Carried(scope, start))
+        elif isinstance(start, NativeList):
+            found.append(OwnList(scope, start, param.type))
+        elif changes_size(param.type, body.results[k].type):
+            found.append(OnHeap(scope, start))  # type: ignore[arg-type]
+        else:
+            found.append(InTwoBuffers(scope, start, (operation, k) in sharing.taken))  # type: ignore[arg-type]
     return found
 
 
-def _body(
+# -- what a loop collects
+
+
+class Collected:
+    """One list of items: written at an index where the length is known, pushed where it is not."""
+
+    def __init__(self, scope: Scope, value: Value, count: Index | None) -> None:
+        self.scope = scope
+        self.list = lists.cell(scope, lists.items_of(scope, value.type))
+        self.counted = count is not None
+        self.base = ""
+        home = scope.homes.get(value)
+        if count is None:
+            lists.put(scope, self.list, "null", 0, 0)
+        elif home is not None:
+            self.base = home.address
+            lists.put(scope, self.list, home.address, count, 0)
+        else:
+            self.base = lists.room_for(scope, self.list, count)
+        scope.own(value, self.list)
+
+    def spot(self, index: Index) -> str:
+        """Where the item of this iteration goes."""
+        if not self.counted:
+            return lists.reserve(self.scope, self.list)
+        return lists.spot(self.scope, self.base, self.list.items, index)
+
+    def home(self, place: str) -> Array | None:
+        items = self.list.items
+        return None if items.dims is None or items.inner is not None else Array(place, items.dims, items.dtype)
+
+    def take(self, inner: Scope, place: str, value: Value) -> None:
+        lists.write_item(inner, self.list.items, place, value)
+        if not self.counted:
+            lists.set_length(inner, self.list, inner.writer.add(lists.length(inner, self.list), 1))
+
+
+# -- loops
+
+
+def _iteration(
     scope: Scope,
-    body: Block,
-    index: str,
+    operation: Operation,
+    index: Index,
     carried: Sequence[Carried],
     consts: Sequence[Lowered],
     items: Sequence[Lowered],
-    ys: Any,
+    ys: Sequence[Collected],
 ) -> None:
     """One iteration: write the body, keep its items, hand over what it carries."""
-    inner = Scope(scope.program, body)
-    now = [c.read() for c in carried]
-    others = [c.other() if c.in_memory else None for c in carried]
-    arguments: list[Lowered] = []
-    for name, count in body.layout.items():
-        group: Sequence[Lowered]
-        if name == "index":
-            group = [Scalar(scope.writer.let(f"trunc i64 {index} to i32"), body.group("index")[0].type.dtype)]
-        else:
-            group = {"carried": now, "consts": consts, "xs": items}[name]
-        assert len(group) == count
-        arguments += group
-    sizes = dict(scope.program.sizes)
-    homes = {k: other for k, other in enumerate(others) if other is not None and _own(body, k)}
-    results = inner.write(arguments, None) if not homes else _with_homes(inner, arguments, homes)
-    ys(inner, results[len(carried) :])
-    moves = [c.advance(result, n, o) for c, result, n, o in zip(carried, results, now, others, strict=False)]
-    for move in moves:
-        move()
+    program, body = scope.program, operation.regions["body"]
+    inner = Scope(program, body, scope)
+    sizes = dict(program.sizes)
+    groups: dict[str, Sequence[Lowered]] = {
+        "index": [Scalar(_narrow(scope, index), body.group("index")[0].type.dtype)],
+        "carried": [c.read() for c in carried],
+        "consts": consts,
+        "xs": items,
+    }
+    arguments = [lowered for name in body.layout for lowered in groups[name]]
+    spots = [y.spot(index) for y in ys]
+    for k, c in enumerate(carried):
+        if c.home is not None:
+            inner.want(k, c.home)
+    for k, (y, place) in enumerate(zip(ys, spots, strict=True)):
+        home = y.home(place)
+        if home is not None:
+            inner.want(len(carried) + k, home)
+    results = inner.write(arguments)
+    for y, place, value in zip(ys, spots, body.results[len(carried) :], strict=True):
+        y.take(inner, place, value)
+    steps = [c.advance(inner, value, found) for c, value, found in zip(carried, body.results, results, strict=False)]
+    for step in steps:
+        step()
     inner.finish()
-    scope.program.sizes = sizes
+    program.sizes = sizes
 
 
-def _own(body: Block, k: int) -> bool:
-    """Whether result k is made in the body and is no other result's memory too."""
-    value = body.results[k]
-    return value.producer is not None and body.results.count(value) == 1
-
-
-def _with_homes(inner: Scope, arguments: Sequence[Lowered], homes: dict[int, Array]) -> list[Lowered]:
-    """Write the body with homes for results that it makes itself; changes in place keep their memory."""
-    for k, home in homes.items():
-        buffer = inner.plan.buffer(inner.block.results[k])
-        if buffer.producer is not None and buffer not in inner.homes:
-            inner.homes[buffer] = home
-    return inner.write(arguments)
+def _narrow(scope: Scope, index: Index) -> str:
+    return str(index) if isinstance(index, int) else scope.writer.let(f"trunc i64 {index} to i32")
 
 
 def _while(scope: Scope, operation: Operation) -> list[Lowered]:
-    w = scope.writer
-    test, body = operation.regions["test"], operation.regions["body"]
-    carried = _start_values(scope, operation)
-    consts = [_argument(scope, value) for value in operation.group("consts")]
-    ys = [lists.new_list(scope, value) for value in operation.result_group("ys")]
+    w, program = scope.writer, scope.program
+    test = operation.regions["test"]
+    carried = _carried(scope, operation)
+    consts = _arguments(scope, operation, "consts")
+    ys = [Collected(scope, value, None) for value in operation.result_group("ys")]
     counter = w.cell("i64")
     w.store("i64", 0, counter)
     again, inside, after = w.label("while"), w.label("do"), w.label("done")
-    scope.program.notes.append(Note("loop", ("while",), operation.loc))
+    program.notes.append(Note("loop", ("while",), operation.loc))
     w.go(again)
     w.start(again)
-    sizes = dict(scope.program.sizes)
-    check = Scope(scope.program, test)
-    arguments: list[Lowered] = []
-    for name in test.layout:
-        arguments += [c.read() for c in carried] if name == "carried" else consts
-    (flag,) = check.write(arguments)
-    register = flag.register if isinstance(flag, Scalar) else scope.load(flag, ())  # type: ignore[arg-type]
+    scope.enter()
+    sizes = dict(program.sizes)
+    check = Scope(program, test, scope)
+    groups = {"carried": [c.read() for c in carried], "consts": consts}
+    (flag,) = check.write([lowered for name in test.layout for lowered in groups[name]])
+    register = _register(check, flag)
     check.finish()
-    scope.program.sizes = dict(sizes)
+    program.sizes = sizes
     w.branch(register, inside, after)
     w.start(inside)
     index = w.load("i64", counter)
-
-    def keep(inner: Scope, found: Sequence[Lowered]) -> None:
-        for target, item in zip(ys, found, strict=True):
-            lists.push(inner, target, item)
-
-    scope.enter()
-    _body(scope, body, index, carried, consts, (), keep)
-    scope.leave()
-    _poll(scope, index, _work(body) + _work(test))
+    _iteration(scope, operation, index, carried, consts, (), ys)
+    _poll(scope, index, _work(operation.regions["body"]) + _work(test))
     w.store("i64", w.add(index, 1), counter)
     w.go(again)
+    scope.leave()
     w.start(after)
-    scope.program.sizes = sizes
     (count,) = operation.result_group("count")
     total = Scalar(w.let(f"trunc i64 {w.load('i64', counter)} to i32"), count.type.dtype)
-    return [*_finished(scope, operation, carried), total, *ys]
+    return [*_ends(operation, carried), total, *[y.list for y in ys]]
 
 
 def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
@@ -227,51 +368,32 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
     reverse = bool(operation.attrs.get("reverse"))
     given = operation.group("length") if "length" in operation.layout else []
     count: Index = scope.integer(given[0]) if given else scope.program.index(operation.attrs["length"])
-    if not isinstance(count, int):
-        count = w.larger(count, 0)
-    carried = _start_values(scope, operation)
-    consts = [_argument(scope, value) for value in operation.group("consts")]
-    xs = [lists._list(scope, value) for value in operation.group("xs")]
-    ys = []
-    for value in operation.result_group("ys"):
-        made = lists.new_list(scope, value)
-        home = scope.homes.get(value)
-        if home is not None:
-            lists.put(scope, made, home.address, count, 0)
-        else:
-            lists.room_for(scope, made, count)
-        ys.append(made)
-    bases = [(lists.address(scope, source), source) for source in (*xs, *ys)]
+    count = w.larger(count, 0)
+    carried = _carried(scope, operation)
+    consts = _arguments(scope, operation, "consts")
+    xs = [lists.as_list(scope, value) for value in operation.group("xs")]
+    for source in xs:  # an item for each iteration
+        scope.fail_if(w.let(f"icmp slt i64 {lists.length(scope, source)}, {count}"), operation)
+    bases = [lists.address(scope, source) for source in xs]
+    ys = [Collected(scope, value, count) for value in operation.result_group("ys")]
     scope.program.notes.append(Note("loop", ("scan",), operation.loc, f"{count} iterations" if isinstance(count, int) else ""))
-
-    def spot(k: int, index: Index) -> Array:
-        base, source = bases[k]
-        size = lists.item_bytes(scope, source)
-        if not source.dims and name_of(source.dtype) in MEMORY:
-            return Array(w.at(MEMORY[name_of(source.dtype)], base, index), (), source.dtype)
-        return Array(w.let(f"getelementptr inbounds i8, ptr {base}, i64 {w.multiply(index, size)}"), source.dims, source.dtype)
-
-    def keep(inner: Scope, found: Sequence[Lowered]) -> None:
-        for k, item in enumerate(found):
-            inner.copied(item, spot(len(xs) + k, at))
-
     with w.loop(count) as i:
         scope.enter()
         at: Index = w.subtract(w.subtract(count, 1), i) if reverse else i
-        items: list[Lowered] = []
-        for k, source in enumerate(xs):
-            place = spot(k, at)
-            if source.dims or name_of(source.dtype) not in MEMORY:
-                items.append(place)
-            else:
-                register = w.load(MEMORY[name_of(source.dtype)], place.address)
-                items.append(Scalar(scope.from_memory(register, source.dtype), source.dtype))
-        _body(scope, body, str(at), carried, consts, items, keep)
+        items = [
+            lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
+            for base, source in zip(bases, xs, strict=True)
+        ]
+        _iteration(scope, operation, at, carried, consts, items, ys)
         work = _work(body)
         if not isinstance(count, int) or count * work > 1 << 20:
             _poll(scope, i, work)
         scope.leave()
-    return [*_finished(scope, operation, carried), *ys]
+    return [*_ends(operation, carried), *[y.list for y in ys]]
+
+
+def _ends(operation: Operation, carried: Sequence[Carried]) -> list[Lowered]:
+    return [c.end(value) for c, value in zip(carried, operation.result_group("carried"), strict=True)]
 
 
 def _poll(scope: Scope, index: Index, work: int) -> None:
@@ -304,99 +426,186 @@ def _work(block: Block) -> int:
     return total
 
 
-def _finished(scope: Scope, operation: Operation, carried: Sequence[Carried]) -> list[Lowered]:
-    found = []
-    for c, value in zip(carried, operation.result_group("carried"), strict=True):
-        scope._owned.setdefault(value, []).extend(c.slots)
-        found.append(c.finish())
-    return found
+# -- branches
+
+
+class Joined:
+    """One result of a cond, in the cells that the branches write."""
+
+    def __init__(self, scope: Scope, operation: Operation, k: int) -> None:
+        w = scope.writer
+        self.scope, self.operation, self.k = scope, operation, k
+        self.value = value = operation.results[k]
+        self.home: Array | None = None
+        self.list: NativeList | None = None
+        own = value in scope.plan.buffers(value)
+        if isinstance(value.type, ListSpec):
+            self.state = w.cell("ptr")
+            if own:
+                self.list = lists.cell(scope, lists.items_of(scope, value.type))
+                scope.own(value, self.list)
+            return
+        if in_register(value.type):
+            self.cell = w.cell(REGISTER[name_of(value.type.dtype)])
+            return
+        self.address = w.cell("ptr")
+        self.known = all(not isinstance(n, Dim) or symbols_in(n) <= set(scope.program.sizes) for n in value.type.shape)
+        if self.known:
+            self.home = scope.room(value) if own else None
+        else:
+            self.dims = [w.cell("i64") for _ in value.type.shape]
+            self.mine = w.cell("ptr")
+
+    def take(self, inner: Scope, found: Lowered) -> None:
+        """At the end of a branch: what it gives."""
+        w = self.scope.writer
+        value = inner.block.results[self.k]
+        if isinstance(found, NativeList):
+            self._take_list(inner, value, found)
+        elif in_register(self.value.type):
+            w.store(REGISTER[name_of(self.value.type.dtype)], _register(inner, found), self.cell)
+        elif not self.known:
+            self._take_any_size(inner, value, found)  # type: ignore[arg-type]
+        else:
+            own = inner.plan.buffers(value).difference(inner.block.params)
+            if self.home is not None and not all(inner.homes.get(buffer) is self.home for buffer in own):
+                found = inner.copied(found, self.home)
+            w.store("ptr", found.address, self.address)  # type: ignore[union-attr]
+
+    def _take_any_size(self, inner: Scope, value: Value, found: Array) -> None:
+        w = self.scope.writer
+        mine = "null"
+        if inner.plan.buffers(value).difference(inner.block.params):  # not the memory of an input
+            taken = lists.taken_over(inner, value)
+            found = found if isinstance(taken, Slot) else lists.heap_copy(inner, found)
+            mine = found.address
+        w.store("ptr", found.address, self.address)
+        w.store("ptr", mine, self.mine)
+        for cell, size in zip(self.dims, found.dims, strict=True):
+            w.store("i64", size, cell)
+
+    def _take_list(self, inner: Scope, value: Value, found: NativeList) -> None:
+        if self.list is None:  # one of the inputs, whichever
+            self.scope.writer.store("ptr", found.state, self.state)
+            self.items = found.items
+            self.found = found if getattr(self, "found", found) == found else None
+            return
+        sharing = inner.plan.sharing
+        params, other = sharing.source(self.k)
+        if not other and all(i in sharing.changed_params() for i in params) and found.items.form == self.list.items.form:
+            lists.move(inner, found, self.list)  # an input that was changed in place: nobody else's any more
+        else:
+            _take_list(inner, value, found, self.list)
+
+    def end(self) -> Lowered:
+        """The result, after both branches."""
+        w, type = self.scope.writer, self.value.type
+        if isinstance(type, ListSpec):
+            if self.list is not None:
+                return self.list
+            return self.found or NativeList(w.load("ptr", self.state), self.items)
+        if in_register(type):
+            return Scalar(w.load(REGISTER[name_of(type.dtype)], self.cell), type.dtype)
+        if self.known:
+            return Array(w.load("ptr", self.address), self.scope.dims(self.value), type.dtype)
+        if self.value in self.scope.plan.buffers(self.value):
+            self.scope.own(self.value, Slot(None, 0, w.load("ptr", self.mine)))
+        return Array(w.load("ptr", self.address), tuple([w.load("i64", cell) for cell in self.dims]), type.dtype)
 
 
 def _cond(scope: Scope, operation: Operation) -> list[Lowered]:
-    w = scope.writer
+    w, program = scope.writer, scope.program
     (pred,) = operation.group("pred")
-    flag = scope.scalar(pred)
-    if name_of(pred.type.dtype) != "bool":
-        from gradtape.backends.llvm.elementwise import converted
-        from gradtape.dtypes import bool as boolean
-
-        flag = converted(w, flag, pred.type.dtype, boolean)
-    arguments = [_argument(scope, value) for value in operation.group("inputs")]
-    homes: dict[int, Array] = {}
-    cells: dict[int, str] = {}
-    for k, value in enumerate(operation.results):
-        if isinstance(value.type, ListSpec):
-            cells[k] = w.cell("i64", 3)
-        elif len(value.type.shape) or name_of(value.type.dtype) not in REGISTER:
-            homes[k] = scope.room(value)
-        else:
-            cells[k] = w.cell(REGISTER[name_of(value.type.dtype)])
-    scope.program.notes.append(Note("branch", ("cond",), operation.loc))
+    flag = converted(w, scope.scalar(pred), pred.type.dtype, boolean)
+    arguments = _arguments(scope, operation, "inputs")
+    results = [Joined(scope, operation, k) for k in range(len(operation.results))]
+    program.notes.append(Note("branch", ("cond",), operation.loc))
     then, orelse, after = w.label("then"), w.label("else"), w.label("joined")
     w.branch(flag, then, orelse)
-    found: list[Lowered] = []
     for label, region in ((then, "then"), (orelse, "orelse")):
         w.start(label)
         scope.enter()
-        sizes = dict(scope.program.sizes)
-        block = operation.regions[region]
-        inner = Scope(scope.program, block)
-        own = {k: home for k, home in homes.items() if _own(block, k)}
-        results = _with_homes(inner, arguments, own)
-        found = []
-        for k, (result, value) in enumerate(zip(results, operation.results, strict=True)):
-            if k in homes:
-                found.append(inner.copied(result, homes[k]))
-            elif isinstance(result, NativeList):
-                target = NativeList(cells[k], result.dims, result.dtype)
-                # by value: branches may give a list of the caller's
-                mine = result if block.results[k].producer is not None else lists.copied_list(inner, result, value)
-                lists.put(
-                    inner,
-                    target,
-                    lists.address(inner, mine),
-                    lists.length(inner, mine),
-                    w.load("i64", w.at("i64", mine.state, 2)),
-                )
-                found.append(target)
-            else:
-                kind = REGISTER[name_of(value.type.dtype)]
-                register = result.register if isinstance(result, Scalar) else inner.load(result, ())  # type: ignore[arg-type]
-                w.store(kind, register, cells[k])
-                found.append(Scalar("", value.type.dtype))
+        sizes = dict(program.sizes)
+        inner = Scope(program, operation.regions[region], scope)
+        for k, result in enumerate(results):
+            if result.home is not None:
+                inner.want(k, result.home)
+        found = inner.write(arguments)
+        for result, lowered in zip(results, found, strict=True):
+            result.take(inner, lowered)
         inner.finish()
         scope.leave()
-        scope.program.sizes = sizes
+        program.sizes = sizes
         w.go(after)
     w.start(after)
-    return [
-        Scalar(w.load(REGISTER[name_of(value.type.dtype)], cells[k]), value.type.dtype)
-        if isinstance(result, Scalar)
-        else result
-        for k, (value, result) in enumerate(zip(operation.results, found, strict=True))
-    ]
+    return [result.end() for result in results]
+
+
+# -- calls
 
 
 def _call(scope: Scope, operation: Operation) -> list[Lowered]:
+    program = scope.program
     callee = operation.attrs["callee"]
-    inner = Scope(scope.program, callee)
-    arguments = [_argument(scope, value) for value in operation.operands]
+    arguments = [_held(scope, value) for value in operation.operands]
     room = {
         k: scope.room(value) for k, value in enumerate(operation.results)
-        if not isinstance(value.type, ListSpec) and (len(value.type.shape) or name_of(value.type.dtype) not in REGISTER)
+        if not isinstance(value.type, ListSpec) and not in_register(value.type) and _is_known(scope, value)
     }  # fmt: skip
-    sizes = dict(scope.program.sizes)
+    sizes, fixed = program.sizes, program.fixed
+    program.sizes, program.fixed = {}, fixed_sizes(callee)
+    program.function(callee)
+    inner = Scope(program, callee)
     for value, lowered in zip(callee.params, arguments, strict=True):
         if isinstance(lowered, Array):
-            for name in symbols_in(value.type):  # the callee's own: another call may have another size
-                scope.program.sizes.pop(name, None)
-    for value, lowered in zip(callee.params, arguments, strict=True):
-        if isinstance(lowered, Array):
-            scope.program.bind(value.type, lowered.dims)
-    results = inner.write(arguments, room)
+            program.bind(value.type, lowered.dims)
+    for name in free_sizes(callee.operations, program.sizes):  # which the caller knows
+        program.sizes[name] = sizes[name]
+    arguments = [_in_form(inner, lowered, value) for lowered, value in zip(arguments, callee.params, strict=True)]
+    found = inner.write(arguments, room)
+    results: list[Lowered] = []
+    for k, (value, lowered) in enumerate(zip(operation.results, found, strict=True)):
+        if isinstance(lowered, NativeList):
+            if scope.plan.buffers(value) != {value}:
+                results.append(lowered)
+                continue
+            made = lists.cell(scope, _items_in(scope, value, sizes, fixed))
+            _take_list(inner, callee.results[k], lowered, made)
+            scope.own(value, made)
+            results.append(made)
+        elif isinstance(lowered, Array) and k not in room and not in_register(value.type):
+            taken = isinstance(lists.taken_over(inner, callee.results[k]), Slot)
+            lowered = lowered if taken else lists.heap_copy(inner, lowered)
+            scope.own(value, Slot(None, 0, lowered.address))
+            results.append(lowered)
+        else:
+            results.append(lowered)
     inner.finish()
-    scope.program.sizes = sizes
+    program.sizes, program.fixed = sizes, fixed
     return results
+
+
+def _items_in(scope: Scope, value: Value, sizes: dict[str, Index], fixed: frozenset[str]) -> Any:
+    """How the items of a list lie for the caller."""
+    program = scope.program
+    inside = program.sizes, program.fixed
+    program.sizes, program.fixed = sizes, fixed
+    items = lists.items_of(scope, value.type)
+    program.sizes, program.fixed = inside
+    return items
+
+
+def _is_known(scope: Scope, value: Value) -> bool:
+    return symbols_in(value.type) <= scope.program.sizes.keys()
+
+
+def _in_form(scope: Scope, lowered: Lowered, param: Value) -> Lowered:
+    """A list in the form that a parameter has."""
+    if not isinstance(lowered, NativeList) or lowered.items.form == form(param.type, scope.program.fixed):
+        return lowered
+    made = lists.converted(scope, lowered, lists.items_of(scope, param.type))
+    scope.own(param, made)
+    return made
 
 
 def _custom(scope: Scope, operation: Operation) -> list[Lowered]:
@@ -404,3 +613,5 @@ def _custom(scope: Scope, operation: Operation) -> list[Lowered]:
 
 
 MEMORY_OPS: dict[str, Any] = {"while": _while, "scan": _scan, "cond": _cond, "call": _call, "custom": _custom}
+
+__all__ = ["MEMORY", "MEMORY_OPS", "bytes_of", "in_register"]

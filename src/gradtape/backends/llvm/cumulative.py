@@ -162,7 +162,7 @@ def _arg_extreme(scope: Scope, operation: Operation) -> list[Lowered]:
     w = scope.writer
     lines = Lines(scope, operation, operation.attrs["axis"])
     if not isinstance(lines.steps, int):
-        scope.program.fail_if(w.let(f"icmp eq i64 {lines.steps}, 0"), operation)
+        scope.fail_if(w.let(f"icmp eq i64 {lines.steps}, 0"), operation)
     dtype, rank = operation.result.type.dtype, len(operation.result.type.shape)
     home = scope.room(operation.result) if rank else Array(w.cell(MEMORY[name_of(dtype)]), (), dtype)
     code = Code(w, x.type.dtype, operation.attrs, scope, operation)

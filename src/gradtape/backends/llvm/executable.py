@@ -10,14 +10,16 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import entry, lists, machine, report
-from gradtape.backends.llvm.callbacks import SIGNATURE, run_callback
+from gradtape.backends.llvm import entry, lists, machine, packing, report
+from gradtape.backends.llvm.callbacks import FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
-from gradtape.backends.llvm.scope import Note, Program, Scope, copy
+from gradtape.backends.llvm.scope import Note, Program, Scope, copy, fixed_sizes
+from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.stacked import StackedList
 from gradtape.backends.llvm.table import TABLES
 from gradtape.backends.llvm.text import Module
@@ -36,20 +38,20 @@ LONG = 1 << 14  # elements: a program that computes more lets other threads run 
 class Calls:
     """What native code needs of Python while it runs: the operations it leaves to NumPy, and the errors they raise."""
 
-    __slots__ = ("errors", "operations")
+    __slots__ = ("calls", "errors")
 
-    def __init__(self, operations: list[Operation]) -> None:
-        self.operations = operations
+    def __init__(self, calls: list[Call]) -> None:
+        self.calls = calls
         self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
 
 
 def _callback(context: int, number: int, words: Any) -> int:
     calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
-    operation = calls.operations[number]
+    call = calls.calls[number]
     try:
-        run_callback(operation, words)
+        run_callback(call, words)
     except BaseException as error:
-        calls.errors[threading.get_ident()] = (operation, error)
+        calls.errors[threading.get_ident()] = (call.operation, error)
         return 1
     return 0
 
@@ -64,8 +66,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_block", "_calls", "_entry", "_frame", "_has_lists", "_library", "_method", "_params", "_reference", "_returns",
-        "cached", "name", "notes", "source", "times",
+        "_block", "_calls", "_entry", "_forms", "_frame", "_has_lists", "_library", "_made", "_method", "_params", "_reference",
+        "_returns", "_takes_lists", "cached", "name", "notes", "rescued", "source", "times",
     )  # fmt: skip
 
     def __init__(self, block: Block, name: str) -> None:
@@ -76,31 +78,39 @@ class Executable:
         module = Module()
         program = Program(module, "main", TABLES)
         self._params = [p.type for p in block.params]
+        program.fixed = fixed = fixed_sizes(block)
+        program.effects = self._effects()
+        self._forms = [form(type, fixed) for type in self._params]
+        self._made = [(value.type, form(value.type, fixed)) for value in block.results]
         self._returns = _write(program, expanded(block))
         long = bool(program.calls) or any(n.kind == "loop" for n in program.notes) or _elements(block) > LONG
-        entry.write_entry(module, self._params, self._returns, program.frame.size, long)
+        entry.write_entry(module, [packing.carrier(t, fixed) for t in self._params], self._returns, program.frame.size, long)
         self._frame = program.frame.size
         self.source = str(module)
         written = time.perf_counter()
         machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+        machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
         self._library = machine.Library(self.source)
         self.notes: list[Note] = program.notes
         self._calls = Calls(program.calls)
         self._entry, self._method = entry.builtin(self._library, name, self._calls)
-        self._has_lists = any(isinstance(r.type, ListSpec) for r in self._returns)
+        self._takes_lists = any(self._forms)
+        self._has_lists = any(how for _, how in self._made)
+        self.rescued = 0  # calls that native code gave up and the reference answered
         self.cached = self._library.cached
         self.times = {"written": written - started, "compiled": time.perf_counter() - written}
 
     @property
     def native(self) -> Any:
         """The bare entry, for who brings arrays and looks at what comes back; None if results need more."""
-        return None if self._has_lists else self._entry
+        return None if self._has_lists or self._takes_lists else self._entry
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        found = self._entry(*arrays)
+        given = self._unlisted(arrays) if self._takes_lists else arrays
+        found = self._entry(*given)
         if found.__class__ is not tuple:
-            found = self._otherwise(found, list(arrays))
-        return self._listed(found) if self._has_lists else found
+            return self._otherwise(found, list(given), arrays)
+        return self._listed(found) if self._has_lists else found  # type: ignore[no-any-return]
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As a call; the list is left as it is."""
@@ -110,35 +120,45 @@ class Executable:
         """Lines for `explain`."""
         return report.lines(self.name, self.notes, self.times, self.cached, len(self.source), self._frame)
 
+    def _unlisted(self, arrays: Sequence[Any]) -> list[Any]:
+        """Lists as the arrays that carry them."""
+        return [
+            value if not how else packing.rows(value, type) if how == "u" else packing.pack(value, type, how)
+            for value, type, how in zip(arrays, self._params, self._forms, strict=True)
+        ]
+
     def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([
-            StackedList(value, spec.item.dtype) if isinstance(spec.type, ListSpec) else value
-            for value, spec in zip(found, self._returns, strict=True)
+            value if not how else StackedList(value, type.item.dtype) if how == "u" else packing.PackedList(value, type, how)
+            for value, (type, how) in zip(found, self._made, strict=True)
         ])  # fmt: skip
 
-    def _otherwise(self, found: Any, arrays: list[Any]) -> tuple[Any, ...]:
+    def _otherwise(self, found: Any, given: list[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments that are not as the entry wants them, or a failure."""
         if found is None:
-            plain = [_plain(value, type) for value, type in zip(arrays, self._params, strict=True)]
+            plain = [
+                value if how else _plain(value, type) for value, type, how in zip(given, self._params, self._forms, strict=True)
+            ]
             found = self._entry(*plain)
             if found is None:
                 raise InternalError(f"{self.name} was made for other arguments: {self._params}")
         if found.__class__ is not tuple:
-            self._raise(found, arrays)
-        return found  # type: ignore[no-any-return]
+            return self._again(found, arrays)
+        return self._listed(found) if self._has_lists else found  # type: ignore[no-any-return]
 
-    def _raise(self, status: int, arrays: list[Any]) -> None:
+    def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """What the reference raises; or gives, where a check of native code was too strict."""
         operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
         if error is not None and not isinstance(error, Exception):
             raise error
         if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
             raise error
         if self._effects():
-            raise InternalError(f"{self.name}: an index is out of range")
+            raise InternalError(f"{self.name}: native code failed (operation {status})") from error
         if self._reference is None:
             self._reference = reference_block(self._block, self.name)
-        self._reference(*arrays)
-        raise InternalError(f"{self.name}: native code failed (operation {status}) where the reference does not") from error
+        self.rescued += 1
+        return self._reference(*arrays)  # type: ignore[no-any-return]
 
     def _effects(self) -> bool:
         return any(has_effect(operation) for operation in self._block.operations)
@@ -153,17 +173,12 @@ class Executable:
 
 
 def _plain(value: Any, type: Any) -> Any:
-    """An argument as the entry wants it: contiguous and of the program's dtype, a scalar of rank 0, a list as rows."""
-    if isinstance(type, ListSpec):
-        kind = type.item.dtype.dtype
-        if isinstance(value, StackedList):
-            return np.ascontiguousarray(value.rows)
-        if len(value):
-            return np.ascontiguousarray(np.stack([np.asarray(v, kind) for v in value]))
-        return np.empty((0, *[n if isinstance(n, int) else 0 for n in type.item.shape]), kind)
+    """An argument as the entry wants it: contiguous and of the program's dtype, a scalar of rank 0."""
     array = np.asarray(value, type.dtype.dtype)
     if not array.ndim:
         return array[()]
+    if not array.size and all(isinstance(n, int) for n in type.shape):  # a placeholder that is never read
+        return np.zeros(tuple(type.shape), array.dtype)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
@@ -186,7 +201,7 @@ def _write(program: Program, block: Block) -> list[entry.Return]:
     w.store("i32", 0, "%status")
     scope = Scope(program, block)
     arguments = _arguments(scope, block)
-    returns = [entry.Return(value.type, _known_shape(value)) for value in block.results]
+    returns = [entry.Return(packing.carrier(value.type, program.fixed), _known_shape(value, program.fixed)) for value in block.results]
     homes: dict[int, Array] = {}  # memory of results, by position
     place = 0
     for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
@@ -199,7 +214,9 @@ def _write(program: Program, block: Block) -> list[entry.Return]:
     found = scope.write(arguments, {i: home for i, home in first.items() if not isinstance(returns[i].type, ListSpec)})
     place = 0
     for i, (spec, lowered) in enumerate(zip(returns, found, strict=True)):
-        if spec.shape is None:
+        if spec.type is packing.PACKED:
+            _tell(scope, packing.packed(scope, lowered), place)  # type: ignore[arg-type]
+        elif spec.shape is None:
             _tell(scope, lowered, place)
         elif isinstance(lowered, NativeList):
             _list_home(scope, lowered, homes[i])
@@ -223,38 +240,35 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         place += 1
         return w.load(type, w.at("i64", "%arguments", place - 1))
 
-    found: list[Lowered] = []
+    found: dict[Any, Lowered] = {}
+    waiting: list[tuple[Any, str, list[str]]] = []  # lists: the sizes of their items are those of tensors
     for value in block.params:
         type, address = value.type, word("ptr")
-        if isinstance(type, ListSpec):
-            if not isinstance(type.item, TensorSpec):
-                raise UnsupportedError("a list of lists")
-            length = word("i64")
-            told = [word("i64") for _ in type.item.shape]
-            dims = tuple([size if isinstance(size, int) else n for size, n in zip(type.item.shape, told, strict=True)])
-            made = NativeList(w.cell("i64", 3), dims, type.item.dtype)
-            lists.put(scope, made, address, length, 0)
-            program.bind(type.item, dims)
-            found.append(made)
-            continue
         if type.dtype.dtype.kind == "O":
             raise UnsupportedError("text")
+        if isinstance(type, ListSpec):
+            rank = 1 if packing.carrier(type, program.fixed) is packing.PACKED else 1 + len(type.item.shape)
+            waiting.append((value, address, [word("i64") for _ in range(rank)]))
+            continue
         dims = tuple([word("i64") if isinstance(size, Dim) else size for size in type.shape])
         program.bind(type, dims)
         array = Array(address, dims, type.dtype)
-        found.append(Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array)
-    return found
+        found[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
+    for value, address, told in waiting:
+        found[value] = packing.given(scope, value.type, address, told)
+    return [found[value] for value in block.params]
 
 
-def _known_shape(value: Any) -> tuple[int, ...] | None:
+def _known_shape(value: Any, fixed: frozenset[str]) -> tuple[int, ...] | None:
     """The shape of a result's memory if it is known now: of a list, when a loop of known length makes it."""
     type = value.type
     if isinstance(type, TensorSpec):
         return tuple(type.shape) if all(isinstance(n, int) for n in type.shape) else None
-    if not isinstance(type.item, TensorSpec):
-        raise UnsupportedError("a list of lists")
+    if form(type, fixed) != "u":
+        return None
     made = value.producer
-    length = made.attrs.get("length") if made is not None and made.op.name == "scan" else None
+    collected = made is not None and made.op.name == "scan" and value in made.result_group("ys")
+    length = made.attrs.get("length") if collected else None
     if not isinstance(length, int) or not all(isinstance(n, int) for n in type.item.shape):
         return None
     return (max(length, 0), *type.item.shape)
@@ -274,7 +288,7 @@ def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
     words: list[tuple[str, Any]]
     if isinstance(lowered, NativeList):
         words = [("ptr", lists.address(scope, lowered)), ("i64", lists.length(scope, lowered))]
-        words += [("i64", size) for size in lowered.dims]
+        words += [("i64", size) for size in lowered.items.dims or ()]
     elif isinstance(lowered, Array):
         words = [("ptr", lowered.address), *[("i64", size) for size in lowered.dims]]
     else:

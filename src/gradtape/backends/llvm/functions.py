@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gradtape.backends.llvm import math, special
+from gradtape.backends.llvm import machine, math, special
 from gradtape.backends.llvm.algebra import DOUBLE, FORMATS, Flag, Format, Real
 from gradtape.backends.llvm.text import Module, Writer
 
@@ -27,7 +27,7 @@ BOTH: dict[str, Method] = {
 }  # fmt: skip
 WIDE: dict[str, Method] = {
     "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh, "tan": math.tan,
-    "erfc": special.erfc, "ndtr": special.ndtr,
+    "erfc": special.erfc, "ndtr": special.ndtr, "lgamma": special.lgamma, "digamma": special.digamma,
 }  # fmt: skip
 METHODS: dict[str, dict[str, Method]] = {
     "f64": {**BOTH, **WIDE, "pow": math.pow},
@@ -40,7 +40,6 @@ LIMITED: dict[str, Callable[..., Flag]] = {
 }  # fmt: skip
 
 
-WIDTHS = (2, 4, 8, 16)  # of vectors that a loop may use
 # a single number: these of the C library take less time, since they look at it first and have tables
 SINGLE_NUMBERS = frozenset({"sin", "cos", "tan", "exp", "log", "pow", "erf"})
 PURE = "nounwind willreturn memory(none)"
@@ -82,7 +81,7 @@ def _with_branch(module: Module, name: str, xs: Sequence[Real], quick: Real) -> 
     w, f = xs[0].writer, xs[0].format
     c_name = _c_name(name, f.suffix)
     module.declare(c_name, f"{f.type} ({', '.join([f.type] * len(xs))})")
-    variants = ",".join(_masked(module, c_name, f, len(xs), lanes) for lanes in WIDTHS)
+    variants = ",".join(_masked(module, c_name, f, len(xs), lanes) for lanes in machine.lanes())
     rare = w.let(f"call i1 @llvm.expect.i1(i1 {LIMITED[name](*xs).register}, i1 false)")
     before, slow, after = w.current, w.label("slow"), w.label("after")
     w.branch(rare, slow, after)
@@ -101,36 +100,42 @@ def _masked(module: Module, c_name: str, f: Format, count: int, lanes: int) -> s
     If no lane is asked for, nothing is called: inlined into a loop (`machine.optimized` does that last), it is one branch that
     is never taken.
     """
-    name, far, vector = f"gt.{c_name}.masked.{lanes}", f"gt.{c_name}.far.{lanes}", f"<{lanes} x {f.type}>"
+    name, far, vector = f"gt.{c_name}{machine.MASKED}{lanes}", _far(module, c_name, f, count), f"<{lanes} x {f.type}>"
     params = ", ".join(f"{vector} %x{k}" for k in range(count))
-
-    def make() -> str:
-        return f"""define internal {vector} @{name}({params}, <{lanes} x i1> %mask) alwaysinline nounwind {{
+    cells = "\n".join(f"  %a{k} = alloca {vector}" for k in range(count))
+    stores = "\n".join(f"  store {vector} %x{k}, ptr %a{k}" for k in range(count))
+    module.library(
+        name,
+        lambda: f"""define internal {vector} @{name}({params}, <{lanes} x i1> %mask) alwaysinline nounwind {{
+{cells}
   %some = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %mask)
   %rare = call i1 @llvm.expect.i1(i1 %some, i1 false)
   br i1 %rare, label %far, label %none
 none:
   ret {vector} %x0
 far:
-  %found = call {vector} @{far}({params})
+{stores}
+  call void {far}({", ".join(f"ptr %a{k}" for k in range(count))}, i64 {lanes})
+  %found = load {vector}, ptr %a0
   ret {vector} %found
-}}
-define internal {vector} @{far}({params}) noinline cold nounwind {{
-{_each_lane(c_name, f, count, lanes)}
-}}"""
-
-    module.library(name, make)
+}}""",
+    )
     module.keep(name)
     return f"_ZGV_LLVM_M{lanes}{'v' * count}_{c_name}({name})"
 
 
-def _each_lane(c_name: str, f: Format, count: int, lanes: int) -> str:
-    lines, vector, result = [], f"<{lanes} x {f.type}>", "poison"
-    for lane in range(lanes):
-        for k in range(count):
-            lines.append(f"  %a{lane}.{k} = extractelement {vector} %x{k}, i32 {lane}")
-        arguments = ", ".join(f"{f.type} %a{lane}.{k}" for k in range(count))
-        lines.append(f"  %b{lane} = call {f.type} @{c_name}({arguments})")
-        lines.append(f"  %c{lane} = insertelement {vector} {result}, {f.type} %b{lane}, i32 {lane}")
-        result = f"%c{lane}"
-    return "\n".join([*lines, f"  ret {vector} {result}"])
+def _far(module: Module, c_name: str, f: Format, count: int) -> str:
+    """A C function of all numbers in memory, in place of the first arguments."""
+    name = f"gt.{c_name}.far"
+
+    def make() -> str:
+        params = ", ".join(f"ptr %a{k}" for k in range(count))
+        w = Writer(module, name, f"{params}, i64 %lanes", "internal void", "noinline cold nounwind")
+        with w.loop("%lanes") as lane:
+            places = [w.at(f.type, f"%a{k}", lane) for k in range(count)]
+            arguments = ", ".join(f"{f.type} {w.load(f.type, place)}" for place in places)
+            w.store(f.type, w.let(f"call {f.type} @{c_name}({arguments})"), places[0])
+        w.do("ret void")
+        return "\n".join([w.head, *w.lines, "}"])
+
+    return module.library(name, make)

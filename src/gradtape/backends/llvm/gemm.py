@@ -25,6 +25,11 @@ LARGE = 5 << 20  # multiplications from which on BLAS is called
 SLOTS = 64  # blocks of memory for packing
 
 ENTRY = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb, ptr %c, i64 %rc, i1 %add"
+WINDOWS = (
+    "i64 %p, i64 %pa, i64 %pc, i64 %m, i64 %n, i64 %q, i64 %qa, i64 %qb, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb,"
+    " ptr %c, i64 %rc, i1 %add"
+)
+WINDOW = 768  # terms of a sum over windows that are added up at a time
 _BYTES = {"float": 4, "double": 8}
 
 
@@ -71,74 +76,84 @@ class Library:
         self.serial()
         self.chunk()
         self.entry()
+        self.windows()
 
     # --- tiles
 
     def tile(self, rows: int, vectors: int) -> None:
-        """c[rows, vectors] = Σ a[:, k] b[k, :], or added to c."""
-        params = "i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc, i1 %add"
+        """c[rows, vectors] = Σ a[:, q, k] b[q, k, :], or added to c: `q` stretches of k, so many elements of a apart."""
+        params = (
+            "i64 %q, i64 %qa, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc, i1 %add"
+        )
         w = self.writer(f"tile{rows}.{vectors}", params, attributes="nounwind noinline")
         V = self.vector
+        cells = [(i, j) for i in range(rows) for j in range(vectors)]
         offsets = [w.multiply(i, "%ra") for i in range(rows)]
         before = w.current
-        head, after = w.label("head"), w.label("after")
-        w.branch(w.let("icmp sgt i64 %k, 0"), head, "nothing")
-        start = len(w.lines)
+        outer, head, after = w.label("stretch"), w.label("head"), w.label("after")
+        some = w.let(f"and i1 {w.let('icmp sgt i64 %k, 0')}, {w.let('icmp sgt i64 %q, 0')}")
+        w.branch(some, outer, "nothing")
+        w.start(outer)
+        stretch, base, start_b = w.fresh(), w.fresh(), w.fresh()
+        begin = {cell: w.fresh() for cell in cells}
+        mark_outer = len(w.lines)
+        w.go(head)
         w.start(head)
         counter, pa, pb = w.fresh(), w.fresh(), w.fresh()
-        sums = [[w.fresh() for _ in range(vectors)] for _ in range(rows)]
-        marks = len(w.lines)
+        sums = {cell: w.fresh() for cell in cells}
+        mark = len(w.lines)
         b = [w.load(V, self.at(w, pb, j * self.lanes), f", align {self.align}") for j in range(vectors)]
-        following: list[list[str]] = []
+        following: dict[tuple[int, int], str] = {}
         for i in range(rows):
             number = w.load(self.kind, self.at(w, pa, offsets[i]))
             one = w.let(f"insertelement {V} poison, {self.kind} {number}, i64 0")
             spread = w.let(f"shufflevector {V} {one}, {V} poison, <{self.lanes} x i32> zeroinitializer")
-            line = []
             for j in range(vectors):
                 product = w.let(f"fmul contract {V} {spread}, {b[j]}")
-                line.append(w.let(f"fadd contract {V} {sums[i][j]}, {product}"))
-            following.append(line)
+                following[i, j] = w.let(f"fadd contract {V} {sums[i, j]}, {product}")
         next_a, next_b = self.at(w, pa, "%ca"), self.at(w, pb, "%rb")
         again = w.let(f"add nuw nsw i64 {counter}, 1")
-        phis = [f"  {counter} = phi i64 [ 0, %{before} ], [ {again}, %{head} ]"]
-        phis += [f"  {pa} = phi ptr [ %a, %{before} ], [ {next_a}, %{head} ]", f"  {pb} = phi ptr [ %b, %{before} ], [ {next_b}, %{head} ]"]
-        for i in range(rows):
-            for j in range(vectors):
-                phis.append(f"  {sums[i][j]} = phi {V} [ zeroinitializer, %{before} ], [ {following[i][j]}, %{head} ]")
-        w.lines[marks:marks] = phis
         w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after, "" if rows * vectors >= 8 else self.plain)
-        w.start("nothing")
-        w.go(after)
         w.start(after)
-        total = [
-            [w.let(f"phi {V} [ {following[i][j]}, %{head} ], [ zeroinitializer, %nothing ]") for j in range(vectors)]
-            for i in range(rows)
+        next_base, next_stretch = self.at(w, base, "%qa"), w.let(f"add nuw nsw i64 {stretch}, 1")
+        end = w.label("end")
+        w.branch(w.let(f"icmp slt i64 {next_stretch}, %q"), outer, end, self.plain)
+        phis = [
+            f"  {counter} = phi i64 [ 0, %{outer} ], [ {again}, %{head} ]",
+            f"  {pa} = phi ptr [ {base}, %{outer} ], [ {next_a}, %{head} ]",
+            f"  {pb} = phi ptr [ {start_b}, %{outer} ], [ {next_b}, %{head} ]",
+            *(f"  {sums[cell]} = phi {V} [ {begin[cell]}, %{outer} ], [ {following[cell]}, %{head} ]" for cell in cells),
         ]
-        spots = [
-            [self.at(w, "%c", w.add(w.multiply(i, "%rc"), j * self.lanes)) for j in range(vectors)] for i in range(rows)
+        w.lines[mark:mark] = phis
+        w.lines[mark_outer:mark_outer] = [
+            f"  {stretch} = phi i64 [ 0, %{before} ], [ {next_stretch}, %{after} ]",
+            f"  {base} = phi ptr [ %a, %{before} ], [ {next_base}, %{after} ]",
+            f"  {start_b} = phi ptr [ %b, %{before} ], [ {next_b}, %{after} ]",
+            *(f"  {begin[cell]} = phi {V} [ zeroinitializer, %{before} ], [ {following[cell]}, %{after} ]" for cell in cells),
         ]
+        w.start("nothing")
+        w.go(end)
+        w.start(end)
+        total = {cell: w.let(f"phi {V} [ {following[cell]}, %{after} ], [ zeroinitializer, %nothing ]") for cell in cells}
+        spots = {(i, j): self.at(w, "%c", w.add(w.multiply(i, "%rc"), j * self.lanes)) for i, j in cells}
         plus, put = w.label("plus"), w.label("put")
         w.branch("%add", plus, put)
         for label in (plus, put):
             w.start(label)
-            for i in range(rows):
-                for j in range(vectors):
-                    value = total[i][j]
-                    if label == plus:
-                        have = w.load(V, spots[i][j], f", align {self.align}")
-                        value = w.let(f"fadd {V} {have}, {value}")
-                    w.store(V, value, spots[i][j], f", align {self.align}")
+            for cell in cells:
+                value = total[cell]
+                if label == plus:
+                    value = w.let(f"fadd {V} {w.load(V, spots[cell], f', align {self.align}')}, {value}")
+                w.store(V, value, spots[cell], f", align {self.align}")
             if label == plus:
                 w.do("ret void")
-        assert start
         self.end(w)
 
-    def call_tile(self, w: Writer, rows: int, vectors: int, k: str, a: str, ra: Any, ca: Any, b: str, rb: Any, c: str, rc: Any, add: str) -> None:
-        w.do(
-            f"call void @tile{rows}.{vectors}.{self.kind}(i64 {k}, ptr {a}, i64 {ra}, i64 {ca}, ptr {b}, i64 {rb},"
-            f" ptr {c}, i64 {rc}, i1 {add})"
-        )
+    def call_tile(self, w: Writer, rows: int, vectors: int, *arguments: Any) -> None:
+        """q, qa, k, a, ra, ca, b, rb, c, rc, add"""
+        kinds = ("i64", "i64", "i64", "ptr", "i64", "i64", "ptr", "i64", "ptr", "i64", "i1")
+        listed = ", ".join(f"{kind} {argument}" for kind, argument in zip(kinds, arguments, strict=True))
+        w.do(f"call void @tile{rows}.{vectors}.{self.kind}({listed})")
 
     # --- packing
 
@@ -223,7 +238,8 @@ class Library:
     def panel(self) -> None:
         """All rows times one panel of columns. `packed`: a is as `pack_a` makes it."""
         params = (
-            "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c, i64 %rc, i1 %add, ptr %spare"
+            "i64 %m, i64 %n, i64 %q, i64 %qa, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c, i64 %rc,"
+            " i1 %add, ptr %spare"
         )
         w = self.writer("panel", params)
         N = self.columns
@@ -250,7 +266,7 @@ class Library:
                 w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
                 for r, label in labels.items():
                     w.start(label)
-                    self.call_tile(w, r, vectors, "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
+                    self.call_tile(w, r, vectors, "%q", "%qa", "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
                     w.go(after)
             w.start(after)
             with w.when(narrow), self.loop(w, rows) as r, self.loop(w, "%n") as j:
@@ -299,7 +315,7 @@ class Library:
                     panel = w.let(f"select i1 {as_it_lies}, ptr {b}, ptr {room}")
                     step = w.let(f"select i1 {as_it_lies}, i64 %rb, i64 {N}")
                     w.do(
-                        f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 {terms}, ptr {source}, i64 %ra, i64 %ca,"
+                        f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 1, i64 0, i64 {terms}, ptr {source}, i64 %ra, i64 %ca,"
                         f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add}, ptr {spare})"
                     )
         with w.when(packed):
@@ -318,7 +334,8 @@ class Library:
             wide = vectors * self.lanes
             whole = w.multiply(w.quotient("%n", wide), wide)
             with self.loop(w, whole, step=wide) as j:
-                self.call_tile(w, r, vectors, "%k", "%a", "%ra", "%ca", self.at(w, "%b", j), "%rb", self.at(w, "%c", j), "%rc", "%add")
+                b, c = self.at(w, "%b", j), self.at(w, "%c", j)
+                self.call_tile(w, r, vectors, 1, 0, "%k", "%a", "%ra", "%ca", b, "%rb", c, "%rc", "%add")
             rest = w.subtract("%n", whole)
             with w.when(w.let(f"icmp sgt i64 {rest}, 0")):
                 b, c = self.at(w, "%b", whole), self.at(w, "%c", whole)
@@ -459,6 +476,31 @@ class Library:
         w.start(done)
         self.end(w)
 
+    def windows(self) -> None:
+        """c[p, m, n] = Σ a[p, m, q, k] b[q, k, n] for windows, which may overlap; one thread, each panel of b is packed once."""
+        w = self.writer(f"gt_windows_{self.kind}", WINDOWS, visible=True)
+        N = self.columns
+        room, spare = w.cell(self.kind, WINDOW * N, 64), w.cell(self.kind, ROWS * N, 64)
+        most = w.quotient(WINDOW, "%k")  # stretches of k that the room has place for; the caller sees to it that there is one
+        blocks = w.quotient(w.add("%q", w.subtract(most, 1)), most)
+        with self.loop(w, "%n", step=N) as j, self.loop(w, blocks) as block:
+            first = w.multiply(block, most)
+            stretches = w.smaller(w.subtract("%q", first), most)
+            columns = w.smaller(w.subtract("%n", j), N)
+            add = w.let(f"or i1 %add, {w.let(f'icmp ne i64 {block}, 0')}")
+            with self.loop(w, stretches) as q:
+                b = self.at(w, "%b", w.add(w.multiply(w.add(first, q), "%qb"), w.multiply(j, "%cb")))
+                to = self.at(w, room, w.multiply(w.multiply(q, "%k"), N))
+                w.do(f"call void @pack_b.{self.kind}(i64 %k, i64 {columns}, ptr {b}, i64 %rb, i64 %cb, ptr {to})")
+            with self.loop(w, "%p") as p:
+                a = self.at(w, "%a", w.add(w.multiply(p, "%pa"), w.multiply(first, "%qa")))
+                c = self.at(w, "%c", w.add(w.multiply(p, "%pc"), j))
+                w.do(
+                    f"call void @panel.{self.kind}(i64 %m, i64 {columns}, i64 {stretches}, i64 %qa, i64 %k, ptr {a}, i64 %ra, i64 %ca,"
+                    f" i1 false, ptr {room}, i64 {N}, ptr {c}, i64 %rc, i1 {add}, ptr {spare})"
+                )
+        self.end(w)
+
     def _blas(self, w: Writer, work: Any, shared: str, done: str) -> None:
         """Large products in layouts that BLAS knows: it goes on at `done`, all others at `shared`."""
 
@@ -564,5 +606,13 @@ def function(module: Module, kind: str) -> str:
             threads.pool()
             blas.source()
             library = _STATE[kind] = machine.Library(text(kind, machine.vector_bytes()))
-            machine.symbol(f"gt_mm_{kind}", library.address(f"gt_mm_{kind}"))
+            for name in (f"gt_mm_{kind}", f"gt_windows_{kind}"):
+                machine.symbol(name, library.address(name))
     return module.declare(f"gt_mm_{kind}", "void (i64, i64, i64, ptr, i64, i64, ptr, i64, i64, ptr, i64, i1)")
+
+
+def windows(module: Module, kind: str) -> str:
+    """Sums of products over windows: see `WINDOWS`."""
+    function(module, kind)
+    types = ", ".join(part.split()[0] for part in WINDOWS.split(", "))
+    return module.declare(f"gt_windows_{kind}", f"void ({types})")

@@ -36,13 +36,16 @@ def write_kernel(scope: Scope, kernel: Kernel) -> None:
     for root in kernel.roots:
         for leaf in scope.plan.leaves(root):
             scope.early(leaf)
+        for part in scope.plan.parts(root):
+            scope.prepare(part)
     Nest(scope, kernel).write()
 
 
 def fill(scope: Scope, value: Value, home: Array) -> None:
     """The elements of a recipe, to memory."""
     w = scope.writer
-    flat = isinstance(scope.values[value], Lazy) and is_flat(scope, value.producer, tuple(value.type.shape))  # type: ignore[arg-type]
+    lowered = scope.find(value)
+    flat = isinstance(lowered, Lazy) and is_flat(scope, lowered.operation, tuple(value.type.shape))
     dims = [w.product(home.dims)] if flat else list(home.dims)
 
     with Access(scope) as access:
@@ -423,8 +426,8 @@ class Level:
         self.scope.leave()
 
 
-def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access) -> None:
-    """A plain nest; the innermost loop has the metadata of the access."""
+def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parallel: bool = True) -> None:
+    """A plain nest; the innermost loop has the metadata of the access, unless iterations may meet at one place."""
     place: list[Index] = []
 
     def level(d: int) -> None:
@@ -432,7 +435,7 @@ def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access) -> Non
             body(tuple(place))
             return
         last = d == len(dims) - 1
-        extra = access.loop(dims[d]) if last else rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
+        extra = access.loop(dims[d]) if last and parallel else rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
         with scope.writer.loop(dims[d], extra=extra) as counter, Level(scope):
             place.append(counter)
             level(d + 1)
@@ -504,11 +507,11 @@ def is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool:
         seen.add(value)
         if shape != space:
             return False
-        if scope.plan.is_lazy(value) or isinstance(scope.values.get(value), Lazy):
-            producer = value.producer
-            if producer is None or not facts.pointwise(producer):
+        lowered = scope.find(value)
+        if isinstance(lowered, Lazy):
+            if not facts.pointwise(lowered.operation):
                 return False
-            stack += producer.operands
+            stack += lowered.operation.operands
     return True
 
 

@@ -1,36 +1,52 @@
-"""Lists in native code: items of one shape, one after the other, in a cell {address, length, capacity}.
+"""Lists in native code: three words {address of the items, length, capacity}, and how items lie behind that address.
 
-A list value is never changed unless `bufferize` made the operation in place; others copy the items first. Capacity 0 means
-memory that is not this list's to free (an argument, a result's memory).
+Items of one known shape lie one after the other. Items whose shapes differ are records {address, dims} with memory of their
+own, items that are lists are their three words. A list owns its items: copying one copies them, freeing one frees them. Capacity
+0 means memory that is not this list's to free (an argument, a result's memory, an item of another list). Operations on
+lists are in `list_ops.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from gradtape.backends.llvm.runtime import grow, release
+from gradtape.backends.llvm import runtime
 from gradtape.backends.llvm.scope import Scope, copy
-from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import MEMORY, bytes_of, literal, name_of
-from gradtape.backends.llvm.values import Array, Lowered, NativeList, Scalar, UnsupportedError
-from gradtape.ir.graph import Operation, Value
-from gradtape.ir.types import TensorSpec
+from gradtape.backends.llvm.sharing import form
+from gradtape.backends.llvm.text import Index, Module, Writer
+from gradtape.backends.llvm.types import MEMORY, bytes_of, name_of
+from gradtape.backends.llvm.values import Array, Items, Lowered, NativeList, Scalar, Slot, UnsupportedError
+from gradtape.ir.graph import Value
+from gradtape.ir.types import ListSpec
+
+WORDS = 24  # bytes of a list
+SMALLEST = 16  # items a list that grows has room for
 
 
-def item_type(value: Value) -> TensorSpec:
-    item = value.type.item
-    if not isinstance(item, TensorSpec):
-        raise UnsupportedError("a list of lists")
-    return item
+def items_of(scope: Scope, type: ListSpec) -> Items:
+    """How the items of a list of a type lie here."""
+    if isinstance(type.item, ListSpec):
+        return Items(type.item.dtype, 0, None, items_of(scope, type.item))
+    known = form(type, scope.program.fixed) == "u"
+    dims = scope.program.dims(type.item.shape) if known else None
+    return Items(type.item.dtype, len(type.item.shape), dims)
 
 
-def new_list(scope: Scope, value: Value) -> NativeList:
-    """An empty list of a value's type."""
-    item = item_type(value)
-    cell = scope.writer.cell("i64", 3)
-    made = NativeList(cell, scope.program.dims(item.shape), item.dtype)
-    put(scope, made, "null", 0, 0)
-    return made
+def stride(scope: Scope, items: Items) -> Index:
+    """How many bytes apart items are."""
+    if items.inner is not None:
+        return WORDS
+    if items.dims is None:
+        return 8 + 8 * items.rank
+    return scope.writer.multiply(scope.writer.product(items.dims), bytes_of(items.dtype))
+
+
+# -- the three words
+
+
+def cell(scope: Scope, items: Items) -> NativeList:
+    """Room for a list's words; it must be `put` something."""
+    return NativeList(scope.writer.cell("i64", 3), items)
 
 
 def put(scope: Scope, target: NativeList, address: str, length: Index, capacity: Index) -> None:
@@ -48,242 +64,355 @@ def length(scope: Scope, source: NativeList) -> str:
     return scope.writer.load("i64", scope.writer.at("i64", source.state, 1))
 
 
-def item_bytes(scope: Scope, source: NativeList) -> Index:
-    return scope.writer.multiply(scope.writer.product(source.dims), bytes_of(source.dtype))
+def capacity(scope: Scope, source: NativeList) -> str:
+    return scope.writer.load("i64", scope.writer.at("i64", source.state, 2))
 
 
-def item_address(scope: Scope, source: NativeList, index: Index) -> str:
-    w = scope.writer
-    if not source.dims:
-        return w.at(MEMORY[name_of(source.dtype)] if name_of(source.dtype) in MEMORY else f"[{bytes_of(source.dtype)} x i8]",
-                    address(scope, source), index)  # fmt: skip
-    return w.let(f"getelementptr inbounds i8, ptr {address(scope, source)}, i64 {w.multiply(index, item_bytes(scope, source))}")
+def set_length(scope: Scope, target: NativeList, count: Index) -> None:
+    scope.writer.store("i64", count, scope.writer.at("i64", target.state, 1))
 
 
-def read(scope: Scope, source: NativeList, index: Index) -> Lowered:
-    """An item: a register, or memory that the list keeps."""
-    place = item_address(scope, source, index)
-    if source.dims:
-        return Array(place, source.dims, source.dtype)
-    if name_of(source.dtype) not in MEMORY:
-        return Array(place, (), source.dtype)
-    register = scope.writer.load(MEMORY[name_of(source.dtype)], place)
-    return Scalar(scope.from_memory(register, source.dtype), source.dtype)
-
-
-def write(scope: Scope, target: NativeList, index: Index, lowered: Lowered) -> None:
-    scope.copied(lowered, Array(item_address(scope, target, index), target.dims, target.dtype))
-
-
-def room_for(scope: Scope, target: NativeList, count: Index) -> None:
-    """New memory for so many items; the list has them all, not yet written."""
-    w = scope.writer
-    capacity = w.larger(count, 1)  # never 0, which would mean memory of somebody else
-    made = scope.program.allocated(w.multiply(capacity, item_bytes(scope, target)))
-    put(scope, target, made, count, capacity)
-
-
-def push(scope: Scope, target: NativeList, lowered: Lowered) -> None:
-    w = scope.writer
-    count = length(scope, target)
-    capacity = w.load("i64", w.at("i64", target.state, 2))
-    full = w.let(f"icmp sge i64 {count}, {capacity}")
-    with w.when(full, f", !prof {scope.program.unlikely()}"):
-        grown = w.let(f"call i1 {grow(scope.program)}(ptr %context, ptr {target.state}, i64 {item_bytes(scope, target)})")
-        scope.program.need(grown)
-    write(scope, target, count, lowered)
-    w.store("i64", w.add(count, 1), w.at("i64", target.state, 1))
-
-
-def copied_list(scope: Scope, source: NativeList, value: Value, extra: int = 0) -> NativeList:
-    """A list of its own with the same items."""
-    w = scope.writer
-    made = new_list(scope, value)
-    count = length(scope, source)
-    room_for(scope, made, w.add(count, extra))
-    copy(w, address(scope, made), address(scope, source), w.multiply(count, item_bytes(scope, source)))
-    w.store("i64", count, w.at("i64", made.state, 1))
+def new_list(scope: Scope, type: ListSpec) -> NativeList:
+    """An empty list of a type."""
+    made = cell(scope, items_of(scope, type))
+    put(scope, made, "null", 0, 0)
     return made
 
 
-def free(scope: Scope, target: NativeList) -> None:
+def move(scope: Scope, source: NativeList, target: NativeList) -> None:
+    """The target becomes the source, which is empty afterwards."""
+    put(scope, target, address(scope, source), length(scope, source), capacity(scope, source))
+    put(scope, source, "null", 0, 0)
+
+
+# -- items
+
+
+def spot(scope: Scope, base: str, items: Items, index: Index) -> str:
+    """Where an item is, behind the address of the first."""
     w = scope.writer
-    capacity = w.load("i64", w.at("i64", target.state, 2))
-    own = w.let(f"icmp sgt i64 {capacity}, 0")
-    with w.when(own):
-        w.do(f"call void {release(scope.program)}(ptr %context, ptr {address(scope, target)})")
+    if items.dims == () and items.inner is None:
+        return w.at(MEMORY.get(name_of(items.dtype)) or f"[{bytes_of(items.dtype)} x i8]", base, index)
+    offset = w.multiply(index, stride(scope, items))
+    return base if offset == 0 else w.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
 
-def _list(scope: Scope, value: Value) -> NativeList:
-    found = scope.values[value]
+def item(scope: Scope, items: Items, place: str) -> Lowered:
+    """The item at an address: a register, or memory that the list keeps."""
+    w = scope.writer
+    if items.inner is not None:
+        return NativeList(place, items.inner)
+    if items.dims is None:
+        dims = tuple([w.load("i64", w.at("i64", place, 1 + k)) for k in range(items.rank)])
+        return Array(w.load("ptr", place), dims, items.dtype)
+    if items.dims or name_of(items.dtype) not in MEMORY:
+        return Array(place, items.dims, items.dtype)
+    return Scalar(scope.from_memory(w.load(MEMORY[name_of(items.dtype)], place), items.dtype), items.dtype)
+
+
+def read(scope: Scope, source: NativeList, index: Index) -> Lowered:
+    return item(scope, source.items, spot(scope, address(scope, source), source.items, index))
+
+
+def bytes_in(scope: Scope, array: Array) -> Index:
+    return scope.writer.multiply(scope.writer.product(array.dims), bytes_of(array.dtype))
+
+
+def write_record(scope: Scope, place: str, made: Array) -> None:
+    """The words of an item with memory of its own."""
+    w = scope.writer
+    w.store("ptr", made.address, place)
+    for k, size in enumerate(made.dims):
+        w.store("i64", size, w.at("i64", place, 1 + k))
+
+
+def write_item(scope: Scope, items: Items, place: str, value: Value) -> None:
+    """A value as the item at an address where none is yet; what the block made for nothing else is taken over."""
+    if items.inner is not None:
+        found = as_list(scope, value)
+        mine = taken_over(scope, value)
+        if isinstance(mine, NativeList) and mine.items.form == items.inner.form:
+            move(scope, mine, NativeList(place, items.inner))
+        else:
+            copy_list(scope, converted(scope, found, items.inner), NativeList(place, items.inner))
+        return
+    if items.dims is None:
+        mine = taken_over(scope, value)
+        source = scope.memory(value)
+        write_record(scope, place, source if isinstance(mine, Slot) else heap_copy(scope, source))
+        return
+    scope.placed(value, Array(place, items.dims, items.dtype))
+
+
+def taken_over(scope: Scope, value: Value) -> Slot | NativeList | None:
+    """The memory of a value that ends with the block, if it can be given away: heap memory or a list of its own."""
+    buffers = scope.plan.buffers(value)
+    results = [result for result in scope.block.results if not buffers.isdisjoint(scope.plan.buffers(result))]
+    if len(buffers) != 1 or results != [value]:
+        return None
+    (buffer,) = buffers
+    owned = scope.owned(buffer)
+    if len(owned) != 1:
+        return None
+    (slot,) = owned
+    if isinstance(slot, Slot) and (slot.offset is not None or slot.address != getattr(scope.values[value], "address", None)):
+        return None
+    if isinstance(slot, NativeList) and slot.state != getattr(scope.values[value], "state", None):
+        return None
+    scope.disown(buffer)
+    return slot
+
+
+def heap_copy(scope: Scope, source: Array) -> Array:
+    """A copy in memory of its own; nothing takes no memory."""
+    w = scope.writer
+    count = bytes_in(scope, source)
+    if count == 0:
+        return Array("null", source.dims, source.dtype)
+    made = scope.program.allocated(count)
+    copy(w, made, source.address, count)
+    return Array(made, source.dims, source.dtype)
+
+
+def as_list(scope: Scope, value: Value) -> NativeList:
+    found = scope.find(value)
     if not isinstance(found, NativeList):
         raise UnsupportedError("something else where a list is needed")
     return found
 
 
-def place_in(scope: Scope, operation: Operation, source: NativeList, index: Value) -> Index:
-    """An index, negative ones from the end, that is inside the list; else the call fails."""
+# -- growing
+
+
+def room_for(scope: Scope, target: NativeList, count: Index) -> str:
+    """New memory for so many items; the list has them all, not yet written."""
     w = scope.writer
-    count, at = length(scope, source), scope.integer(index)
-    below = w.let(f"icmp slt i64 {at}, 0")
-    moved = w.let(f"select i1 {below}, i64 {w.add(at, count)}, i64 {at}")
-    bad = w.let(f"icmp uge i64 {moved}, {count}")
-    scope.program.fail_if(bad, operation)
-    return moved
+    most = w.larger(count, 1)  # never 0, which would mean memory of somebody else
+    made = scope.program.allocated(w.multiply(most, stride(scope, target.items)))
+    put(scope, target, made, count, most)
+    return made
 
 
-def _get(scope: Scope, operation: Operation) -> list[Lowered]:
-    source = _list(scope, operation.operands[0])
-    found = read(scope, source, place_in(scope, operation, source, operation.operands[1]))
-    if isinstance(found, Array):  # the list may be changed while the item lives on
-        return [scope.copied(found, scope.room(operation.result))]
-    return [found]
-
-
-def _len(scope: Scope, operation: Operation) -> list[Lowered]:
-    count = length(scope, _list(scope, operation.operands[0]))
-    return [Scalar(scope.writer.let(f"trunc i64 {count} to i32"), operation.result.type.dtype)]
-
-
-def _new(scope: Scope, operation: Operation) -> list[Lowered]:
-    made = new_list(scope, operation.result)
-    for value in operation.operands:
-        push(scope, made, _item(scope, value))
-    return [made]
-
-
-def _item(scope: Scope, value: Value) -> Lowered:
-    return scope.memory(value) if len(value.type.shape) else Scalar(scope.scalar(value), value.type.dtype)
-
-
-def _push(in_place: bool) -> Any:
-    def write_push(scope: Scope, operation: Operation) -> list[Lowered]:
-        source = _list(scope, operation.operands[0])
-        target = source if in_place else copied_list(scope, source, operation.result, extra=1)
-        push(scope, target, _item(scope, operation.operands[1]))
-        return [target]
-
-    return write_push
-
-
-def _drop(in_place: bool) -> Any:
-    def write_drop(scope: Scope, operation: Operation) -> list[Lowered]:
-        w = scope.writer
-        source = _list(scope, operation.operands[0])
-        scope.program.fail_if(w.let(f"icmp eq i64 {length(scope, source)}, 0"), operation)
-        target = source if in_place else copied_list(scope, source, operation.result)
-        w.store("i64", w.add(length(scope, target), -1), w.at("i64", target.state, 1))
-        return [target]
-
-    return write_drop
-
-
-def _set(in_place: bool) -> Any:
-    def write_set(scope: Scope, operation: Operation) -> list[Lowered]:
-        source = _list(scope, operation.operands[0])
-        at = place_in(scope, operation, source, operation.operands[1])
-        target = source if in_place else copied_list(scope, source, operation.result)
-        write(scope, target, at, _item(scope, operation.operands[2]))
-        return [target]
-
-    return write_set
-
-
-def _clear_at(in_place: bool) -> Any:
-    def write_clear(scope: Scope, operation: Operation) -> list[Lowered]:
-        w = scope.writer
-        source = _list(scope, operation.operands[0])
-        at = place_in(scope, operation, source, operation.operands[1])
-        target = source if in_place else copied_list(scope, source, operation.result)
-        w.do(
-            f"call void @llvm.memset.p0.i64(ptr {item_address(scope, target, at)}, i8 0, i64 {item_bytes(scope, target)}, i1 false)"
+def reserve(scope: Scope, target: NativeList) -> str:
+    """Where the next item goes; `set_length` makes it one."""
+    w = scope.writer
+    count, room, size = length(scope, target), capacity(scope, target), stride(scope, target.items)
+    full = w.let(f"icmp sge i64 {count}, {room}")
+    with w.when(full, f", !prof {scope.program.unlikely()}"):
+        old = address(scope, target)
+        wanted = w.larger(w.let(f"shl i64 {count}, 1"), SMALLEST)
+        made = w.let(
+            f"call ptr {_grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
+            f" i64 {w.multiply(wanted, size)})"
         )
-        return [target]
-
-    return write_clear
-
-
-def _add_at(in_place: bool) -> Any:
-    def write_add(scope: Scope, operation: Operation) -> list[Lowered]:
-        w = scope.writer
-        source = _list(scope, operation.operands[0])
-        at = place_in(scope, operation, source, operation.operands[1])
-        target = source if in_place else copied_list(scope, source, operation.result)
-        kind = MEMORY.get(name_of(target.dtype))
-        if kind not in ("float", "double"):
-            raise UnsupportedError(f"adding to list items of dtype {name_of(target.dtype)}", operation)
-        place = item_address(scope, target, at)
-        value = operation.operands[2]
-        if not target.dims:
-            total = w.let(f"fadd {kind} {w.load(kind, place)}, {scope.scalar(value)}")
-            w.store(kind, total, place)
-            return [target]
-        more = scope.memory(value)
-        with w.loop(w.product(target.dims)) as i:
-            spot = w.at(kind, place, i)
-            w.store(kind, w.let(f"fadd {kind} {w.load(kind, spot)}, {w.load(kind, w.at(kind, more.address, i))}"), spot)
-        return [target]
-
-    return write_add
+        scope.program.need(w.let(f"icmp ne ptr {made}, null"))
+        put(scope, target, made, count, wanted)
+    return spot(scope, address(scope, target), target.items, count)
 
 
-def _zeros_like(scope: Scope, operation: Operation) -> list[Lowered]:
-    w = scope.writer
-    source = _list(scope, operation.operands[0])
-    made = new_list(scope, operation.result)
-    count = length(scope, source)
-    room_for(scope, made, count)
-    w.do(
-        f"call void @llvm.memset.p0.i64(ptr {address(scope, made)}, i8 0, i64 {w.multiply(count, item_bytes(scope, made))}, i1 false)"
+def push(scope: Scope, target: NativeList, value: Value) -> None:
+    place = reserve(scope, target)
+    write_item(scope, target.items, place, value)
+    set_length(scope, target, scope.writer.add(length(scope, target), 1))
+
+
+def _grown(module: Module) -> str:
+    """ptr (context, old, used bytes, capacity, wanted bytes): more memory with the same items, the old memory freed if owned."""
+    runtime.allocate(module)
+    runtime.release(module)
+    return module.library(
+        "gt.grown",
+        lambda: (
+            """define internal ptr @gt.grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline cold {
+  %new = call ptr @gt.allocate(ptr %context, i64 %wanted)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %done, label %fine
+fine:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
+  %own = icmp sgt i64 %capacity, 0
+  br i1 %own, label %give, label %done
+give:
+  call void @gt.release(ptr %context, ptr %old)
+  br label %done
+done:
+  ret ptr %new
+}"""
+        ),
     )
-    return [made]
 
 
-def _copy(scope: Scope, operation: Operation) -> list[Lowered]:
-    return [copied_list(scope, _list(scope, operation.operands[0]), operation.result)]
+# -- whole lists
 
 
-def _from_tensor(scope: Scope, operation: Operation) -> list[Lowered]:
+def free_list(scope: Scope, target: NativeList) -> None:
+    """Give back a list's memory, if it has any of its own."""
     w = scope.writer
-    source = scope.memory(operation.operands[0])
-    made = new_list(scope, operation.result)
-    room_for(scope, made, source.dims[0])
-    copy(w, address(scope, made), source.address, w.multiply(w.product(source.dims), bytes_of(source.dtype)))
-    return [made]
+    own = w.let(f"icmp sgt i64 {capacity(scope, target)}, 0")
+    with w.when(own):
+        if target.items.form == "u":
+            w.do(f"call void {runtime.release(scope.program)}(ptr %context, ptr {address(scope, target)})")
+        else:
+            w.do(f"call void {_freeing(scope.program.module, target.items)}(ptr %context, ptr {target.state})")
 
 
-def _stack(scope: Scope, operation: Operation) -> list[Lowered]:
+def free_item(scope: Scope, items: Items, place: str) -> None:
+    """Give back the memory of an item; that of flat ones stays."""
     w = scope.writer
-    source = _list(scope, operation.operands[0])
+    if items.inner is not None:
+        free_list(scope, NativeList(place, items.inner))
+    elif items.dims is None:
+        w.do(f"call void {runtime.release(scope.program)}(ptr %context, ptr {w.load('ptr', place)})")
+
+
+def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
+    """The target becomes a list of its own with the same items."""
+    w = scope.writer
+    if target.items.form == "u":
+        count, size = length(scope, source), stride(scope, source.items)
+        made = room_for(scope, target, count)
+        copy(w, made, address(scope, source), w.multiply(count, size))
+        return
+    innermost = source.items
+    while innermost.inner is not None:
+        innermost = innermost.inner
+    size = 0 if innermost.dims is None else stride(scope, innermost)
+    done = w.let(
+        f"call i1 {_copying(scope.program.module, source.items)}(ptr %context, ptr {target.state}, ptr {source.state}, i64 {size})"
+    )
+    scope.program.need(done)
+
+
+def copied_list(scope: Scope, source: NativeList, type: ListSpec) -> NativeList:
+    """A list of its own, in the form of a type."""
+    made = cell(scope, items_of(scope, type))
+    copy_list(scope, converted(scope, source, made.items), made)
+    return made
+
+
+def converted(scope: Scope, source: NativeList, items: Items) -> NativeList:
+    """The same items in another form; the list itself if it has that form."""
+    if source.items.form == items.form:
+        return source
+    w = scope.writer
+    made = cell(scope, items)
     count = length(scope, source)
-    result = operation.result
-    scope.program.bind(TensorSpec(result.type.shape[:1], result.type.dtype), (count,))
-    known = scope.program.index(result.type.shape[0])
-    if known is not count:
-        scope.program.fail_if(w.let(f"icmp ne i64 {count}, {known}"), operation)
-    home = scope.room(result)
-    copy(w, home.address, address(scope, source), w.multiply(w.product(home.dims), bytes_of(home.dtype)))
-    return [home]
+    base = room_for(scope, made, count)
+    start = address(scope, source)
+    with w.loop(count) as i:
+        found = item(scope, source.items, spot(scope, start, source.items, i))
+        _convert_item(scope, found, items, spot(scope, base, items, i))
+    return made
 
 
-MEMORY_OPS: dict[str, Any] = {
-    "list_get": _get,
-    "list_len": _len,
-    "list_new": _new,
-    "list_copy": _copy,
-    "list_zeros_like": _zeros_like,
-    "list_from_tensor": _from_tensor,
-    "list_stack": _stack,
-    "list_push": _push(False),
-    "list_push_into": _push(True),
-    "list_drop": _drop(False),
-    "list_drop_into": _drop(True),
-    "list_set": _set(False),
-    "list_set_into": _set(True),
-    "list_clear_at": _clear_at(False),
-    "list_clear_at_into": _clear_at(True),
-    "list_add_at": _add_at(False),
-    "list_add_at_into": _add_at(True),
-}
+def _convert_item(scope: Scope, found: Lowered, items: Items, place: str) -> None:
+    w = scope.writer
+    if isinstance(found, NativeList):
+        assert items.inner is not None
+        copy_list(scope, converted(scope, found, items.inner), NativeList(place, items.inner))
+        return
+    if isinstance(found, Scalar):
+        found = scope.copied(found, Array(w.cell(MEMORY[name_of(found.dtype)]), (), found.dtype))
+    assert isinstance(found, Array)
+    if items.dims is None:
+        write_record(scope, place, heap_copy(scope, found))
+        return
+    home = Array(place, items.dims, items.dtype)
+    clear(scope, home)
+    # a placeholder, which is never read, may be smaller than the type says
+    fits = w.let(f"icmp eq i64 {bytes_in(scope, found)}, {bytes_in(scope, home)}")
+    with w.when(fits):
+        copy(w, place, found.address, bytes_in(scope, home))
 
-__all__ = ["MEMORY_OPS", "free", "length", "literal", "new_list", "push", "put", "read", "room_for", "write"]
+
+def clear(scope: Scope, home: Array) -> None:
+    """Zeros."""
+    scope.writer.do(f"call void @llvm.memset.p0.i64(ptr {home.address}, i8 0, i64 {bytes_in(scope, home)}, i1 false)")
+
+
+# -- functions of the module, one for each form
+
+
+def _code(items: Items) -> str:
+    if items.inner is not None:
+        return "l" + _code(items.inner)
+    return "u" if items.dims is not None else f"r{items.rank}x{bytes_of(items.dtype)}"
+
+
+def _function(module: Module, name: str, result: str, params: str, write: Callable[[Writer], None]) -> str:
+    """A helper function, written once per module."""
+    known: set[str] = module.__dict__.setdefault("helpers", set())
+    if name not in known:
+        known.add(name)
+        w = Writer(module, name, params, result=f"internal {result}", attributes="nounwind noinline")
+        write(w)
+        w.finish()
+    return f"@{name}"
+
+
+def _step(items: Items) -> int:
+    return WORDS if items.inner is not None else 8 + 8 * items.rank
+
+
+def _freeing(module: Module, items: Items) -> str:
+    """void (context, list): frees the items and their memory, if the list owns it."""
+    release = runtime.release(module)
+
+    def write(w: Writer) -> None:
+        base = w.load("ptr", "%list")
+        with w.when(w.let(f"icmp sgt i64 {w.load('i64', w.at('i64', '%list', 2))}, 0")):
+            if items.form != "u":
+                with w.loop(w.load("i64", w.at("i64", "%list", 1))) as i:
+                    place = w.let(f"getelementptr inbounds i8, ptr {base}, i64 {w.multiply(i, _step(items))}")
+                    if items.inner is not None:
+                        w.do(f"call void {_freeing(module, items.inner)}(ptr %context, ptr {place})")
+                    else:
+                        w.do(f"call void {release}(ptr %context, ptr {w.load('ptr', place)})")
+            w.do(f"call void {release}(ptr %context, ptr {base})")
+        w.do("ret void")
+
+    return _function(module, f"gt.list_free.{_code(items)}", "void", "ptr %context, ptr %list", write)
+
+
+def _copying(module: Module, items: Items) -> str:
+    """i1 (context, to, from, bytes of a flat item): a copy with memory of its own; false if there is no memory."""
+    allocate = runtime.allocate(module)
+
+    def allocated(w: Writer, count: Index) -> str:
+        made = w.let(f"call ptr {allocate}(ptr %context, i64 {count})")
+        with w.when(w.let(f"icmp eq ptr {made}, null")):
+            w.do("ret i1 false")
+            w.start(w.label("never"))
+        return made
+
+    def write(w: Writer) -> None:
+        source, count = w.load("ptr", "%from"), w.load("i64", w.at("i64", "%from", 1))
+        size: Index = "%bytes" if items.form == "u" else _step(items)
+        most = w.larger(count, 1)
+        base = allocated(w, w.multiply(most, size))
+        if items.form == "u":
+            copy(w, base, source, w.multiply(count, size))
+        else:
+            with w.loop(count) as i:
+                offset = w.multiply(i, size)
+                old, new = (w.let(f"getelementptr inbounds i8, ptr {start}, i64 {offset}") for start in (source, base))
+                if items.inner is not None:
+                    done = w.let(f"call i1 {_copying(module, items.inner)}(ptr %context, ptr {new}, ptr {old}, i64 %bytes)")
+                    with w.when(w.let(f"xor i1 {done}, true")):
+                        w.do("ret i1 false")
+                        w.start(w.label("never"))
+                else:
+                    dims = [w.load("i64", w.at("i64", old, 1 + k)) for k in range(items.rank)]
+                    total = w.multiply(w.product(dims), bytes_of(items.dtype))
+                    w.store("ptr", "null", new)
+                    for k, n in enumerate(dims):
+                        w.store("i64", n, w.at("i64", new, 1 + k))
+                    with w.when(w.let(f"icmp ne i64 {total}, 0")):
+                        made = allocated(w, total)
+                        copy(w, made, w.load("ptr", old), total)
+                        w.store("ptr", made, new)
+        w.store("ptr", base, "%to")
+        w.store("i64", count, w.at("i64", "%to", 1))
+        w.store("i64", most, w.at("i64", "%to", 2))
+        w.do("ret i1 true")
+
+    return _function(module, f"gt.list_copy.{_code(items)}", "i1", "ptr %context, ptr %to, ptr %from, i64 %bytes", write)

@@ -20,6 +20,7 @@ from gradtape.backends.llvm import object_cache
 
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
+MASKED = ".masked."  # in the names of functions that only the vectoriser calls
 LARGE = 400_000  # characters of IR from which on the passes are cheaper ones
 
 
@@ -60,6 +61,12 @@ def vector_bytes() -> int:
     return 64 if "+avx512f" in features else 32 if "+avx," in features else 16
 
 
+def lanes() -> tuple[int, ...]:
+    """How many numbers a vector in a loop may have: of float64, of float32, and half of that where full ones are avoided."""
+    wide = vector_bytes() // 8
+    return (wide, 2 * wide) if wide < 8 else (wide // 2, wide, 2 * wide)
+
+
 def symbol(name: str, address: int) -> None:
     """Make an address known to all modules."""
     llvm.add_symbol(name, address)
@@ -86,6 +93,9 @@ def optimized(text: str, level: int = 3) -> Any:
             last.add_instruction_combine_pass()
             last.add_simplify_cfg_pass()
             last.run(module, builder)
+            for function in module.functions:
+                if MASKED in function.name:  # nobody calls it any more: no code for it
+                    function.linkage = "available_externally"
         return module
 
 

@@ -7,7 +7,7 @@ calls of NumPy), `scalar` (an element operation of rank 0: computed at once, in 
 Element values without memory are recipes: evaluated inside whatever kernel needs them, so chains of them, through broadcasts,
 transpositions and slices, become one loop nest. A value gets memory if something needs it there, if it would be computed
 again and again at some cost, or if the memory it reads changes before its last use. A kernel computes one or more
-roots over one iteration space.
+roots over one iteration space. Whose memory a value has is the business of `sharing.py`.
 
 One invariant: a kernel runs at the place of its first root, and all it reads is there by then.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.backends.llvm.grouping import Grouping, Kernel
+from gradtape.backends.llvm.sharing import Sharing, has_memory
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 
@@ -53,14 +54,31 @@ class Facts:
     axes: Callable[[Operation], tuple[int, ...]]  # what a reduction folds away
     keeps: Callable[[Operation, int], int]  # leading axes of the result that are those of operand k
     fails: Callable[[Operation], bool]  # may leave the program
+    repeats: Callable[[Operation], bool]  # needs elements of its operands several times
+    static: Callable[[Operation], bool]  # a constant that is in memory before the program runs
+    part: Callable[[Operation], bool]  # a part of the first operand: may be its memory while that does not change
 
 
 class Plan:
-    """The decisions for one block."""
+    """The decisions for one block.
 
-    def __init__(self, block: Block, facts: Facts) -> None:
+    `nested` gives the plans of regions, `callee` those of functions that are called; `fixed` are the symbols that are bound by
+    the parameters of the whole function.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        facts: Facts,
+        nested: Callable[[Block], Plan],
+        callee: Callable[[Block], Plan],
+        fixed: frozenset[str],
+    ) -> None:
         self.block = block
         self.facts = facts
+        self.nested = nested
+        self.callee = callee
+        self.fixed = fixed
         self.at = {operation: i for i, operation in enumerate(block.operations)}
         self.kinds = {operation: facts.kind(operation) for operation in block.operations}
         self.roots: set[Operation] = set()
@@ -68,7 +86,7 @@ class Plan:
         self._home: dict[Operation, Kernel] = {}
         self._users: dict[Value, list[Operation]] = {}
         for operation in block.operations:
-            for value in operation.operands:
+            for value in dict.fromkeys(operation.operands):
                 self._users.setdefault(value, []).append(operation)
         self.special = facts.patterns(block, self._users)
         for operation, special in self.special.items():
@@ -79,6 +97,7 @@ class Plan:
         self._costs: dict[Value, int] = {}
         self._parts: dict[Value, set[Operation]] = {}  # of recipes
         self._latest: dict[Operation, int] = {}
+        self.sharing = Sharing(self)
         self._choose()
         self.last = self._lifetimes()
         self.private = self._private()
@@ -89,24 +108,25 @@ class Plan:
         operation = value.producer
         return operation is not None and self.kinds.get(operation) == "element" and operation not in self.roots
 
-    def buffer(self, value: Value) -> Value:
-        """The value whose memory a value has: through aliases and changes in place."""
-        seen = value
-        while (operation := seen.producer) is not None and operation in self.kinds:
-            if self.kinds[operation] == "alias":
-                seen = operation.operands[0]
-            elif (changed := self.changed(operation)) is not None and operation.results[0] is seen:
-                seen = changed
-            else:
-                break
-        return seen
+    def is_lazy_operation(self, operation: Operation) -> bool:
+        return self.kinds[operation] == "element" and operation not in self.roots
+
+    def buffers(self, value: Value) -> frozenset[Value]:
+        """The values of the block whose memory a value may have: of those that first had it."""
+        return self.sharing.buffers(value)
 
     def changed(self, operation: Operation) -> Value | None:
-        """The operand that an operation changes in place."""
+        """The operand that an operation without regions changes in place."""
         special = self.special.get(operation)
         if special is not None:
             return None if special.target is None else operation.operands[special.target]
         return operation.operands[0] if self.facts.changes(operation) else None
+
+    def users(self, value: Value) -> list[Operation]:
+        return self._users.get(value, [])
+
+    def is_output(self, value: Value) -> bool:
+        return value in self._outputs
 
     def leaves(self, operation: Operation) -> Iterator[Value]:
         """The values with memory or in registers that evaluating an operation reads."""
@@ -128,16 +148,27 @@ class Plan:
         kernel = self._home.get(operation)
         return self.at[operation] if kernel is None else kernel.start
 
+    def wants_memory(self, value: Value) -> bool:
+        """Whether something in the block needs a value in memory."""
+        return value in self._outputs or any(self._in_memory(value, user) for user in self.users(value))
+
     # --- decisions
 
     def _choose(self) -> None:
+        self._weigh()
         for operation, kind in self.kinds.items():
-            if kind == "reduce" or (kind == "element" and self._needs_memory(operation)):
+            if kind == "reduce":
                 self.roots.add(operation)
+            elif kind == "element" and self._gets_memory(operation):
+                if self.facts.alias(operation) and self._has_memory(operation.operands[0]):
+                    self.kinds[operation] = "alias"
+                else:
+                    self.roots.add(operation)
         self._weigh()
         for operation, kind in self.kinds.items():
             if kind == "element" and operation not in self.roots and self._repeated(operation):
                 self.roots.add(operation)
+        self.sharing = Sharing(self)
         for _ in range(8):
             self._weigh()
             self._group()
@@ -150,34 +181,54 @@ class Plan:
             self._weigh()
             self._group()
 
-    def _needs_memory(self, operation: Operation) -> bool:
+    def _gets_memory(self, operation: Operation) -> bool:
         value = operation.result
-        if value in self._outputs:
-            return True
-        for user in self._users.get(value, ()):
-            if user.regions and self.facts.free(operation):
-                continue  # a region can have it itself
-            if self.kinds[user] == "alias" or (self.kinds[user] in ("memory", "absorbed") and self._in_memory(value, user)):
-                return True
-        return not self._is_map(value) and self._viewed(value)
+        if self.facts.static(operation):
+            return value in self._outputs
+        return self.wants_memory(value) or (not self._is_map(value) and self._viewed(value))
+
+    def _has_memory(self, value: Value) -> bool:
+        producer = value.producer
+        made = producer is None or self.kinds[producer] in ("memory", "alias", "reduce") or producer in self.roots
+        return made and has_memory(value.type)
 
     def _in_memory(self, value: Value, user: Operation) -> bool:
-        """Whether an operation on memory needs an operand there, and not only what an index map leads to."""
+        """Whether an operation needs an operand in memory, and not only what an index map leads to."""
+        kind = self.kinds[user]
+        if kind == "alias":
+            return True
+        if kind not in ("memory", "absorbed"):
+            return False
+        if user.regions:
+            return any(operand is value and self._region_wants(value, user, k) for k, operand in enumerate(user.operands))
         how = self.facts.takes(user, value)
         return how == "memory" or (how == "view" and not self._is_map(value))
 
     def _viewed(self, value: Value) -> bool:
         """Whether an operation on memory reads a value through index maps."""
-        for user in self._users.get(value, ()):
-            if self.kinds[user] in ("memory", "absorbed") and self.facts.takes(user, value) == "view":
+        for user in self.users(value):
+            if self.kinds[user] in ("memory", "absorbed") and not user.regions and self.facts.takes(user, value) == "view":
                 return True
-            if self._is_map(user.results[0] if user.results else value) and user.results and self._viewed(user.result):
+            if self.kinds[user] == "element" and self.facts.is_map(user) and self._viewed(user.result):
                 return True
         return False
 
     def _is_map(self, value: Value) -> bool:
         producer = value.producer
         return producer is not None and self.kinds.get(producer) == "element" and self.facts.is_map(producer)
+
+    def _region_wants(self, value: Value, user: Operation, k: int) -> bool:
+        """Whether the regions of an operation need its operand k in memory; a cheap recipe is evaluated in there."""
+        params = region_params(user, k)
+        if params is None or any(self.nested(block).wants_memory(param) for block, param in params):
+            return True
+        producer = value.producer
+        if producer is None or self.kinds[producer] != "element" or self.facts.free(producer):
+            return False
+        if self.cost(value)[0] > (1 if user.op.name != "cond" else CHEAP):
+            return True
+        changed = self.sharing.changed_by(user)
+        return any(not changed.isdisjoint(self.buffers(leaf)) for leaf in self.leaves(producer))
 
     def cost(self, value: Value) -> tuple[int, int]:
         """What computing an element costs, and how many operations that is."""
@@ -221,9 +272,10 @@ class Plan:
             return False
         shape = tuple(operation.result.type.shape)
         return any(
-            self.kinds[user] == "element" and not self.facts.pointwise(user) and _larger(user.result.type.shape, shape)
+            self.kinds[user] == "element" and self.facts.repeats(user)
+            or self.kinds[user] == "element" and not self.facts.pointwise(user) and _larger(user.result.type.shape, shape)
             or self.kinds[user] == "element" and self.facts.pointwise(user) and tuple(user.result.type.shape) != shape
-            for user in self._users.get(operation.result, ())
+            for user in self.users(operation.result)
         )  # fmt: skip
 
     def _group(self) -> None:
@@ -259,32 +311,20 @@ class Plan:
         """Whether no recipe above it is shared by the same kernels: then that one gets memory first."""
         mine = evaluators[producer]
         return not any(
-            self.is_lazy_operation(user) and evaluators.get(user, set()) >= mine
-            for user in self._users.get(producer.result, ())
+            self.is_lazy_operation(user) and evaluators.get(user, set()) >= mine for user in self.users(producer.result)
         )
 
-    def is_lazy_operation(self, operation: Operation) -> bool:
-        return self.kinds[operation] == "element" and operation not in self.roots
-
     def _endangered(self) -> set[Operation]:
-        """Recipes that read memory which is changed before their last evaluation."""
+        """Recipes that read memory which is changed before their last evaluation, or while they are evaluated."""
         found: set[Operation] = set()
-        for change in self.block.operations:
-            target = self.changed(change)
-            if target is None and not change.regions:
+        for place, change in enumerate(self.block.operations):
+            changed = self.sharing.changed_by(change)
+            if not changed:
                 continue
-            changed = {self.buffer(value) for value in (change.operands if target is None else [target])}
-            place = self.at[change]
             for operation in self.block.operations[:place]:
-                if not self.is_lazy_operation(operation) or operation in found:
+                if not self.is_lazy_operation(operation) or operation in found or self._last_use(operation) < place:
                     continue
-                if not any(self._last_use(user) > place for user in self._users.get(operation.result, ())):
-                    continue
-                if any(
-                    self.buffer(leaf) in changed and len(leaf.type.shape)
-                    for leaf in self.leaves(operation)
-                    if isinstance(leaf.type, TensorSpec)
-                ):
+                if any(not changed.isdisjoint(self.buffers(leaf)) for leaf in self.leaves(operation)):
                     found.add(operation)
         return found
 
@@ -294,7 +334,7 @@ class Plan:
             return self.when(operation)
         known = self._latest.get(operation)
         if known is None:
-            known = max((self._last_use(user) for user in self._users.get(operation.result, ())), default=-1)
+            known = max((self._last_use(user) for user in self.users(operation.result)), default=-1)
             self._latest[operation] = known
         return known
 
@@ -305,13 +345,16 @@ class Plan:
         for operation in self.block.operations:
             if self.is_lazy_operation(operation):
                 continue
-            place = max(self.when(operation), self.at[operation] if self.kinds[operation] == "alias" else 0)
+            place = max(self.when(operation), self.at[operation] if self.kinds[operation] in ("alias", "memory") else 0)
+            for value in operation.results:
+                for buffer in self.buffers(value):
+                    last[buffer] = max(last.get(buffer, -1), self.at[operation])
             for leaf in self.leaves(operation):
-                buffer = self.buffer(leaf)
-                last[buffer] = max(last.get(buffer, -1), place)
+                for buffer in self.buffers(leaf):
+                    last[buffer] = max(last.get(buffer, -1), place)
         for value in self.block.results:
-            buffer = self.buffer(value)
-            last[buffer] = end
+            for buffer in self.buffers(value):
+                last[buffer] = end
         return last
 
     def _private(self) -> dict[Operation, Kernel]:
@@ -328,6 +371,26 @@ class Plan:
             root: kernel for kernel in self.grouping.kernels for root in kernel.roots
             if readers.get(root) == {kernel} and root.result not in self._outputs
         }  # fmt: skip
+
+
+def region_params(operation: Operation, k: int) -> list[tuple[Block, Value]] | None:
+    """The parameters of regions that operand k of a structured operation is; None where it is something else too."""
+    if operation.op.name == "cond":
+        if k == 0:
+            return []
+        return [(block, block.params[k - 1]) for block in operation.regions.values()]
+    if operation.op.name not in ("while", "scan"):
+        return None
+    place = k
+    for group, count in operation.layout.items():
+        if place < count:
+            if group == "length":
+                return []
+            if group != "consts":
+                return None
+            return [(block, block.group("consts")[place]) for block in operation.regions.values()]
+        place -= count
+    raise AssertionError("an operand in no group")
 
 
 def _larger(a: Any, b: Any) -> bool:

@@ -143,7 +143,7 @@ def product(scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b:
         return
     total = work(axes)
     vector = of_role(axes, "m") or of_role(axes, "n")
-    if not is_float(dtype) or not of_role(axes, "k") or not vector or (total is not None and total <= TINY):
+    if not is_float(dtype) or not of_role(axes, "k") or not vector or (total is not None and total <= TINY) or _by_lanes(axes):
         scope.program.notes.append(Note("product", (operation.op.name,), operation.loc, "loops"))
         _loops(scope, axes, a.matrix, b.matrix, to, add)
         return
@@ -166,6 +166,14 @@ def product(scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b:
     _call(scope, chosen(tidy(changed)), a.matrix, b.matrix, temporary, add)
     _copy(scope, inside, temporary, None, to, "c")
     scope.give(slot)
+
+
+def _by_lanes(axes: Sequence[Axis]) -> bool:
+    """Whether there are many short sums side by side in memory: vectors over these, not products of matrices."""
+    lanes = any(axis.role == "batch" and axis.a == axis.b == axis.c == 1 for axis in axes)
+    terms = work(of_role(axes, "k"))
+    short = work(of_role(axes, "n"))
+    return lanes and terms is not None and terms <= 2 * UNROLLED and short is not None and short <= 4
 
 
 def _clear(scope: Scope, home: Array) -> None:
@@ -226,8 +234,9 @@ def _offset(scope: Scope, place: Sequence[Index], steps: Sequence[Any]) -> Index
 def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bool) -> None:
     """One product of matrices, or one for each iteration of the loops around it."""
     w = scope.writer
-    sums = of_role(choice.loops, "k")
-    loops = [*[axis for axis in choice.loops if axis.role != "k"], *sums]
+    more_rows, more_terms, around = _windows(choice)
+    sums = of_role(around, "k")
+    loops = [*[axis for axis in around if axis.role != "k"], *sums]
     sides = ((a, "a"), (b, "b"), (c, "c"))
 
     def body(place: Sequence[Index]) -> None:
@@ -239,12 +248,17 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
         if sums and not add:  # the first term starts the sum
             for counter in place[len(loops) - len(sums) :]:
                 flag = w.let(f"or i1 {flag}, {w.let(f'icmp ne i64 {counter}, 0')}")
-        _product(scope, choice, x, y, z, flag, c.kind)
+        if more_rows is None and more_terms is None:
+            _product(scope, choice, x, y, z, flag, c.kind)
+        else:
+            _window_product(scope, choice, more_rows, more_terms, x, y, z, flag, c.kind)
 
-    each = work([axis for axis in (choice.m, choice.n, choice.k) if axis is not None])
+    inside = (choice.m, choice.n, choice.k, more_rows, more_terms)
+    each = work([axis for axis in inside if axis is not None])
     first = next((axis for axis in loops if axis.role != "k" and isinstance(axis.size, int)), None)
     whole = work([axis._replace(b=None) for axis in loops]) if first is not None else None
-    if first is not None and each is not None and whole is not None and each < gemm.LARGE and each * whole >= gemm.SHARE:
+    cut = each is not None and (each < gemm.LARGE or more_rows is not None or more_terms is not None)
+    if first is not None and each is not None and whole is not None and cut and each * whole >= gemm.SHARE:
         rest = [axis for axis in loops if axis is not first]
         at = loops.index(first)
 
@@ -257,24 +271,55 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
     nest(scope, loops, body)
 
 
+def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
+    """One more axis of rows and one more of terms for the product to run over, where a single one would be short."""
+    m, n, k = choice.m, choice.n, choice.k
+    if m is None or n is None or k is None or choice.turned or not isinstance(k.size, int) or k.size > gemm.WINDOW:
+        return None, None, choice.loops
+    around = list(choice.loops)
+    terms = max((axis for axis in around if axis.role == "k"), key=lambda axis: weight(axis.size), default=None)
+    rows = max((axis for axis in around if axis.role == "m"), key=lambda axis: weight(axis.size), default=None)
+    if rows is not None and not any(axis.role != "k" and axis is not rows for axis in around):
+        rows = None if terms is not None and weight(rows.size) > 1 else rows  # threads share this axis
+    if (work([m, n, k]) or 0) >= gemm.SHARE:
+        return None, None, choice.loops
+    around = [axis for axis in around if axis is not terms and axis is not rows]
+    return rows, terms, around
+
+
+def _number(scope: Scope, size: Any) -> str:
+    return f"i64 {1 if size is None else scope.program.index(size)}"
+
+
 def _product(scope: Scope, choice: Choice, x: str, y: str, z: str, add: str, kind: str) -> None:
     """z = x·y or z += x·y for matrices at these addresses."""
-    w, index = scope.writer, scope.program.index
+    w = scope.writer
     m, n, k = choice.m, choice.n, choice.k
-    steps = {(letter, axis): None if axis is None else getattr(axis, letter) for letter in "abc" for axis in (m, n, k)}
-
-    def number(size: Any) -> str:
-        return f"i64 {1 if size is None else index(size)}"
 
     def step(letter: str, axis: Axis | None) -> str:
-        return number(steps[letter, axis])
+        return _number(scope, None if axis is None else getattr(axis, letter))
 
-    sizes = [number(None if axis is None else axis.size) for axis in ((n, m, k) if choice.turned else (m, n, k))]
+    sizes = [_number(scope, None if axis is None else axis.size) for axis in ((n, m, k) if choice.turned else (m, n, k))]
     if choice.turned:  # zᵀ = yᵀ·xᵀ
         parts = [f"ptr {y}", step("b", n), step("b", k), f"ptr {x}", step("a", k), step("a", m), f"ptr {z}", step("c", n)]
     else:
         parts = [f"ptr {x}", step("a", m), step("a", k), f"ptr {y}", step("b", k), step("b", n), f"ptr {z}", step("c", m)]
     w.do(f"call void {gemm.function(w.module, kind)}({', '.join([*sizes, *parts])}, i1 {add})")
+
+
+def _window_product(
+    scope: Scope, choice: Choice, rows: Axis | None, terms: Axis | None, x: str, y: str, z: str, add: str, kind: str
+) -> None:
+    """The same with one more axis of rows, or of terms, or both."""
+    w = scope.writer
+    m, n, k = choice.m, choice.n, choice.k
+    assert m is not None and n is not None and k is not None
+    p, q = rows or Axis(1, 0, None, 0), terms or Axis(1, 0, 0, None)
+    numbers = [p.size, p.a, p.c, m.size, n.size, q.size, q.a, q.b, k.size]
+    parts = [_number(scope, number) for number in numbers]
+    parts += [f"ptr {x}", _number(scope, m.a), _number(scope, k.a), f"ptr {y}", _number(scope, k.b), _number(scope, n.b)]
+    parts += [f"ptr {z}", _number(scope, m.c), f"i1 {add}"]
+    w.do(f"call void {gemm.windows(w.module, kind)}({', '.join(parts)})")
 
 
 # -- loops
@@ -286,7 +331,7 @@ def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, 
     outer = sorted((axis for axis in axes if axis.role != "k"), key=lambda axis: -_order(axis.c))
     total = work(sums)
     with Access(scope) as access:
-        if total is None or (total > 4 * UNROLLED and of_role(axes, "n")):
+        if total is None or (total > 4 * UNROLLED and of_role(axes, "n") and not _by_lanes(axes)):
             _by_rows(scope, outer, sums, a, b, c, add, access)
             return
 
@@ -343,7 +388,7 @@ def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Acces
         ]
         return _times(scope, dtype, *registers)
 
-    if total is not None and total <= UNROLLED:
+    if total is not None and total <= 2 * UNROLLED:
         found = None
         for place in itertools.product(*[range(axis.size) for axis in axes]):
             found = term(place) if found is None else _plus(scope, dtype, found, term(place))

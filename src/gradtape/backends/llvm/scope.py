@@ -9,7 +9,8 @@ One invariant: `values` holds every value of the block that was reached, and mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,8 @@ from gradtape.backends.llvm.values import Array, Flat, Lazy, Lowered, NativeList
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.polynomial import Opaque
-from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.sizes import sizes_of
+from gradtape.ir.types import TensorSpec
 
 ALIGN = 64
 ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
@@ -48,6 +50,10 @@ class Tables:
     memory: Mapping[str, Any]  # (scope, operation) → results
     kernel: Any  # (scope, kernel) → None
     callback: Any  # (scope, operation) → results
+    prepare: Mapping[str, Any]  # (scope, operation) → what `element` needs and is the same for all elements
+    free_list: Any  # (scope, list) → None
+    failed: Any  # (scope, operation) → None: have Python raise what an operation raises
+    constant: Any  # (scope, operation) → the array of a constant that is in memory, or None
 
 
 @dataclass(slots=True)
@@ -92,17 +98,26 @@ class Program:
         self.tables = tables
         self.frame = Frame()
         self.sizes: dict[str, Index] = {}  # of symbols
-        self.calls: list[Operation] = []  # operations that call back into Python, by number
+        self.calls: list[Any] = []  # callbacks.Call, by number: operations that call back into Python
         self.notes: list[Note] = []
-        self.checks: list[Operation] = []  # operations that may fail natively, by number
+        self.checks: list[Operation | None] = []  # operations that may fail natively, by number
         self._plans: dict[Block, Plan] = {}
+        self.fixed: frozenset[str] = frozenset()  # the symbols of the parameters of the function being written
         self.stack = 0  # bytes used of it
+        self.effects = False  # whether the program does something that must not happen twice
 
     def plan(self, block: Block) -> Plan:
         known = self._plans.get(block)
         if known is None:
-            known = self._plans[block] = Plan(block, self.tables.facts)
+            known = self._plans[block] = Plan(block, self.tables.facts, self.plan, self.function, self.fixed)
         return known
+
+    def function(self, block: Block) -> Plan:
+        """The plan of a block that is called: its sizes are those of its parameters."""
+        before, self.fixed = self.fixed, fixed_sizes(block)
+        plan = self.plan(block)
+        self.fixed = before
+        return plan
 
     # --- sizes
 
@@ -151,7 +166,7 @@ class Program:
 
     # --- failures
 
-    def fail_if(self, flag: str, operation: Operation) -> None:
+    def fail_if(self, flag: str, operation: Operation | None) -> None:
         """Leave the function with the number of this operation if the flag is set."""
         self.checks.append(operation)
         w = self.writer
@@ -195,14 +210,16 @@ class Program:
 class Scope:
     """One block, written out here."""
 
-    def __init__(self, program: Program, block: Block) -> None:
+    def __init__(self, program: Program, block: Block, outer: Scope | None = None) -> None:
         self.program = program
         self.writer = program.writer
         self.block = block
+        self.outer = outer  # whose recipes a region may be given
         self.plan = program.plan(block)
         self.values: dict[Value, Lowered] = {}
-        self.homes: dict[Value, Array] = {}  # where results are wanted
-        self._owned: dict[Value, list[Slot]] = {}  # memory taken for a buffer (by its first value)
+        self.prepared: dict[Operation, Any] = {}
+        self.homes: dict[Value, Array] = {}  # where buffers are wanted
+        self._owned: dict[Value, list[Slot | NativeList]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
 
@@ -214,11 +231,8 @@ class Scope:
             self.values[value] = lowered
             if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
                 self.program.bind(value.type, lowered.dims)
-        if homes:
-            for k, home in homes.items():
-                value = self.block.results[k]
-                if value.producer is not None and value not in self.homes:
-                    self.homes[self.plan.buffer(value)] = home
+        for k, home in (homes or {}).items():
+            self.want(k, home)
         ends: dict[int, list[Value]] = {}
         for value, place in self.plan.last.items():
             ends.setdefault(place, []).append(value)
@@ -226,10 +240,23 @@ class Scope:
             self._operation(i, operation)
             for value in ends.get(i, ()):
                 self._release(value)
-        results = [self.values[value] for value in self.block.results]
-        for k, home in (homes or {}).items():
-            results[k] = self.copied(results[k], home)
+        results = []
+        for k, value in enumerate(self.block.results):
+            home = (homes or {}).get(k)
+            if home is None and isinstance(self.values[value], Lazy):
+                home = self.homes.get(value)
+            lowered = self.values[value] if home is None else self.placed(value, home)
+            results.append(self.memory(value) if isinstance(lowered, Lazy) else lowered)
         return results
+
+    def want(self, k: int, home: Array) -> None:
+        """Have result k made at a place, if it is made in this block and nobody else's memory too."""
+        buffers = self.plan.buffers(self.block.results[k]).difference(self.block.params)
+        if len(buffers) == 1:
+            (buffer,) = buffers
+            others = [i for i, value in enumerate(self.block.results) if buffer in self.plan.buffers(value)]
+            if others == [k]:
+                self.homes.setdefault(buffer, home)
 
     def finish(self) -> None:
         """Give back all memory that is still held."""
@@ -238,6 +265,8 @@ class Scope:
 
     def _operation(self, i: int, operation: Operation) -> None:
         tables, kind = self.program.tables, self.plan.kinds[operation]
+        if kind == "element":
+            self.prepare(operation)
         kernel = self.plan.kernels.get(i)
         if kernel is not None:
             tables.kernel(self, kernel)
@@ -258,6 +287,12 @@ class Scope:
                 if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
                     self.program.bind(value.type, lowered.dims)
 
+    def prepare(self, operation: Operation) -> None:
+        """Write what all elements of an operation share, if that was not done yet."""
+        prepare = self.program.tables.prepare.get(operation.op.name)
+        if prepare is not None and operation not in self.prepared:
+            self.prepared[operation] = prepare(self, operation)
+
     def early(self, value: Value) -> None:
         """Compute a value of rank 0 now, if it is one that can be and was not yet."""
         operation = value.producer
@@ -265,8 +300,26 @@ class Scope:
             return
         for leaf in self.plan.leaves(operation):
             self.early(leaf)
+        self.prepare(operation)
         register = self.program.tables.element[operation.op.name](self, operation, ())
         self.values[value] = Scalar(register, value.type.dtype)
+
+    def fail_if(self, flag: str, operation: Operation) -> None:
+        """Leave the program if the flag is set, for an error of an operation."""
+        if not self.program.effects:
+            self.program.fail_if(flag, operation)
+            return
+        with self.writer.when(flag, f", !prof {self.program.unlikely()}"), self.aside():
+            self.program.tables.failed(self, operation)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Code on a way that leaves the program: what is found out there is not known elsewhere, what is taken is not given back."""
+        owned, values = {key: list(slots) for key, slots in self._owned.items()}, dict(self.values)
+        self.enter()
+        yield
+        self.leave()
+        self._owned, self.values = owned, values
 
     # --- memory
 
@@ -276,12 +329,23 @@ class Scope:
     def room(self, value: Value) -> Array:
         """Memory for a value: where it is wanted, or a new part of the frame."""
         dims = self.dims(value)
-        home = self.homes.get(self.plan.buffer(value))
+        home = self.homes.get(value)
         if home is not None:
             return Array(home.address, dims, value.type.dtype)
         slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
-        self._owned.setdefault(self.plan.buffer(value), []).append(slot)
+        self.own(value, slot)
         return Array(slot.address, dims, value.type.dtype)
+
+    def own(self, value: Value, slot: Slot | NativeList) -> None:
+        """Give memory back after the last use of a buffer."""
+        self._owned.setdefault(value, []).append(slot)
+
+    def disown(self, value: Value) -> list[Slot | NativeList]:
+        """What was to be given back is somebody else's now."""
+        return self._owned.pop(value, [])
+
+    def owned(self, value: Value) -> list[Slot | NativeList]:
+        return self._owned.get(value, [])
 
     def take(self, count: Index) -> Slot:
         """Memory until it is given back."""
@@ -294,8 +358,10 @@ class Scope:
         offset = self.program.frame.take(count)
         return Slot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
 
-    def give(self, slot: Slot) -> None:
-        if slot.offset is None:
+    def give(self, slot: Slot | NativeList) -> None:
+        if isinstance(slot, NativeList):
+            self.program.tables.free_list(self, slot)
+        elif slot.offset is None:
             self.writer.do(f"call void {runtime.release(self.program)}(ptr %context, ptr {slot.address})")
         elif slot.offset >= 0:
             self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
@@ -306,7 +372,7 @@ class Scope:
 
     def memory(self, value: Value) -> Array:
         """A value as memory; a scalar or a constant is put there first."""
-        lowered = self.values[value]
+        lowered = self.find(value)
         if isinstance(lowered, Array):
             return lowered
         if isinstance(lowered, Scalar):
@@ -315,7 +381,8 @@ class Scope:
             self.writer.store(MEMORY[kind], self.to_memory(lowered.register, lowered.dtype), cell)
             return Array(cell, (), lowered.dtype)
         if isinstance(lowered, Lazy):
-            return self.computed(value)
+            constant: Array | None = self.program.tables.constant(self, lowered.operation)
+            return self.computed(value) if constant is None else constant
         raise UnsupportedError("a list where a tensor is needed")
 
     def computed(self, value: Value) -> Array:
@@ -324,10 +391,22 @@ class Scope:
 
         dims = self.dims(value)
         slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
-        self._owned.setdefault(value, []).append(slot)
+        self.own(value, slot)
         made = Array(slot.address, dims, value.type.dtype)
         fill(self, value, made)
+        self.values[value] = made
         return made
+
+    def placed(self, value: Value, home: Array) -> Array:
+        """A value in the memory where it is wanted."""
+        from gradtape.backends.llvm.kernels import fill
+
+        lowered = self.find(value)
+        if isinstance(lowered, Lazy):
+            fill(self, value, home)
+            return home
+        assert lowered is not None
+        return self.copied(lowered, home)
 
     def copied(self, lowered: Lowered, home: Array) -> Array:
         """A value in the memory where it is wanted."""
@@ -343,13 +422,32 @@ class Scope:
 
     # --- elements
 
+    def find(self, value: Value) -> Lowered | None:
+        """What a value is here: of this block, or of one around it whose recipe is evaluated here."""
+        scope: Scope | None = self
+        while scope is not None:
+            lowered = scope.values.get(value)
+            if lowered is not None:
+                return lowered
+            if scope.plan.is_lazy(value):  # a kernel may run before the place of a recipe it uses
+                return Lazy(value.producer)  # type: ignore[arg-type]
+            scope = scope.outer
+        return None
+
+    def ready(self, operation: Operation) -> Any:
+        """What `prepare` found for an operation, of this block or of one around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if operation in scope.prepared:
+                return scope.prepared[operation]
+            scope = scope.outer
+        raise UnsupportedError(f"{operation.op.name} is needed before its place", operation)
+
     def element(self, value: Value, place: Place) -> str:
         """The element of a value at an index, in a register."""
-        lowered = self.values.get(value)
+        lowered = self.find(value)
         if isinstance(lowered, Scalar):
             return lowered.register
-        if lowered is None and self.plan.is_lazy(value):  # a kernel may run before the place of a recipe it uses
-            lowered = Lazy(value.producer)  # type: ignore[arg-type]
         key = (value, place.__class__, *place)
         for known in reversed(self._seen):
             if key in known:
@@ -427,11 +525,9 @@ def copy(writer: Writer, to: str, source: str, count: Index) -> None:
     writer.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
 
 
-def native_type(type: Any) -> bool:
-    """Whether a value of a type can be here at all."""
-    if isinstance(type, ListSpec):
-        return isinstance(type.item, TensorSpec) and native_type(type.item)
-    return isinstance(type, TensorSpec)
+def fixed_sizes(block: Block) -> frozenset[str]:
+    """The symbols whose sizes the tensors given to a function tell."""
+    return frozenset(name for value in block.params for name in sizes_of(value))
 
 
 def computable(type: Any) -> bool:
@@ -439,4 +535,4 @@ def computable(type: Any) -> bool:
     return isinstance(type, TensorSpec) and is_native(type.dtype)
 
 
-__all__ = ["Frame", "NativeList", "Note", "Program", "Scope", "Tables", "computable", "copy", "native_type"]
+__all__ = ["Frame", "NativeList", "Note", "Program", "Scope", "Tables", "computable", "copy", "fixed_sizes"]

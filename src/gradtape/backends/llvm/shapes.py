@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.elementwise import converted, operand_place
+from gradtape.backends.llvm.code import converted
+from gradtape.backends.llvm.elementwise import operand_place
 from gradtape.backends.llvm.scope import Scope
 from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_integer, literal, name_of
+from gradtape.backends.llvm.types import is_integer, literal, name_of
 from gradtape.backends.llvm.values import Array, Flat, Place
+from gradtape.dtypes import int64
 from gradtape.ir.graph import Operation
+
+
+SMALL = 1024  # bytes up to which a constant of one number is written out
 
 
 def _identity(scope: Scope, operation: Operation, place: Place) -> str:
@@ -81,9 +86,29 @@ def constant_array(scope: Scope, value: np.ndarray[Any, Any], dtype: Any) -> Arr
 def _constant(scope: Scope, operation: Operation, place: Place) -> str:
     value = np.asarray(operation.attrs["value"])
     dtype = operation.result.type.dtype
-    if value.size and (value.ndim == 0 or (value.reshape(-1)[:1].tobytes() * value.size) == value.tobytes()):
+    if is_splat(value):
         return literal(value.reshape(-1)[0], dtype)
     return scope.load(constant_array(scope, value, dtype), place)
+
+
+def is_splat(value: Any) -> bool:
+    """Whether an array is one number, many times."""
+    return bool(value.size) and (value.ndim == 0 or (value.reshape(-1)[:1].tobytes() * value.size) == value.tobytes())
+
+
+def is_static(operation: Operation) -> bool:
+    """Whether a constant is in memory before the program runs: one that is not worth filling in."""
+    if operation.op.name != "constant":
+        return False
+    value = np.asarray(operation.attrs["value"])
+    return value.ndim > 0 and (value.nbytes <= SMALL or not is_splat(value))
+
+
+def constant_of(scope: Scope, operation: Operation) -> Array | None:
+    """The memory of a constant that has some."""
+    if not is_static(operation):
+        return None
+    return constant_array(scope, np.asarray(operation.attrs["value"]), operation.result.type.dtype)
 
 
 def _filled(scope: Scope, operation: Operation, place: Place) -> str:
@@ -97,49 +122,6 @@ def _like(number: int) -> Any:
 def _dim(scope: Scope, operation: Operation, place: Place) -> str:
     size = scope.program.index(operation.attrs["dim"])
     return str(size) if isinstance(size, int) else scope.writer.let(f"trunc i64 {size} to i32")
-
-
-def _getitem(scope: Scope, operation: Operation, place: Place) -> str:
-    (x,) = operation.operands
-    return scope.element(x, sliced_place(scope, operation.attrs["key"], x.type.shape, place))
-
-
-def sliced_place(scope: Scope, key: Any, shape: Sequence[Any], place: Place) -> tuple[Index, ...]:
-    """The index into x of element `place` of x[key], for a key of ints, slices, None and one Ellipsis."""
-    w = scope.writer
-    parts = list(key) if isinstance(key, tuple) else [key]
-    used = sum(1 for part in parts if part is not None and part is not Ellipsis)
-    if Ellipsis in [p for p in parts if p is Ellipsis or p is None or isinstance(p, (int, slice))]:
-        at = next(k for k, part in enumerate(parts) if part is Ellipsis)
-        parts[at : at + 1] = [slice(None)] * (len(shape) - used)
-    else:
-        parts += [slice(None)] * (len(shape) - used)
-    found: list[Index] = []
-    rest = iter(place)
-    axis = 0
-    for part in parts:
-        if part is None:
-            next(rest)
-            continue
-        if isinstance(part, slice):
-            index = next(rest)
-            if part == slice(None):
-                found.append(index)
-            else:
-                start, step = _start(shape[axis], part), part.step or 1
-                found.append(w.add(w.multiply(index, step), start))
-        else:
-            found.append(int(part) if part >= 0 else int(part) + shape[axis])
-        axis += 1
-    return tuple(found)
-
-
-def _start(size: Any, part: slice) -> int:
-    """Where a slice starts; `plain_key` has seen to it that this is known."""
-    step = part.step or 1
-    if isinstance(size, int):
-        return part.indices(size)[0]
-    return int(part.start or 0)
 
 
 def plain_key(key: Any, shape: Sequence[Any]) -> bool:
@@ -159,6 +141,35 @@ def plain_key(key: Any, shape: Sequence[Any]) -> bool:
     return True
 
 
+def _roll(scope: Scope, operation: Operation, place: Place) -> str:
+    """Element i is element i − shift, around the end."""
+    w, (x,) = scope.writer, operation.operands
+    dims, moved = scope.dims(x), list(place)
+    for shift, axis in zip(operation.attrs["shift"], operation.attrs["axis"], strict=True):
+        size = dims[axis]
+        if isinstance(size, int):
+            back: Index = int(shift) % size if size else 0
+        else:  # an axis without elements has no index either
+            rest = w.let(f"srem i64 {int(shift)}, {w.larger(size, 1)}")
+            back = w.let(f"select i1 {w.let(f'icmp slt i64 {rest}, 0')}, i64 {w.add(rest, size)}, i64 {rest}")
+        if back == 0:
+            continue
+        index = w.subtract(moved[axis], back)
+        if isinstance(index, int):
+            moved[axis] = index % size  # type: ignore[operator]
+        else:
+            moved[axis] = w.let(f"select i1 {w.let(f'icmp slt i64 {index}, 0')}, i64 {w.add(index, size)}, i64 {index}")
+    return scope.element(x, tuple(moved))
+
+
+def _one_hot(scope: Scope, operation: Operation, place: Place) -> str:
+    """Whether the index along the axis is the number that the operand has."""
+    w, (x,) = scope.writer, operation.operands
+    axis = operation.attrs["axis"] % len(place)
+    number = converted(w, scope.element(x, (*place[:axis], *place[axis + 1 :])), x.type.dtype, int64)
+    return w.let(f"icmp eq i64 {number}, {place[axis]}")
+
+
 def _slice_axis(scope: Scope, operation: Operation, place: Place) -> str:
     (x,) = operation.operands
     attrs = operation.attrs
@@ -168,16 +179,7 @@ def _slice_axis(scope: Scope, operation: Operation, place: Place) -> str:
     return scope.element(x, tuple(moved))
 
 
-def _one_hot(scope: Scope, operation: Operation, place: Place) -> str:
-    (x,) = operation.operands
-    axis = operation.attrs["axis"] % len(place)
-    rest = tuple([index for k, index in enumerate(place) if k != axis])
-    register = converted(scope.writer, scope.element(x, rest), x.type.dtype, np.dtype("int64"))
-    return scope.writer.let(f"icmp eq i64 {register}, {place[axis]}")
-
-
 ELEMENT: dict[str, Any] = {
-    "one_hot": _one_hot,
     "identity": _identity,
     "stop_gradient": _identity,
     "assign": _identity,
@@ -192,10 +194,14 @@ ELEMENT: dict[str, Any] = {
     "zeros_like": _like(0),
     "ones_like": _like(1),
     "dim": _dim,
-    "getitem": _getitem,
     "slice_axis": _slice_axis,
+    "roll": _roll,
+    "one_hot": _one_hot,
+    "list_zeros_like": _like(0),
+    "list_ones_like": _like(1),
 }
-POINTWISE = frozenset({"identity", "stop_gradient", "assign", "gradient", "copy", "filled", "zeros_like", "ones_like"})
+POINTWISE = frozenset({"identity", "stop_gradient", "assign", "gradient", "copy", "filled", "zeros_like", "ones_like",
+                       "list_zeros_like", "list_ones_like"})  # fmt: skip
 FREE = frozenset({"constant", "filled"})
 ALIAS = frozenset({"reshape", "identity", "stop_gradient", "assign", "gradient"})
 
@@ -203,14 +209,12 @@ ALIAS = frozenset({"reshape", "identity", "stop_gradient", "assign", "gradient"}
 def accepts(operation: Operation) -> bool:
     """Whether the index map can be written for these attributes."""
     name, attrs = operation.op.name, operation.attrs
-    if name == "getitem":
-        return plain_key(attrs["key"], operation.operands[0].type.shape)
-    if name in ("filled",):
+    if name == "one_hot":
+        return is_integer(operation.operands[0].type.dtype) and name_of(operation.operands[0].type.dtype) != "uint64"
+    if name == "filled":
         return isinstance(attrs["value"], (int, float, bool, np.generic)) or np.ndim(attrs["value"]) == 0
     if name == "constant":
         return not isinstance(attrs["value"], list)
-    if name == "one_hot":
-        return is_integer(operation.operands[0].type.dtype)
     if name == "broadcast_to":  # what does not fit NumPy refuses
         source, target = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
         pairs = zip(source[::-1], target[::-1], strict=False)
@@ -218,6 +222,3 @@ def accepts(operation: Operation) -> bool:
     if name == "identity" and any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in operation.operands):
         return False
     return True
-
-
-__all__ = ["ALIAS", "ELEMENT", "FREE", "MEMORY", "POINTWISE", "REGISTER", "accepts", "converted", "is_float", "name_of"]

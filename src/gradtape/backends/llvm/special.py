@@ -1,11 +1,14 @@
-"""Special functions as IR, in the manner of `math.py`: the error functions and the normal distribution."""
+"""Special functions as IR, in the manner of `math.py`: the error functions, the normal distribution, the gamma function.
+
+Near their zeros, log Γ and ψ are as exact as elsewhere for positive arguments; for negative ones to a fixed number of digits.
+"""
 
 from __future__ import annotations
 
 import math
 
 from gradtape.backends.llvm.algebra import DOUBLE, Real, fast_two_sum, select, two_product, two_sum
-from gradtape.backends.llvm.math import exp_parts, poly, quotient
+from gradtape.backends.llvm.math import exp_parts, log, poly, quotient, sin, tan
 
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ in two parts
 
@@ -54,3 +57,47 @@ def ndtr(x: Real) -> Real:
     high, lost = two_product(x, -ROOT_HALF[0])
     low = select(x.abs() < 40.0, x.fma(-ROOT_HALF[1], lost), 0.0)
     return erfc_of(high, low) * 0.5
+
+
+# -- the gamma function --------------------------------------------------------------------------------------------------
+
+HALF_LOG_TAU = 0.9189385332046728  # ½ log 2π
+DIGAMMA_ZERO = (1.4616321449683622, 9.549995429965697e-17)  # in two parts
+
+
+def lgamma(x: Real) -> Real:
+    """log |Γ(x)|; float64."""
+    # Γ(x) = Γ(x + 1)/x for small x, (x - 1)Γ(x - 1) for x in (2, 3), Γ(2 - a)/(a(1 - a)) for x = -a in (-1, 0)
+    a = x.abs()
+    below = (x < 0.0) & (a < 1.0)
+    low, high, far = a < 1.0, a > 2.0, a >= 3.0
+    offset = select(below, 1.0 - a, select(low, a, select(high, a - 2.0, a - 1.0)))  # from 1, where log Γ is 0, exactly
+    offset = select(far, x.number(0.5), offset)
+    near = (offset * (offset - 1.0)) * poly(offset - 0.5, "lgamma")
+    shift = log(select(below, a * (1.0 - a), select(high & ~far, a - 1.0, select(low | far, a, x.number(1.0)))))
+    near = near + select(low, -shift, select(high, shift, x.number(0.0)))
+    inverse = 1.0 / a
+    rest = (HALF_LOG_TAU - 0.5) + inverse * poly(inverse * inverse, "stirling")
+    found = select(far, (a - 0.5).fma(shift - 1.0, rest), near)
+    # Γ(-a)Γ(a) = -π/(a sin πa)
+    turn = sin((a - a.call("rint")) * math.pi).abs()
+    mirrored = select(turn > 0.0, log(math.pi / (a * turn)) - found, math.inf)
+    return select(x <= -1.0, mirrored, found)
+
+
+def digamma(x: Real) -> Real:
+    """The derivative of log Γ; float64."""
+    # ψ(x) = ψ(1 - x) - π cot πx, ψ(x) = ψ(x + 1) - 1/x
+    a = select(x < 0.0, 1.0 - x, x)
+    low, high, far = a < 1.0, a > 2.0, a >= 3.0
+    place = select(low, a + 1.0, select(high, a - 1.0, a))
+    place = select(far, x.number(1.5), place)
+    near = ((place - DIGAMMA_ZERO[0]) - DIGAMMA_ZERO[1]) * poly(place - 1.5, "digamma")
+    inverse = 1.0 / select(high & ~far, a - 1.0, a)
+    near = near + select(low, -inverse, select(high, inverse, x.number(0.0)))
+    square = inverse * inverse
+    distant = log(a) - inverse.fma(0.5, square * poly(square, "digamma_far"))
+    found = select(far, distant, near)
+    turn = x - x.call("rint")
+    mirrored = found - math.pi / tan(turn * math.pi)
+    return select(x < 0.0, select(turn.equals(0.0), x.number(math.nan), mirrored), found)

@@ -1,4 +1,4 @@
-"""Lists as native code makes them: the items are rows of one array, and Python sees items only when it looks."""
+"""Lists as native code makes them: one array has all items, and Python sees items only when it looks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,54 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ops.list_values import TensorList
 
 
-class StackedList(TensorList):
-    """A `TensorList` whose items are the rows of `rows`."""
+class LazyList(TensorList):
+    """A `TensorList` whose items are made when somebody looks at them: by `made`, once."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, values: Any = (), item: Any = None) -> None:
+        super().__init__(values, item)
+        self._items: Any = None
+
+    def made(self) -> Any:
+        """The items, as something that can be indexed."""
+        raise NotImplementedError
+
+    @property
+    def values(self) -> Any:
+        if self._items is None:
+            self._items = self.made()
+        return self._items
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+    def __reversed__(self) -> Any:
+        return iter(self.values[::-1])
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        return list(self.values[index]) if isinstance(index, slice) else self.values[index]
+
+    def __reduce__(self) -> Any:
+        return TensorList, (list(self.values), self.item)
+
+    def __repr__(self) -> str:
+        return repr(list(self.values))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == other
+
+    __hash__ = None  # type: ignore[assignment]  (as lists)
+
+
+class StackedList(LazyList):
+    """A list whose items are the rows of one array."""
 
     __slots__ = ("rows",)
 
@@ -17,31 +63,8 @@ class StackedList(TensorList):
         super().__init__((), TensorSpec(rows.shape[1:], dtype))
         self.rows = rows
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __bool__(self) -> bool:
-        return len(self.rows) > 0
-
-    def __iter__(self) -> Any:
-        return iter(self.rows)
-
-    def __reversed__(self) -> Any:
-        return iter(self.rows[::-1])
-
-    def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        return list(self.rows[index]) if isinstance(index, slice) else self.rows[index]
-
-    def __reduce__(self) -> Any:
-        return TensorList, (list(self.rows), self.item)
-
-    def __repr__(self) -> str:
-        return repr(list(self.rows))
-
-    def __eq__(self, other: object) -> bool:
-        return list(self) == other
-
-    __hash__ = None  # type: ignore[assignment]  (as lists)
+    def made(self) -> Any:
+        return self.rows
 
     @property
     def dtype(self) -> Any:

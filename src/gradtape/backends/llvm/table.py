@@ -4,18 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm import callbacks, checks, composites, control, cumulative, elementwise, joining, kernels, layouts, lists, products, shapes
+from gradtape.backends.llvm import (
+    callbacks,
+    checks,
+    composites,
+    control,
+    convolution,
+    cumulative,
+    dynamic,
+    elementwise,
+    index,
+    joining,
+    joins,
+    kernels,
+    layouts,
+    list_ops,
+    lists,
+    pooling,
+    products,
+    scatter,
+    shapes,
+)
 from gradtape.backends.llvm.alignment import kept_axes
 from gradtape.backends.llvm.plan import Facts
 from gradtape.backends.llvm.reductions import FOLDS, Fold
 from gradtape.backends.llvm.scope import Tables, computable
 from gradtape.backends.llvm.types import is_float, name_of
 from gradtape.ir.graph import Operation, Value
+from gradtape.ir.types import ListSpec
 
-FAMILIES: tuple[Any, ...] = (elementwise, shapes, composites, joining)
+FAMILIES: tuple[Any, ...] = (elementwise, shapes, index, joins, dynamic, composites, joining, pooling)
 ELEMENT: dict[str, Any] = {name: write for family in FAMILIES for name, write in family.ELEMENT.items()}
 ACCEPTS = {name: family.accepts for family in FAMILIES for name in family.ELEMENT}
-MEMORY: dict[str, Any] = {**control.MEMORY_OPS, **checks.MEMORY_OPS, **cumulative.MEMORY_OPS, **lists.MEMORY_OPS, **products.MEMORY_OPS, **composites.MEMORY_OPS, **joining.MEMORY_OPS}
+MEMORY_FAMILIES: tuple[Any, ...] = (
+    control,
+    checks,
+    list_ops,
+    products,
+    scatter,
+    joins,
+    dynamic,
+    composites,
+    joining,
+    convolution,
+    cumulative,
+)
+MEMORY: dict[str, Any] = {name: write for family in MEMORY_FAMILIES for name, write in family.MEMORY_OPS.items()}
+# on arrays these are element operations
+ON_LISTS: dict[str, Any] = {name: MEMORY.pop(name) for name in ("list_zeros_like", "list_ones_like")} | list_ops.ON_LISTS
 TAKES: dict[str, Any] = {**products.TAKES}
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 
@@ -24,6 +60,8 @@ def kind(operation: Operation) -> str:
     """element, scalar, reduce, alias or memory: see `plan.py`."""
     name = operation.op.name
     if name in MEMORY or operation.regions or len(operation.results) != 1:
+        return "memory"
+    if any(isinstance(value.type, ListSpec) for value in (*operation.operands, *operation.results)):
         return "memory"
     native = computable(operation.result.type) and all(computable(v.type) for v in operation.operands)
     if name in FOLDS and native and _foldable(operation):
@@ -41,8 +79,11 @@ def _foldable(operation: Operation) -> bool:
 
 
 def cost(operation: Operation) -> int:
-    if any(operation.op.name in family.ELEMENT for family in (shapes, composites, joining)):
+    name = operation.op.name
+    if any(name in family.ELEMENT for family in (shapes, composites, joining)) or name == "getitem":
         return 0
+    if operation.op.name in pooling.ELEMENT:
+        return pooling.cost(operation)
     return elementwise.COSTS.get(operation.op.name, 1)
 
 
@@ -50,16 +91,19 @@ def pointwise(operation: Operation) -> bool:
     name = operation.op.name
     if name == "broadcast_to":
         return all(n.__class__ is int and n == 1 for n in operation.operands[0].type.shape)
-    return name in elementwise.ELEMENT or name in shapes.POINTWISE or name == "piece" or (name == "constant" and _is_splat(operation))
-
-
-def _is_splat(operation: Operation) -> bool:
-    value = operation.attrs["value"]
-    return bool(value.ndim == 0 or (value.size and (value == value.reshape(-1)[0]).all()))
+    if name == "constant":
+        return shapes.is_splat(operation.attrs["value"])
+    return (
+        name in elementwise.ELEMENT
+        or name in shapes.POINTWISE
+        or name in dynamic.POINTWISE
+        or name in ("add_n", "checked_indices", "piece")
+    )
 
 
 def changes(operation: Operation) -> bool:
-    return operation.op.name in CHANGES
+    name = operation.op.name
+    return name in CHANGES and (name not in scatter.MEMORY_OPS or scatter.supported(operation))
 
 
 def space(operation: Operation) -> tuple[Any, ...]:
@@ -80,14 +124,58 @@ def keeps(operation: Operation, k: int) -> int:
 
 
 def fails(operation: Operation) -> bool:
-    return operation.op.name in elementwise.ELEMENT and elementwise.fails(operation)
+    return index.fails(operation) or (operation.op.name in elementwise.ELEMENT and elementwise.fails(operation))
+
+
+def repeats(operation: Operation) -> bool:
+    return operation.op.name in pooling.ELEMENT and pooling.overlaps(operation)
 
 
 def takes(operation: Operation, value: Value) -> str:
     """How a memory operation reads an operand: see `plan.py`."""
-    take = TAKES.get(operation.op.name)
+    name = operation.op.name
+    if name in dynamic.RECIPES or (name in joins.MEMORY_OPS and joins.supported(operation)):
+        return "recipe"
+    recipes = list_ops.RECIPES.get(name, ())
+    if name in scatter.RECIPES and scatter.supported(operation):
+        recipes = range(scatter.RECIPES[name], len(operation.operands))
+    if recipes and all(k in recipes for k, operand in enumerate(operation.operands) if operand is value):
+        return "recipe"
+    take = TAKES.get(name)
     return "memory" if take is None else str(take(operation, value, kind))
 
 
-FACTS = Facts(kind, cost, pointwise, changes, space, free, alias, takes, layouts.is_map, products.patterns, Fold.axes, keeps, fails)
-TABLES = Tables(FACTS, ELEMENT, FOLDS, MEMORY, kernels.write_kernel, callbacks.write_callback)
+def part(operation: Operation) -> bool:
+    return operation.op.name in list_ops.PARTS
+
+
+FACTS = Facts(
+    kind,
+    cost,
+    pointwise,
+    changes,
+    space,
+    free,
+    alias,
+    takes,
+    layouts.is_map,
+    products.patterns,
+    Fold.axes,
+    keeps,
+    fails,
+    repeats,
+    shapes.is_static,
+    part,
+)
+TABLES = Tables(
+    FACTS,
+    ELEMENT,
+    FOLDS,
+    {**MEMORY, **ON_LISTS},
+    kernels.write_kernel,
+    callbacks.write_callback,
+    index.PREPARE,
+    lists.free_list,
+    callbacks.write_failure,
+    shapes.constant_of,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gradtape.backends.llvm.text import Index
@@ -54,14 +54,30 @@ class Lazy:
     operation: Operation
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Items:
+    """How the items of a list lie in memory: `bytes` apart, as arrays, as records {address, dims} of arrays, or as lists."""
+
+    dtype: Any
+    rank: int
+    dims: tuple[Index, ...] | None  # of every item; None: each has its own, and memory of its own
+    inner: Items | None = None  # of items that are lists {address, length, capacity}
+
+    @property
+    def form(self) -> str:
+        """As `sharing.form` calls it."""
+        return "l" + self.inner.form if self.inner is not None else "u" if self.dims is not None else "r"
+
+
+@dataclass(frozen=True, slots=True)
 class NativeList:
-    """Items of one shape, one after the other. `state` is a cell {address, length, capacity}: a growable list."""
+    """A growable list: `state` is the address of {address of the items, length, capacity}.
+
+    Capacity 0 means memory that is not this list's to free: an argument's, a result's.
+    """
 
     state: str
-    dims: tuple[Index, ...]  # of an item
-    dtype: Any
-    fixed: bool = field(default=False)  # in memory that cannot grow or be given back
+    items: Items
 
 
 class Flat(tuple[Index]):

@@ -7,6 +7,7 @@ never changed; results may be, or may be views of, parameters, as with any op.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from gradtape.backends.numpy.emit import Place, Program, emit
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
-from gradtape.ir.graph import Block, Location
+from gradtape.ir.graph import Block, Location, Operation
 from gradtape.ops.dispatch import explained
 from gradtape.passes.bufferize import pure_op
 
@@ -62,18 +63,9 @@ class Executable:
         if found is None or "gradtape_location" in error.__dict__:
             return error
         place, local = found
-        operation = place.operation
-        if operation.op.effect:  # the user's own words (print, assert, a Python function): not ours to change
-            return _noted(error, operation.loc)
-        if not isinstance(error, EXPLAINED) and not isinstance(error, OpError):
-            return _noted(error, operation.loc)
         sizes = {name.removeprefix("size_"): size for name, size in local.items() if name.startswith("size_")}
         values = [local[name] if name in local else self._program.namespace.get(name) for name in place.operands]
-        attrs = {key: substitute(attr, sizes) for key, attr in operation.attrs.items() if not isinstance(attr, Block)}
-        said = explained(pure_op(operation.op), values, attrs, error)
-        if operation.loc is not None:
-            said.args = (f"{said}, at {operation.loc}", *said.args[1:])
-        return _noted(said.with_traceback(None), operation.loc)
+        return located(place.operation, values, sizes, error)
 
     def _place_of(self, traceback: TracebackType | None) -> tuple[Place, dict[str, Any]] | None:
         """The innermost operation of this program on the way to the error, and the names bound there."""
@@ -87,6 +79,19 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable {self.name}>"
+
+
+def located(operation: Operation, values: Sequence[Any], sizes: Mapping[str, Any], error: Exception) -> Exception:
+    """What an operation raised on these values, as eager code would say it, with the user's line."""
+    if operation.op.effect:  # the user's own words (print, assert, a Python function): not ours to change
+        return _noted(error, operation.loc)
+    if not isinstance(error, EXPLAINED) and not isinstance(error, OpError):
+        return _noted(error, operation.loc)
+    attrs = {key: substitute(attr, sizes) for key, attr in operation.attrs.items() if not isinstance(attr, Block)}
+    said = explained(pure_op(operation.op), values, attrs, error)
+    if operation.loc is not None:
+        said.args = (f"{said}, at {operation.loc}", *said.args[1:])
+    return _noted(said.with_traceback(None), operation.loc)
 
 
 def _noted(error: Exception, loc: Location | None) -> Exception:

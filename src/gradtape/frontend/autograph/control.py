@@ -9,17 +9,23 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from gradtape.ad.tracing import current_trace
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.raising import ending, raising
 from gradtape.frontend.autograph.reading import in_, iterate, not_in, there
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
+from gradtape.frontend.plans import JoinError
 from gradtape.frontend.staging import NO_STATE, State, is_staged
+from gradtape.ops.tensor import Tensor
 
 staging: Any = _staging
 Thunk = Callable[[], Any]
 MAX_GUARDED = 10_000
+PATIENCE = 1_000  # iterations of a `while` on a tensor with a known value that Python runs
 
 
 def nothing() -> None:
@@ -50,8 +56,13 @@ def if_stmt(
 def while_stmt(
     test: Thunk, body: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
 ) -> None:
-    """`while test(): body()`; from the first staged test on, the rest of the loop is staged."""
+    """`while test(): body()`; from the first staged test on, the rest of the loop is staged.
+
+    A test that is a tensor with a known value (`i = gt.constant(0)`, `while i < n`) is a Python loop like others, but only so long:
+    then the rest is staged, if it can be, so that the time to trace does not grow with the number of iterations.
+    """
     traced = active() is not None
+    patience = PATIENCE
     while True:
         go_on = test()
         if traced and is_staged(go_on):
@@ -59,7 +70,20 @@ def while_stmt(
             return
         if not go_on:
             return
+        if traced and isinstance(go_on, Tensor):
+            patience -= 1
+            if patience == 0 and _staged_from_here(test, body, State(get_state, set_state, names, line)):
+                return
         body()
+
+
+def _staged_from_here(test: Thunk, body: Thunk, state: State) -> bool:
+    """Stage a loop that has been run by Python so far; False, and nothing changed, if its state cannot be staged."""
+    try:
+        staging.stage_while(test, ending(body), state, first=current_trace().constant(np.bool_(True)))
+    except JoinError:
+        return False
+    return True
 
 
 def for_stmt(

@@ -1,0 +1,99 @@
+"""Reading parts of arrays: each element is an element of the operand, found by index arithmetic where it is needed.
+
+What all elements share (bounds of slices, checks of places) is written where the operation stands, see `keys.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.backends.llvm import keys
+from gradtape.backends.llvm.keys import Mapping
+from gradtape.backends.llvm.scope import Scope
+from gradtape.backends.llvm.types import is_integer
+from gradtape.backends.llvm.values import Place
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.slots import Slot
+
+Key = tuple[Any, ...]
+
+
+def key_of(operation: Operation) -> tuple[Key, list[Value]]:
+    """The key with which an operation reads its first operand, and what fills its slots."""
+    name, attrs = operation.op.name, operation.attrs
+    rest = operation.operands[1:]
+    if name == "take":
+        return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
+    if name == "index":
+        return tuple(Slot(i) for i in range(len(rest))), rest
+    key = attrs["key"]
+    return (key if isinstance(key, tuple) else (key,)), rest
+
+
+def _prepare(scope: Scope, operation: Operation) -> Mapping:
+    key, indices = key_of(operation)
+    mapping = keys.opened(scope, operation, key, scope.dims(operation.operands[0]), indices)
+    _check_lengths(scope, operation, mapping)
+    return mapping
+
+
+def _check_lengths(scope: Scope, operation: Operation, mapping: Mapping) -> None:
+    """Lengths of slices that only run time knows are the sizes of new symbols; others must be what the program says."""
+    w, program, shape = scope.writer, scope.program, operation.result.type.shape
+    program.bind(operation.result.type, mapping.dims)
+    for size, found in zip(shape, mapping.dims, strict=True):
+        known = program.index(size)
+        if known != found:
+            scope.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
+
+
+def _element(scope: Scope, operation: Operation, place: Place) -> str:
+    mapping: Mapping = scope.ready(operation)
+    return scope.element(operation.operands[0], mapping.place(scope, place))
+
+
+def _prepare_checked(scope: Scope, operation: Operation) -> None:
+    """Places must not be negative here."""
+    x = operation.operands[0]
+    size = scope.program.index(operation.attrs["size"])
+    if not len(x.type.shape):
+        w = scope.writer
+        scope.fail_if(w.let(f"icmp uge i64 {scope.integer(x)}, {size}"), operation)
+        return
+    part = keys.Gather(x, None, tuple(x.type.shape), scope.dims(x), size, False)
+    keys.check_all(scope, operation, part)
+
+
+def _same(scope: Scope, operation: Operation, place: Place) -> str:
+    return scope.element(operation.operands[0], place)
+
+
+READS = ("getitem", "getitem_at", "take", "index")
+ELEMENT: dict[str, Any] = {**{name: _element for name in READS}, "checked_indices": _same}
+PREPARE: dict[str, Any] = {**{name: _prepare for name in READS}, "checked_indices": _prepare_checked}
+
+
+def accepts(operation: Operation) -> bool:
+    """Whether the key is one that is written here."""
+    if operation.op.name == "checked_indices":
+        return is_integer(operation.operands[0].type.dtype)
+    key, indices = key_of(operation)
+    return keys.accepts(key, indices)
+
+
+def fails(operation: Operation) -> bool:
+    """Whether reading can go wrong."""
+    if operation.op.name not in PREPARE:
+        return False
+    if operation.op.name == "checked_indices":
+        return True
+    key, _ = key_of(operation)
+    shapes = [operation.operands[0].type.shape, operation.result.type.shape]
+    static = all(isinstance(size, int) for shape in shapes for size in shape)
+    return (
+        not static or not all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in key) or _open(key)
+    )
+
+
+def _open(key: Key) -> bool:
+    return any(isinstance(b, Slot) for part in key if isinstance(part, slice) for b in (part.start, part.stop))

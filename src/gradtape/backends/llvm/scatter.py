@@ -1,0 +1,174 @@
+"""Writing parts of arrays: updates and sums at places, in place where `bufferize` says so, else on a copy; and parts put into zeros.
+
+Cost is that of the part, plus that of the copy or the zeros where there are any. The part may be a recipe: it is computed where
+it is written. Several values for one place: the last wins, sums are taken one after the other, as NumPy does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradtape.backends.llvm import keys
+from gradtape.backends.llvm.callbacks import write_callback
+from gradtape.backends.llvm.code import converted
+from gradtape.backends.llvm.index import key_of
+from gradtape.backends.llvm.kernels import Access, loops
+from gradtape.backends.llvm.keys import Mapping
+from gradtape.backends.llvm.lists import clear
+from gradtape.backends.llvm.scope import Note, Scope, computable
+from gradtape.backends.llvm.text import Index
+from gradtape.backends.llvm.types import MEMORY, is_float, name_of
+from gradtape.backends.llvm.values import Array, Lowered, Scalar
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.slots import Slot
+
+UPDATES = ("update", "update_at", "add_at")  # x, a value, and what fills the slots of the key
+PUTS = ("put_slice", "put_at", "take_add", "index_add", "pad_zeros")  # a part, and what fills the slots
+
+
+def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
+    """Where a part goes, and what fills the slots of that key."""
+    name, attrs = operation.op.name.removesuffix("_into"), operation.attrs
+    if name in UPDATES:
+        key = attrs["key"]
+        return (key if isinstance(key, tuple) else (key,)), operation.operands[2:]
+    rest = operation.operands[1:]
+    if name == "take_add":
+        return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
+    if name == "index_add":
+        return tuple(Slot(i) for i in range(len(rest))), rest
+    if name == "pad_zeros":
+        part = operation.operands[0].type.shape
+        return tuple(slice(a, a + d) for d, (a, _) in zip(part, attrs["paddings"], strict=True)), []
+    return key_of(operation)[0], rest
+
+
+def supported(operation: Operation) -> bool:
+    """Whether an update is written here: numbers that registers can hold, a key of ints, slices and integer arrays."""
+    if not all(computable(value.type) for value in (*operation.operands, operation.result)):
+        return False
+    name = operation.op.name.removesuffix("_into")
+    if name in UPDATES:
+        x, value = operation.operands[:2]
+    else:
+        x, value = operation.result, operation.operands[0]
+    if _adds(operation) and name_of(x.type.dtype) != name_of(value.type.dtype):
+        return False
+    if _adds(operation) and name_of(x.type.dtype) == "bool":
+        return False
+    return keys.accepts(*_key(operation))
+
+
+def _adds(operation: Operation) -> bool:
+    name = operation.op.name.removesuffix("_into")
+    return name in ("add_at", "take_add", "index_add") or (name == "put_at" and _has_arrays(operation))
+
+
+def _has_arrays(operation: Operation) -> bool:
+    return any(len(value.type.shape) for value in operation.operands[1:])
+
+
+def _update(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not supported(operation):
+        return write_callback(scope, operation)
+    x, value = operation.operands[:2]
+    result = operation.result
+    if not len(result.type.shape):
+        return [_whole(scope, operation)]
+    if operation.op.name.endswith("_into"):
+        target = scope.memory(x)
+    else:
+        target = scope.placed(x, scope.room(result))
+    mapping = keys.opened(scope, operation, *_opened_key(operation, target.dims))
+    _write(scope, operation, target, mapping, value)
+    return [Array(target.address, target.dims, target.dtype)]
+
+
+def _opened_key(operation: Operation, dims: Sequence[Index]) -> tuple[Any, Sequence[Index], list[Value]]:
+    key, indices = _key(operation)
+    return key, dims, indices
+
+
+def _whole(scope: Scope, operation: Operation) -> Lowered:
+    """x of rank 0: the value takes its place, or is added."""
+    x, value = operation.operands[:2]
+    w, dtype = scope.writer, x.type.dtype
+    place = (0,) * len(value.type.shape)
+    register = converted(w, scope.element(value, place), value.type.dtype, dtype)
+    return Scalar(_sum(scope, dtype, scope.scalar(x), register) if _adds(operation) else register, dtype)
+
+
+def _put(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not supported(operation) or not len(operation.result.type.shape):
+        return write_callback(scope, operation)
+    home = scope.room(operation.result)
+    clear(scope, home)
+    mapping = keys.opened(scope, operation, *_opened_key(operation, home.dims))
+    _write(scope, operation, home, mapping, operation.operands[0])
+    return [home]
+
+
+def _sum(scope: Scope, dtype: Any, a: str, b: str) -> str:
+    kind = MEMORY[name_of(dtype)]
+    return scope.writer.let(f"{'fadd' if is_float(dtype) else 'add'} {kind} {a}, {b}")
+
+
+def _write(scope: Scope, operation: Operation, target: Array, mapping: Mapping, value: Value) -> None:
+    """The elements of a value, broadcast to the shape of the key, at their places."""
+    w = scope.writer
+    adds, dtype = _adds(operation), target.dtype
+    kind = MEMORY[name_of(dtype)]
+    read = _broadcast(scope, operation, mapping.dims, value)
+
+    def one(place: Sequence[Index], reading: str = "", writing: str = "") -> None:
+        register = converted(w, read(place), value.type.dtype, dtype)
+        spot = w.at(kind, target.address, scope.offset(target.dims, mapping.place(scope, place)))
+        if adds:
+            register = _sum(scope, dtype, scope.from_memory(w.load(kind, spot, writing), dtype), register)
+        w.store(kind, scope.to_memory(register, dtype), spot, writing)
+
+    if not mapping.dims:
+        one(())
+        return
+    scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
+    with Access(scope) as access:
+        loops(scope, mapping.dims, lambda place: one(place, access.reading, access.writing), access, not mapping.repeats)
+
+
+def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value: Value) -> Any:
+    """The element of a value for an index of the key's shape; sizes that do not fit end the call."""
+    w = scope.writer
+    mine = scope.dims(value)
+    extra = len(mine) - len(dims)  # leading axes of size 1 may be too many
+    steps: list[Index] = []  # 0 where the value is repeated
+    for size, n in zip(value.type.shape, mine, strict=True):
+        axis = len(steps) - extra  # negative for leading axes that are too many
+        steps.append(1)
+        wanted: Index = 1 if axis < 0 else dims[axis]
+        if n == wanted:
+            continue
+        if size == 1 and isinstance(size, int):
+            steps[-1] = 0
+            continue
+        other = w.let(f"icmp ne i64 {n}, 1")
+        scope.fail_if(w.let(f"and i1 {other}, {w.let(f'icmp ne i64 {n}, {wanted}')}"), operation)
+        steps[-1] = w.let(f"zext i1 {other} to i64") if not isinstance(n, int) else 1
+
+    def read(place: Sequence[Index]) -> str:
+        spot = [0 if k < extra else w.multiply(place[k - extra], step) for k, step in enumerate(steps)]
+        return scope.element(value, tuple(spot))
+
+    return read
+
+
+MEMORY_OPS: dict[str, Any] = {
+    **{name: _put for name in PUTS},
+    **{name: _update for name in UPDATES},
+    **{f"{name}_into": _update for name in UPDATES},
+}
+# operands that may be recipes, by position; the rest of them fill the slots of the key
+RECIPES: dict[str, Any] = {
+    **{name: 0 for name in (*PUTS, *UPDATES)},
+    **{f"{name}_into": 1 for name in UPDATES},
+}
