@@ -8,102 +8,137 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import environments, memory, page, report, run
+from benchmarks import compiling, environments, memory, page, report, run
 from benchmarks.workloads import SERIES, WORKLOADS
 
-RIVALS = run.PEERS[2:]
-MEMORY = "memory"
-NAMES = (*(w.name for w in WORKLOADS), report.IMPORT, *(s.name for s in SERIES), MEMORY)
+RIVALS = tuple(environments.PACKAGES)
+MEMORY = {"eager": "memory", "compiled": "compiled_memory"}
+PREFIX = "compiled_"
+NAMES = (*(w.name for w in WORKLOADS), report.IMPORT, *compiling.TITLES, *(s.name for s in SERIES), *MEMORY.values())
 SCRATCH = run.ROOT / ".benchmarks" / "results"
+SLOW_TO_COMPILE = "torch_compile"  # up to a minute for each function: not in a quick run
 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="gradtape against its peers, side by side")
     parser.add_argument("--quick", action="store_true", help="two short rounds: to see that everything runs")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="whose name starts so (repeatable)")
-    parser.add_argument("--peers", nargs="*", default=list(RIVALS), choices=RIVALS, help="whom to measure")
-    parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a peer (repeatable)")
+    parser.add_argument("--peers", nargs="*", default=list(RIVALS), choices=RIVALS, help="which libraries to measure")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a library (repeatable)"
+    )
     parser.add_argument("--environments", type=Path, metavar="DIR", help="make virtual environments there")
     parser.add_argument("--rounds", type=int, default=7, help="turns of every peer (default 7)")
     parser.add_argument("--threads", type=int, default=1, help="threads of every peer (default 1)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results go (default: see benchmarks/README.md)")
     options = parser.parse_args(given)
-    options.chosen = [name for name in NAMES if not options.only or name.startswith(tuple(options.only))]
+    starts = tuple(options.only)
+    options.chosen = [n for n in NAMES if not starts or n.startswith(starts) or n.removeprefix(PREFIX).startswith(starts)]
     if not options.chosen:
         parser.error(f"nothing has a name that starts with {' or '.join(options.only)}; there are {', '.join(NAMES)}")
     return options
 
 
-def start(options: argparse.Namespace) -> list[run.Peer]:
-    """A worker for gradtape, NumPy and every peer asked for; some may be missing."""
+def tables(options: argparse.Namespace) -> list[str]:
+    """Which of the two sets of peers are needed for what was chosen."""
+    needed = {w.table for w in (*WORKLOADS, *SERIES) if w.name in options.chosen}
+    needed |= {"eager"} if report.IMPORT in options.chosen else set()
+    needed |= {"compiled"} if any(name in options.chosen for name in compiling.TITLES) else set()
+    return [table for table in run.TABLES if table in needed]
+
+
+def start(options: argparse.Namespace, table: str) -> list[run.Peer]:
+    """A worker for each peer of a table that was asked for; some may be missing."""
     pythons = dict(entry.split("=", 1) for entry in options.python)
-    peers = [run.Peer(name, sys.executable, options.threads) for name in ("gradtape", "numpy")]
-    for name in options.peers:
-        python, problem = pythons.get(name, sys.executable), ""
-        if options.environments and name not in pythons:
-            python, problem = environments.prepared(name, options.environments.resolve())
-        peers.append(run.Peer(name, python, options.threads, problem))
+    peers: list[run.Peer] = []
+    for name in run.TABLES[table]:
+        library = run.LIBRARY.get(name, name)
+        own = name in run.OWN
+        if (not own and library not in options.peers) or (options.quick and name == SLOW_TO_COMPILE):
+            continue
+        python, problem = sys.executable if own else pythons.get(library, sys.executable), ""
+        if options.environments and not own and library not in pythons:
+            python, problem = environments.prepared(library, options.environments.resolve())
+        peers.append(run.Peer(name, python, options.threads, problem, 60.0 if options.quick else run.PATIENCE))
         if peers[-1].missing:
             print(f"{name} is left out: {peers[-1].missing}", file=sys.stderr)
     return peers
 
 
-def table(options: argparse.Namespace, peers: list[run.Peer], rounds: int, seconds: float) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def rows(options: argparse.Namespace, table: str, peers: list[run.Peer], rounds: int, seconds: float) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for w in WORKLOADS:
-        if w.name in options.chosen:
+        if w.table == table and w.name in options.chosen:
             print(w.name, file=sys.stderr)
-            found = run.measure(w, peers, rounds, seconds)
-            rows.append({"name": w.name, "title": w.title, "ops": w.ops, "goals": w.goals, "peers": found})
-    if report.IMPORT in options.chosen:
+            measured = run.measure(w, peers, rounds, seconds)
+            found.append({"name": w.name, "title": w.title, "ops": w.ops, "goals": w.goals, "peers": measured})
+    pythons = {p.name: p.python for p in peers}
+    if table == "eager" and report.IMPORT in options.chosen:
         print(report.IMPORT, file=sys.stderr)
-        found = run.import_times({p.name: p.python for p in peers}, options.threads, min(rounds, 5))
-        rows.append({"name": report.IMPORT, "title": "import, in a fresh process", "ops": 1, "goals": (), "peers": found})
-    return rows
+        times = run.import_times(pythons, options.threads, min(rounds, 5))
+        found.append({"name": report.IMPORT, "title": "import, in a fresh process", "ops": 1, "goals": (), "peers": times})
+    if table == "compiled" and any(name in options.chosen for name in compiling.TITLES):
+        print(" ".join(compiling.TITLES), file=sys.stderr)
+        found += compiling.measure(pythons, 1 if options.quick else 3)
+    return found
 
 
-def scaling(options: argparse.Namespace, peers: list[run.Peer], rounds: int, seconds: float) -> dict[str, Any]:
+def scaling(
+    options: argparse.Namespace, table: str, peers: list[run.Peer], rounds: int, seconds: float
+) -> list[dict[str, Any]]:
     found = []
     for s in SERIES:
-        if s.name in options.chosen:
+        if s.table == table and s.name in options.chosen:
             print(s.name, file=sys.stderr)
             points = run.scale(s, peers, min(rounds, 3), seconds, 2.0 if options.quick else 20.0)
-            found.append({"name": s.name, "title": s.title, "axis": s.axis, "points": points})
-    held: list[dict[str, Any]] = []
-    if MEMORY in options.chosen:
-        print(MEMORY, file=sys.stderr)
-        held = memory.measure(patience=10.0 if options.quick else 60.0)
-    return {"series": found, "memory": held, "memory_limit": memory.LIMIT}
+            found.append({"name": s.name, "title": s.title, "axis": s.axis, "what": s.what, "points": points})
+    return found
+
+
+def held(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """Memory against loop length, for the kinds that were chosen."""
+    found = {}
+    for kind, name in MEMORY.items():
+        if name in options.chosen:
+            print(name, file=sys.stderr)
+            turns = memory.TURNS[::2] if options.quick else memory.TURNS
+            found[kind] = memory.measure(kind, turns, patience=10.0 if options.quick else 60.0)
+    return found
 
 
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(given)
-    rounds, seconds = (2, 0.05) if options.quick else (options.rounds, 0.2)
-    peers = start(options)
-    present = [peer for peer in peers if not peer.missing]
-    about = {
-        "machine": report.machine(options.threads),
-        "quick": options.quick,
-        "peers": {p.name: {"version": p.version, "python": p.python_version, "missing": p.missing} for p in peers},
-    }
-    try:
-        eager = about | {"rows": table(options, present, rounds, seconds)}
-        scaled = about | scaling(options, present, rounds, seconds)
-    finally:
-        for peer in peers:
-            peer.close()
+    rounds, seconds = (2, 0.03) if options.quick else (options.rounds, 0.2)
+    machine = report.machine(options.threads)
+    measured: dict[str, dict[str, Any]] = {}
+    scaled: dict[str, Any] = {"machine": machine, "quick": options.quick, "peers": {}, "series": []}
+    for table in tables(options):
+        peers = start(options, table)
+        about = {p.name: {"version": p.version, "python": p.python_version, "missing": p.missing} for p in peers}
+        present = [peer for peer in peers if not peer.missing]
+        try:
+            found = rows(options, table, present, rounds, seconds)
+            scaled["series"] += scaling(options, table, present, rounds, seconds)
+        finally:
+            for peer in peers:
+                peer.close()
+        measured[table] = {"machine": machine, "quick": options.quick, "peers": about, "rows": found}
+        scaled["peers"] |= about
+    scaled |= {"memory": held(options), "memory_limit": memory.LIMIT}
     complete = not options.quick and not options.only and set(options.peers) == set(RIVALS)
     output = options.output or (page.RESULTS if complete else SCRATCH)
-    if eager["rows"]:
-        print(report.markdown(eager))
-        report.write(output, "eager", eager, report.markdown(eager))
+    for table, results in measured.items():
+        if results["rows"]:
+            print(report.markdown(results, report.HEADINGS[table]))
+            report.write(output, table, results, report.markdown(results, report.HEADINGS[table]))
     if scaled["series"] or scaled["memory"]:
         print(report.scaling_markdown(scaled))
         report.write(output, "scaling", scaled, report.scaling_markdown(scaled))
     if output.resolve() == page.RESULTS:
         page.publish()
     else:
-        for name, text in page.pictures(eager if eager["rows"] else None, scaled).items():
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in page.pictures({t: r for t, r in measured.items() if r["rows"]}, scaled).items():
             (output / name).write_text(text)
     print(f"results in {output}", file=sys.stderr)
 

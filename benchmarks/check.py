@@ -32,19 +32,23 @@ def reference(workload: Workload) -> dict[str, Any]:
 
 
 def answer(workload: Workload, value: Any, gradients: list[Any]) -> dict[str, Any]:
-    """A peer's value and gradients reduced to what `reference` gives."""
+    """A peer's value and gradients reduced to what `reference` gives; without gradients only the value."""
     along = [
         sum(float(np.sum(np.asarray(g, np.float64) * d)) for g, d in zip(gradients, direction.values(), strict=True))
-        for direction in _directions(workload)
+        for direction in (_directions(workload) if gradients else ())
     ]
     return {"value": float(value), "along": along}
 
 
-def disagreement(want: dict[str, Any], have: dict[str, Any]) -> str:
+def disagreement(want: dict[str, Any], have: dict[str, Any], value_only: bool = False) -> str:
     """Empty when the answer is right, else what is wrong with it."""
     error = abs(have["value"] - want["value"]) / max(abs(want["value"]), 1e-3)
     if not error <= VALUE_TOLERANCE:
         return f"value {have['value']:.6g}, expected {want['value']:.6g}"
+    if value_only:
+        return ""
+    if len(have["along"]) != len(want["along"]):
+        return "the gradient is missing"
     size = max((abs(w) for w in want["along"]), default=1.0)
     for h, w in zip(have["along"], want["along"], strict=True):
         if not abs(h - w) <= GRADIENT_TOLERANCE * max(size, 1e-3):

@@ -1,7 +1,8 @@
 """Memory against loop length, with and without `memory_limit`: gradtape alone, every point in its own process.
 
-`python -m benchmarks.memory TURNS [LIMIT]` prints one point as JSON: the most bytes that Python and NumPy held at once from
-the start of the recording to the gradient (tracemalloc), and the seconds of a run that is not traced.
+`python -m benchmarks.memory KIND TURNS [LIMIT]` prints one point as JSON: the most bytes held at once from the start of the
+recording to the gradient, and the seconds of a run. In eager code that is what Python and NumPy hold (tracemalloc); native code
+has memory of its own, so for a compiled function it is what the process grows by (the kernel's high-water mark, Linux).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,45 +23,84 @@ TURNS = (10, 30, 100, 200, 400, 1000, 3000)
 TOLERANCE = 1e-5
 
 
-def gradient(turns: int, limit: int | None) -> float:
+def eager(limit: int | None) -> Any:
+    """turns → gradient, recorded operation by operation."""
     import gradtape as gt
 
-    x, y = gt.fill((ELEMENTS,), 0.9), gt.fill((ELEMENTS,), 0.3)
-    with gt.GradientTape(memory_limit=limit) as tape:
-        tape.watch(x)
+    def gradient(turns: int) -> float:
+        x, y = gt.fill((ELEMENTS,), 0.9), gt.fill((ELEMENTS,), 0.3)
+        with gt.GradientTape(memory_limit=limit) as tape:
+            tape.watch(x)
+            for _ in range(turns):
+                y = gt.sin(y) * x + y * 0.5
+            total = gt.reduce_mean(y)
+        return float(gt.reduce_sum(tape.gradient(total, x)).numpy())
+
+    return gradient
+
+
+def compiled(limit: int | None) -> Any:
+    """turns → gradient of a compiled function; one program for any number of turns."""
+    import gradtape as gt
+
+    @gt.function(memory_limit=limit)
+    def loop(x: Any, y: Any, turns: Any) -> Any:
         for _ in range(turns):
             y = gt.sin(y) * x + y * 0.5
-        total = gt.reduce_mean(y)
-    return float(gt.reduce_sum(tape.gradient(total, x)).numpy())
+        return gt.reduce_mean(y)
+
+    def gradient(turns: int) -> float:
+        x, y = gt.fill((ELEMENTS,), 0.9), gt.fill((ELEMENTS,), 0.3)
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            total = loop(x, y, gt.constant(turns))
+        return float(gt.reduce_sum(tape.gradient(total, x)).numpy())
+
+    return gradient
 
 
-def point(turns: int, limit: int | None) -> dict[str, Any]:
-    gradient(2, limit)  # imports and rules
+def _status(field: str) -> int:
+    """Bytes of a line in /proc/self/status."""
+    found = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field)]
+    return int(found[0].split()[1]) * 1024
+
+
+def point(kind: str, turns: int, limit: int | None) -> dict[str, Any]:
+    gradient = {"eager": eager, "compiled": compiled}[kind](limit)
+    gradient(2)  # imports and rules, trace and machine code
+    if kind == "eager":
+        start = perf_counter()
+        answer = gradient(turns)
+        seconds = perf_counter() - start
+        tracemalloc.start()
+        gradient(turns)
+        return {"bytes": tracemalloc.get_traced_memory()[1], "seconds": seconds, "gradient": answer}
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
+    before = _status("VmRSS")
     start = perf_counter()
-    answer = gradient(turns, limit)
+    answer = gradient(turns)
     seconds = perf_counter() - start
-    tracemalloc.start()
-    gradient(turns, limit)
-    return {"bytes": tracemalloc.get_traced_memory()[1], "seconds": seconds, "gradient": answer}
+    return {"bytes": max(_status("VmHWM") - before, 1), "seconds": seconds, "gradient": answer}
 
 
-def measure(turns: tuple[int, ...] = TURNS, patience: float = 60.0) -> list[dict[str, Any]]:
+def measure(kind: str = "eager", turns: tuple[int, ...] = TURNS, patience: float = 60.0) -> list[dict[str, Any]]:
     """One entry per length: {"turns", "free", "limited"}, the latter two as `point` gives them or {"error"}.
 
     A kind of run that took longer than `patience` seconds is not tried at greater lengths."""
     found: list[dict[str, Any]] = []
     tried: dict[str, int | None] = {"free": None, "limited": LIMIT}
     for count in turns:
-        row: dict[str, Any] = {"turns": count} | {kind: _elsewhere(count, limit, patience) for kind, limit in tried.items()}
-        tried = {kind: limit for kind, limit in tried.items() if "error" not in row[kind]}
+        row: dict[str, Any] = {"turns": count} | {k: _elsewhere(kind, count, limit, patience) for k, limit in tried.items()}
+        tried = {k: limit for k, limit in tried.items() if "error" not in row[k]}
         if len(tried) == 2 and abs(row["free"]["gradient"] / row["limited"]["gradient"] - 1) > TOLERANCE:
             row["limited"] = {"error": f"gradient {row['limited']['gradient']}, without limit {row['free']['gradient']}"}
         found.append(row)
     return found
 
 
-def _elsewhere(turns: int, limit: int | None, patience: float) -> dict[str, Any]:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", str(turns), *([] if limit is None else [str(limit)])]
+def _elsewhere(kind: str, turns: int, limit: int | None, patience: float) -> dict[str, Any]:
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", kind, str(turns)]
+    command += [] if limit is None else [str(limit)]
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=environment(1), capture_output=True, text=True, check=True, timeout=patience
@@ -72,4 +113,4 @@ def _elsewhere(turns: int, limit: int | None, patience: float) -> dict[str, Any]
 
 
 if __name__ == "__main__":
-    print(json.dumps(point(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None)))
+    print(json.dumps(point(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)))

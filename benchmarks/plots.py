@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from benchmarks.report import present
+from benchmarks.report import label, memories, present
+from benchmarks.run import OWN
 from gradtape.tools import svg
 
 # middle lightness: they stand out on white and on black
@@ -16,13 +17,20 @@ COLORS = {
     "tensorflow": "#f59e0b",
     "autograd": "#10b981",
     "jax": "#a855f7",
+    "value": "#93c5fd",
+    "c": "#64748b",
+    "jax_jit": "#a855f7",
+    "tf_function": "#f59e0b",
+    "tf_xla": "#b45309",
+    "torch_compile": "#be123c",
+    "torch_eager": "#ef4444",
 }
 LIMITED = COLORS["torch"]
 
 
 def ratios(results: dict[str, Any]) -> str:
     """One group of bars per workload: how many times gradtape's time a peer takes; bars to the left are faster peers."""
-    peers = [name for name in present(results) if name not in ("gradtape", "numpy")]
+    peers = [name for name in present(results) if name not in OWN or name == "c"]
     rows = [row for row in results["rows"] if "min" in row["peers"].get("gradtape", {})]
     found = [
         [row["peers"][p]["min"] / row["peers"]["gradtape"]["min"] if "min" in row["peers"].get(p, {}) else None for p in peers]
@@ -43,41 +51,44 @@ def ratios(results: dict[str, Any]) -> str:
                 panel.bar(1.0, ratio, at, 0.68 / len(peers), COLORS[peer])
     panel.segments([((1.0, 0.0), (1.0, float(len(rows))))], svg.INK, width=1.5)
     for peer in peers:
-        panel.key(COLORS[peer], peer)
+        panel.key(COLORS[peer], label(peer))
     return svg.page(1000, height + 190, [panel.render(), _footer(results, 1000, height + 178)], panel.title, dark=True)
 
 
 def series(results: dict[str, Any], name: str) -> str:
     """Seconds of a call against size, both logarithmic."""
     found = next(s for s in results["series"] if s["name"] == name)
+    what = found.get("what", "min")
     lines = {
-        peer: [(p["size"], p["peers"][peer]["min"]) for p in found["points"] if "min" in p["peers"].get(peer, {})]
+        peer: [(p["size"], p["peers"][peer][what]) for p in found["points"] if what in p["peers"].get(peer, {})]
         for peer in present(results)
     }
     sizes = [p["size"] for p in found["points"]]
     times = [t for points in lines.values() for _, t in points]
     panel = svg.Panel(
-        90, 66, 620, 380, _around(sizes), _around(times), found["title"], found["axis"], "seconds, forward + backward",
+        90, 66, 620, 380, _around(sizes), _around(times), found["title"], found["axis"],
+        "seconds, forward + backward" if what == "min" else "seconds of the first call",
         log=True, log_across=True,
     )  # fmt: skip
     for peer, points in lines.items():
         if points:
-            _curve(panel, points, COLORS[peer], peer)
+            _curve(panel, points, COLORS[peer], label(peer))
     return svg.page(750, 560, [panel.render(), _footer(results, 750, 548)], found["title"], dark=True)
 
 
-def memory(results: dict[str, Any]) -> str:
+def memory(results: dict[str, Any], kind: str = "eager") -> str:
     """Megabytes held at most against loop length, with and without a limit."""
     kinds = {"free": ("without limit", COLORS["gradtape"]), "limited": (f"limit {results['memory_limit'] / 1e6:g} MB", LIMITED)}
-    rows = results["memory"]
+    rows = memories(results)[kind]
     lines = {k: [(r["turns"], r[k]["bytes"] / 1e6) for r in rows if "bytes" in r.get(k, {})] for k in kinds}
     panel = svg.Panel(
         90, 66, 620, 380, _around([r["turns"] for r in rows]), _around([m for line in lines.values() for _, m in line]),
-        "Memory of a loop on vectors of 10,000 elements", "turns of the loop", "MB held at most", log=True, log_across=True,
+        f"Memory of {'a' if kind == 'eager' else 'a compiled'} loop on vectors of 10,000 elements", "turns of the loop",
+        "MB held at most", log=True, log_across=True,
     )  # fmt: skip
-    for kind, (label, color) in kinds.items():
-        if lines[kind]:
-            _curve(panel, lines[kind], color, label)
+    for line, (words, color) in kinds.items():
+        if lines[line]:
+            _curve(panel, lines[line], color, words)
     return svg.page(750, 560, [panel.render(), _footer(results, 750, 548)], panel.title, dark=True)
 
 

@@ -9,10 +9,17 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from benchmarks.run import PEERS
+from benchmarks.compiling import TITLES as COMPILE
+from benchmarks.run import OWN, PEERS
 from benchmarks.workloads.jacobian import OUTPUTS
 
+HEADINGS = {"eager": "# Eager benchmarks", "compiled": "# Compiled benchmarks"}
+LABELS = {
+    "value": "value alone", "c": "C", "jax_jit": "jax jit", "tf_function": "tf.function", "tf_xla": "tf XLA",
+    "torch_compile": "torch.compile", "torch_eager": "torch eager",
+}  # fmt: skip
 IMPORT = "import"
+COMPILE_GOALS = dict(zip(COMPILE, (0.100, 0.005), strict=True))  # seconds: traced and compiled, traced and loaded
 IMPORT_ALLOWANCE = 0.060  # seconds on top of NumPy's own import
 OP_ALLOWANCE = 1.2e-6  # seconds on top of the bare NumPy call ...
 OP_FACTOR, OP_LONG = 1.6, 2e-6  # ... or this factor, where that call alone takes longer than this
@@ -45,14 +52,19 @@ def write(folder: Path, name: str, results: dict[str, Any], text: str) -> None:
 
 def present(results: dict[str, Any]) -> list[str]:
     """The peers that took part, in the order of the columns."""
-    return [name for name in PEERS if name in results["peers"] and not results["peers"][name].get("missing")]
+    return [name for name, about in results["peers"].items() if not about.get("missing")]
+
+
+def label(name: str) -> str:
+    """A peer as the tables call it."""
+    return LABELS.get(name, name)
 
 
 def where(results: dict[str, Any]) -> str:
     """Date, machine, threads, versions, and who is missing and why."""
     at, peers = results["machine"], results["peers"]
-    versions = ", ".join(f"{name} {peers[name]['version']}" for name in present(results))
-    absent = "; ".join(f"{name} ({found['missing']})" for name, found in peers.items() if found.get("missing"))
+    versions = ", ".join(f"{label(name)} {peers[name]['version']}" for name in present(results) if name != "value")
+    absent = "; ".join(f"{label(name)} ({found['missing']})" for name, found in peers.items() if found.get("missing"))
     return (
         f"{'**A quick run, only to see that everything works.** ' if results.get('quick') else ''}"
         f"{at['date']}, {at['cpu']}, {at['processors']} processors, {at['threads']} thread(s) for every peer, "
@@ -70,7 +82,7 @@ def markdown(results: dict[str, Any], heading: str = "# Eager benchmarks") -> st
         "Least time of a call (median in brackets); per op where the row says so. In brackets after a peer's time: gradtape's "
         "time divided by it, so below 1 gradtape is faster. Only ratios carry over to another machine.",
         "",
-        "| work | " + " | ".join(shown) + " | goal |",
+        "| work | " + " | ".join(map(label, shown)) + " | goal |",
         "|---|" + "---|" * (len(shown) + 1),
     ]
     for row in results["rows"]:
@@ -86,10 +98,14 @@ def markdown(results: dict[str, Any], heading: str = "# Eager benchmarks") -> st
 
 
 def _beaten(row: dict[str, Any]) -> str:
-    times = {name: found["min"] for name, found in row["peers"].items() if "min" in found and name != "numpy"}
+    times = {
+        name: found["min"] for name, found in row["peers"].items() if "min" in found and (name not in OWN or name == "gradtape")
+    }
     own = times.get("gradtape")
     faster = {name: own / time for name, time in times.items() if own is not None and time < own}
-    best = ", ".join(f"{name} takes 1/{ratio:.3g} of the time" for name, ratio in sorted(faster.items(), key=lambda f: -f[1]))
+    best = ", ".join(
+        f"{label(name)} takes 1/{ratio:.3g} of the time" for name, ratio in sorted(faster.items(), key=lambda f: -f[1])
+    )
     return f"{row['title']}: {best}" if best else ""
 
 
@@ -106,18 +122,27 @@ def scaling_markdown(results: dict[str, Any], heading: str = "# Scaling") -> str
     lines = [*([heading, ""] if heading else []), where(results)]
     for series in results["series"]:
         shown = [name for name in present(results) if any(name in point["peers"] for point in series["points"])]
-        lines += ["", f"{series['title']}, forward + backward, least time of a call. A dash: a call would take too long.", ""]
-        lines += [f"| {series['axis']} | " + " | ".join(shown) + " |", "|---:|" + "---|" * len(shown)]
+        what = series.get("what", "min")
+        told = "least time of a call" if what == "min" else "trace and compilation"
+        lines += ["", f"{series['title']}, forward + backward, {told}. A dash: a call would take too long.", ""]
+        lines += [f"| {series['axis']} | " + " | ".join(map(label, shown)) + " |", "|---:|" + "---|" * len(shown)]
         for point in series["points"]:
-            cells = [_cell({"peers": point["peers"], "ops": 1}, name) for name in shown]
+            cells = [_cell({"peers": point["peers"], "ops": 1}, name, what) for name in shown]
             lines.append(f"| {point['size']:,} | " + " | ".join(cells) + " |")
-    if results["memory"]:
+    for kind, rows in memories(results).items():
         limit = results["memory_limit"] / 1e6
-        lines += ["", "A loop on vectors of 10,000 elements: most bytes held at once, time of forward + backward.", ""]
+        loop = "A loop" if kind == "eager" else "The same loop in a compiled function"
+        lines += ["", f"{loop} on vectors of 10,000 elements: most bytes held at once, time of forward + backward.", ""]
         lines += [f"| turns | without limit | `memory_limit` of {limit:g} MB |", "|---:|---|---|"]
-        for row in results["memory"]:
+        for row in rows:
             lines.append(f"| {row['turns']:,} | {_held(row.get('free'))} | {_held(row.get('limited'))} |")
     return "\n".join(lines) + "\n"
+
+
+def memories(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Memory by kind of run; results of before compiled functions were measured have one kind."""
+    found = results["memory"]
+    return {"eager": found} if isinstance(found, list) and found else dict(found)
 
 
 def _held(found: dict[str, Any] | None) -> str:
@@ -126,17 +151,18 @@ def _held(found: dict[str, Any] | None) -> str:
     return found.get("error") or f"{found['bytes'] / 1e6:.3g} MB, {_duration(found['seconds'])}"
 
 
-def _cell(row: dict[str, Any], name: str) -> str:
+def _cell(row: dict[str, Any], name: str, what: str = "min") -> str:
     found = row["peers"].get(name)
     if found is None:
         return "–"
     if "error" in found:
         return f"not timed: {found['error']}"
-    text = f"{_duration(found['min'] / row['ops'])} ({_duration(found['median'] / row['ops'])})"
     own = row["peers"].get("gradtape", {})
-    if name == "gradtape" or "min" not in own:
-        return text
-    return f"{_duration(found['min'] / row['ops'])} ({own['min'] / found['min']:.3g} ×)"
+    if name != "gradtape" and what in own:
+        return f"{_duration(found[what] / row['ops'])} ({own[what] / found[what]:.3g} ×)"
+    if what == "first":
+        return _duration(found["first"])
+    return f"{_duration(found['min'] / row['ops'])} ({_duration(found['median'] / row['ops'])})"
 
 
 def _duration(seconds: float) -> str:
@@ -161,11 +187,15 @@ def verdicts(row: dict[str, Any]) -> str:
         said.append(_said(own <= OP_FACTOR * floor, f"{own / floor:.2f} × ≤ {OP_FACTOR} × numpy"))
     elif floor is not None:
         said.append(_said(own - floor <= OP_ALLOWANCE, f"adds {(own - floor) * 1e6:.2f} µs ≤ {OP_ALLOWANCE * 1e6:.1f} µs"))
+    if row["name"] in COMPILE_GOALS:
+        most = COMPILE_GOALS[row["name"]]
+        said.append(_said(own <= most, f"{own * 1e3:.3g} ms ≤ {most * 1e3:g} ms"))
+    rivals = [name for name in times if name not in OWN]
     for peer, most in row["goals"]:
-        best = min(times, key=times.__getitem__, default=None) if peer == "fastest" else peer
+        best = min(rivals, key=times.__getitem__, default=None) if peer == "fastest" else peer
         if best in times:
             ratio = own / times[best]
-            said.append(_said(ratio <= most, f"{ratio:.3g} ≤ {most} × {best}"))
+            said.append(_said(ratio <= most, f"{ratio:.3g} ≤ {most} × {label(best)}"))
     return "; ".join(said)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -19,22 +20,38 @@ from benchmarks.check import disagreement, reference
 from benchmarks.workload import Series, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("gradtape", "numpy", "torch", "tensorflow", "autograd", "jax")
+TABLES = {  # table → its peers, in the order of the columns
+    "eager": ("gradtape", "numpy", "torch", "tensorflow", "autograd", "jax"),
+    "compiled": ("gradtape", "value", "c", "jax_jit", "tf_function", "tf_xla", "torch_compile", "torch_eager", "autograd"),
+}
+PEERS = tuple(dict.fromkeys(name for names in TABLES.values() for name in names))
+LIBRARY = {
+    "jax_jit": "jax",
+    "tf_function": "tensorflow",
+    "tf_xla": "tensorflow",
+    "torch_compile": "torch",
+    "torch_eager": "torch",
+}
+OWN = ("gradtape", "value", "numpy", "c")  # need no other library, and are nobody's competitors
+PATIENCE = 300.0  # seconds for one answer; a worker that takes longer is replaced
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def environment(threads: int) -> dict[str, str]:
-    """What every worker starts with: the same number of threads, no GPU, no start-up chatter."""
+    """What every worker starts with: the same number of threads, no GPU, no start-up chatter, no code compiled earlier."""
     quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
-    return os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | quiet
+    fresh = {"GRADTAPE_NATIVE": "1", "GRADTAPE_CACHE": "", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    return os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | quiet | fresh
 
 
 class Peer:
     """A running worker process; `missing` says why there is none."""
 
-    def __init__(self, name: str, python: str, threads: int, problem: str = "") -> None:
+    def __init__(self, name: str, python: str, threads: int, problem: str = "", patience: float = PATIENCE) -> None:
         self.name = name
         self.python = python
+        self.threads = threads
+        self.patience = patience
         self.process: Any = None
         hello = {"missing": problem} if problem else self._started(threads)
         self.version = hello.get("version", "")
@@ -48,7 +65,7 @@ class Peer:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment(threads), text=True, **pipes)
         except OSError as error:
             return {"missing": str(error)}
-        return self._receive()
+        return self._receive(PATIENCE)  # importing a library takes long on a busy machine
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """One request, one answer; a worker that died answers with an error."""
@@ -57,9 +74,14 @@ class Peer:
             self.process.stdin.flush()
         except BrokenPipeError:
             return {"error": "the worker process died"}
-        return self._receive()
+        return self._receive(self.patience)
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self, patience: float) -> dict[str, Any]:
+        if not select.select([self.process.stdout], [], [], patience)[0]:
+            self.process.kill()
+            self.close()
+            self._started(self.threads)
+            return {"error": f"took longer than {patience:g} s"}
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": "the worker process died"}  # type: ignore[no-any-return]
 
@@ -68,6 +90,9 @@ class Peer:
             self.process.stdin.close()
             self.process.stdout.close()
             self.process.wait(timeout=30)
+
+
+LONG = 1.0  # seconds of a call: one round tells as much as seven
 
 
 def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
@@ -79,7 +104,7 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
         have = peer.ask(check=workload.name)
         if have.get("absent"):
             continue
-        wrong = have.get("error") or disagreement(want, have)
+        wrong = have.get("error") or disagreement(want, have, value_only=peer.name == "value")
         if wrong:
             found[peer.name] = {"error": wrong}
             continue
@@ -88,13 +113,15 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
     times: dict[str, list[float]] = {peer.name: [] for peer in ready}
     for turn in range(rounds):
         for peer in ready if turn % 2 == 0 else reversed(ready):
+            if turn and min(times[peer.name], default=0.0) > LONG:
+                continue
             answer = peer.ask(time=workload.name, seconds=seconds)
             if "error" in answer:
                 found[peer.name] = answer
                 continue
             times[peer.name] += answer["times"]
     for name, measured in times.items():
-        if "error" not in found[name]:
+        if measured and "error" not in found[name]:
             found[name] |= {"min": min(measured), "median": median(measured), "calls": len(measured)}
     for peer in ready:
         peer.ask(forget=workload.name)
@@ -104,12 +131,13 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
 def scale(series: Series, peers: Iterable[Peer], rounds: int, seconds: float, patience: float) -> list[dict[str, Any]]:
     """What `measure` gives at each size. A peer leaves when a call at the next size would take longer than `patience`."""
     found: list[dict[str, Any]] = []
-    least: dict[str, float] = {}  # seconds per unit of size, of the last call
+    least: dict[str, float] = {}  # seconds per unit of size, of the last call or the last first call
     for size, workload in series.points:
         staying = [peer for peer in peers if least.get(peer.name, 0.0) * size <= patience]
-        measured = measure(workload, staying, rounds, seconds)
+        measured = measure(workload, staying, rounds if series.what == "min" else 1, seconds)
         found.append({"size": size, "peers": measured})
-        least |= {name: entry["min"] / size for name, entry in measured.items() if "min" in entry}
+        least |= {name: entry[series.what] / size for name, entry in measured.items() if series.what in entry}
+        least |= {name: float("inf") for name, entry in measured.items() if "error" in entry}
     return found
 
 

@@ -59,6 +59,8 @@ class Worker:
         step = self.steps[name]
         times: list[float] = []
         gc.collect()
+        if hasattr(step, "timed"):  # a step that times its calls itself, from inside a shared library
+            return step.timed(seconds, MOST_CALLS)  # type: ignore[no-any-return]
         step()  # caches went cold while the other peers ran
         end = perf_counter() + seconds
         while len(times) < MOST_CALLS:

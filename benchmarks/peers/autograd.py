@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import mlp, rnn, second_order, single_op
+from benchmarks.workloads import compiled, mlp, rnn, second_order, single_op
+from benchmarks.workloads.compiled.making import split
 
 
 def version() -> str:
@@ -174,8 +175,34 @@ def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
     return _stepped(lambda arguments: np.sum(np.dot(np.tanh(np.dot(arguments[0], w) + b), v)), (x,))
 
 
+def _compiled(workload: Any, **inputs: Any) -> Step:
+    """The reference of a compiled workload, with this NumPy."""
+    import autograd.numpy as np
+
+    watched, arrays, fixed = split(inputs, workload.wrt)
+    names = tuple(watched)
+    return _stepped(
+        lambda given: workload.value(**dict(zip(names, given, strict=True)), **arrays, **fixed, np=np), tuple(watched.values())
+    )
+
+
+# where the reference is written without in-place updates
+SENSIBLE = (
+    "scalar_loop",
+    "nested_loops",
+    "lstm_tiny",
+    "nbody",
+    "logsumexp",
+    "least_squares",
+    "gmm",
+    "ode",
+    "lstm",
+    "attention",
+)
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
     "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
     "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
+} | {
+    w.key: partial(_compiled, w) for w in compiled.WORKLOADS if w.name.removeprefix("compiled_") in SENSIBLE
 }  # fmt: skip

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.peers.tensorflow import set_threads as set_threads, to_numpy as to_numpy, version as version
-from benchmarks.peers.tf_objectives import OBJECTIVES
+from benchmarks.peers.tf_objectives import LOOPED, OBJECTIVES
 from benchmarks.workload import Step
 from benchmarks.workloads.compiled.making import split
 from benchmarks.workloads.second_order import LENGTH
@@ -101,11 +101,14 @@ def jacobian(xla: bool, x: Any, w: Any, b: Any, v: Any) -> Step:
     return lambda: run(x, w, b, v)  # type: ignore[no-any-return]
 
 
-def steps(xla: bool, left_out: tuple[str, ...] = ()) -> dict[str, Callable[..., Step]]:
+def steps(xla: bool) -> dict[str, Callable[..., Step]]:
     """Every workload, compiled by XLA or not."""
-    found: dict[str, Callable[..., Step]] = {n: partial(gradient, xla, *about) for n, about in OBJECTIVES.items()}
-    found |= {n: partial(make, xla) for n, make in (("trivial", trivial), ("hvp", hvp), ("hessian", hessian), ("jacobian", jacobian))}
-    return {f"compiled_{name}": make for name, make in found.items() if name not in left_out}
+    objectives = OBJECTIVES | (LOOPED if xla else {})
+    found: dict[str, Callable[..., Step]] = {n: partial(gradient, xla, *about) for n, about in objectives.items()}
+    found |= {
+        n: partial(make, xla) for n, make in (("trivial", trivial), ("hvp", hvp), ("hessian", hessian), ("jacobian", jacobian))
+    }
+    return {f"compiled_{name}": make for name, make in found.items()}
 
 
 STEPS = steps(False)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.workloads.compiled import attention, black_scholes, conv, gmm, least_squares, lstm, lstm_tiny, nbody, nested_ad, newton, ode
+from benchmarks.workloads.compiled import (
+    attention,
+    black_scholes,
+    conv,
+    gmm,
+    least_squares,
+    lstm,
+    lstm_tiny,
+    nbody,
+    nested_ad,
+    newton,
+    ode,
+)
 from benchmarks.workloads.compiled.stencils import five_points, heated
 from benchmarks.workloads.mlp import PARAMETERS
 
@@ -186,6 +198,25 @@ def ode_size(x: Any, y: Any) -> Any:
     return tf.reduce_mean(y * y)
 
 
+def ode_size_looped(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    h = ode.STEP
+
+    def slope(y: Any) -> Any:
+        return x * tf.concat((y[:1], y[:-1]), 0)
+
+    def turn(_: Any, y: Any) -> Any:
+        k1 = slope(y)
+        k2 = slope(y + (0.5 * h) * k1)
+        k3 = slope(y + (0.5 * h) * k2)
+        k4 = slope(y + h * k3)
+        return (y + (h / 6.0) * (k1 + 2.0 * k2 + 2.0 * k3 + k4),)
+
+    y = _repeat(ode.STEPS, turn, y)[0]
+    return tf.reduce_mean(y * y)
+
+
 def mlp(x: Any, labels: Any, w0: Any, b0: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
     import tensorflow as tf
 
@@ -201,6 +232,16 @@ def lstm_loss(w: Any, u: Any, b: Any, xs: Any) -> Any:
     h = c = tf.zeros((lstm.BATCH, lstm.HIDDEN))
     for part in tf.unstack(tf.reshape(flat, (lstm.STEPS, lstm.BATCH, 4 * lstm.HIDDEN))):  # unrolled: faster than a loop
         h, c = _cell(part + h @ u, c, 1)
+    return tf.reduce_mean(h * h)
+
+
+def lstm_loss_looped(w: Any, u: Any, b: Any, xs: Any) -> Any:
+    import tensorflow as tf
+
+    flat = tf.nn.bias_add(tf.reshape(xs, (-1, lstm.FEATURES)) @ w, b)
+    parts = tf.reshape(flat, (lstm.STEPS, lstm.BATCH, 4 * lstm.HIDDEN))
+    zero = tf.zeros((lstm.BATCH, lstm.HIDDEN))
+    h, _ = _repeat(lstm.STEPS, lambda t, h, c: _cell(parts[t] + h @ u, c, 1), zero, zero)
     return tf.reduce_mean(h * h)
 
 
@@ -271,3 +312,5 @@ OBJECTIVES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "vectors": (vectors, ("x", "w", "b")),
     "python_loop": (python_loop, ("x",)),
 }
+# XLA takes minutes for unrolled loops
+LOOPED = {"ode": (ode_size_looped, ("x",)), "lstm": (lstm_loss_looped, ("w", "u", "b"))}

@@ -10,7 +10,18 @@ from typing import Any
 from benchmarks.peers.torch import set_threads as set_threads, to_numpy as to_numpy, version as version
 from benchmarks.peers.torch_eager import steps
 
-UNROLLED = ("scalar_loop", "nested_loops", "newton", "lstm_tiny", "jacobi", "seidel", "triangular", "durbin", "nbody", "nested_ad")
+UNROLLED = (
+    "scalar_loop",
+    "nested_loops",
+    "newton",
+    "lstm_tiny",
+    "jacobi",
+    "seidel",
+    "triangular",
+    "durbin",
+    "nbody",
+    "nested_ad",
+)
 
 
 def _compiled(function: Any) -> Any:

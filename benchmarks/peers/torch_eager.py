@@ -97,7 +97,9 @@ def jacobian(wrap: Wrap, x: Any, w: Any, b: Any, v: Any) -> Step:
 def steps(wrap: Wrap, left_out: tuple[str, ...] = ()) -> dict[str, Callable[..., Step]]:
     """Every workload with `wrap` around what is run."""
     found: dict[str, Callable[..., Step]] = {n: partial(gradient, wrap, *about) for n, about in OBJECTIVES.items()}
-    found |= {n: partial(make, wrap) for n, make in (("trivial", trivial), ("hvp", hvp), ("hessian", hessian), ("jacobian", jacobian))}
+    found |= {
+        n: partial(make, wrap) for n, make in (("trivial", trivial), ("hvp", hvp), ("hessian", hessian), ("jacobian", jacobian))
+    }
     return {f"compiled_{name}": make for name, make in found.items() if name not in left_out}
 
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.workloads.compiled import attention, black_scholes, conv, gmm, least_squares, lstm, lstm_tiny, nbody, nested_ad, newton, ode
+from benchmarks.workloads.compiled import (
+    attention,
+    black_scholes,
+    conv,
+    gmm,
+    least_squares,
+    lstm,
+    lstm_tiny,
+    nbody,
+    nested_ad,
+    newton,
+    ode,
+)
 from benchmarks.workloads.compiled.stencils import five_points, heated
 from benchmarks.workloads.mlp import PARAMETERS
 

@@ -1,9 +1,9 @@
-"""All workloads: those of the table in its order, and the series of the scaling plots."""
+"""All workloads: those of the two tables in their order, and the series of the scaling plots."""
 
 from __future__ import annotations
 
 from benchmarks.workload import Series, Workload
-from benchmarks.workloads import jacobian, mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import compiled, jacobian, mlp, rnn, scalar_loop, second_order, single_op, small_vectors
 
 WORKLOADS: tuple[Workload, ...] = (
     *single_op.WORKLOADS,
@@ -13,6 +13,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *rnn.WORKLOADS,
     *second_order.WORKLOADS,
     *jacobian.WORKLOADS,
+    *compiled.WORKLOADS,
 )
 SERIES: tuple[Series, ...] = (
     Series(
@@ -27,5 +28,6 @@ SERIES: tuple[Series, ...] = (
         "elements of each vector",
         tuple((10**k, small_vectors.of_size(10**k)) for k in range(1, 8)),
     ),
+    *compiled.SERIES,
 )
 BY_NAME = {workload.name: workload for workload in (*WORKLOADS, *(w for series in SERIES for _, w in series.points))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 _state: dict[str, Any] = {
@@ -64,7 +63,7 @@ def native_cache_directory() -> str | None:
     """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty."""
     given = _state["native_cache"]
     if given is None:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         given = _state["native_cache"] = os.path.join(home, "gradtape")
     return given or None
 

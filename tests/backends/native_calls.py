@@ -79,7 +79,9 @@ def run(calls: Sequence[Call]) -> list[Answer]:
         return run(calls[:half]) + run(calls[half:])
     found = iter(executable(*arguments(calls)))
     in_numpy = {note.loc.line for note in executable.notes if note.kind == "numpy"}
-    return [Answer(tuple(next(found) for _ in operation.results), k in in_numpy) for k, operation in enumerate(block.operations)]
+    return [
+        Answer(tuple(next(found) for _ in operation.results), k in in_numpy) for k, operation in enumerate(block.operations)
+    ]
 
 
 def known(call: Call) -> bool:

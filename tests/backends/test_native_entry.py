@@ -30,7 +30,6 @@ def natively():
     config.native_code(before)
 
 
-
 def _compiled(function, *args):
     """The native executable of a function for these arguments."""
     f = gt.function(function)

@@ -157,7 +157,12 @@ def test_gamma_functions(dtype: Any) -> None:
     euler = L(0.5772156649015329) - L(4.942915152430649e-18)
     harmonic = np.concatenate([[0], np.cumsum(1 / n[:-1].astype(L))]) - euler
     odd = np.concatenate([[0], np.cumsum(2 / (2 * n[:-1].astype(L) - 1))]) - euler - 2 * np.log(L(2))
-    for name, x, exact in (("lgamma", whole, factorials), ("lgamma", half, halves), ("digamma", whole, harmonic), ("digamma", half, odd)):
+    for name, x, exact in (
+        ("lgamma", whole, factorials),
+        ("lgamma", half, halves),
+        ("digamma", whole, harmonic),
+        ("digamma", half, odd),
+    ):
         error = np.abs(run(name, x).astype(L) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(L)
         assert error.max() <= 4 + EXTRA, f"{name}({x[error.argmax()]}) is {float(error.max()):.1f} ulp off"
     t = np.array([1e-3, 1e-7, -1e-5]).astype(dtype).astype(L)

@@ -152,9 +152,7 @@ def test_einsum(equation: str, a: tuple[int, ...], c: tuple[int, ...], dtype: st
 
 
 def test_einsum_of_several_operands() -> None:
-    made = check(
-        lambda b, x, y, z: b(EINSUM, x, y, z, equation="ij,jk,kl->il"), draw(12, 20), draw(20, 5), draw(5, 30)
-    )
+    made = check(lambda b, x, y, z: b(EINSUM, x, y, z, equation="ij,jk,kl->il"), draw(12, 20), draw(20, 5), draw(5, 30))
     assert not notes(made, "numpy")
     check(lambda b, *xs: b(EINSUM, *xs, equation="bi,bj,bk,ij->bk"), draw(4, 5), draw(4, 6), draw(4, 7), draw(5, 6))
 
@@ -258,7 +256,9 @@ def test_cross_entropies(shape: tuple[int, ...]) -> None:
 def test_labels_out_of_range_raise_as_in_the_reference() -> None:
     block = program([tensor(3, dtype="int32"), tensor(3, 4)], lambda b, y, x: b(SPARSE_CROSS_ENTROPY, y, x))
     made, logits = native(block), draw(3, 4)
-    np.testing.assert_allclose(made(np.array([-1, 3, 0], "int32"), logits)[0], reference(block)(np.array([-1, 3, 0], "int32"), logits)[0])
+    np.testing.assert_allclose(
+        made(np.array([-1, 3, 0], "int32"), logits)[0], reference(block)(np.array([-1, 3, 0], "int32"), logits)[0]
+    )
     for wrong in (4, -5, 2**31 - 1):
         with pytest.raises(IndexError):
             made(np.array([0, wrong, 1], "int32"), logits)
@@ -448,11 +448,24 @@ def test_gradient_of_a_perceptron() -> None:
 
 
 def test_axes_that_are_dense_become_one() -> None:
-    axes = contractions.tidy([Axis(4, 60, None, 60), Axis(5, 12, None, 12), Axis(1, 3, 4, 5), Axis(7, None, 1, 1), Axis(12, 1, 7, None)])
+    axes = contractions.tidy(
+        [Axis(4, 60, None, 60), Axis(5, 12, None, 12), Axis(1, 3, 4, 5), Axis(7, None, 1, 1), Axis(12, 1, 7, None)]
+    )
     assert axes == [Axis(20, 12, None, 12), Axis(7, None, 1, 1), Axis(12, 1, 7, None)]
 
 
 def test_the_largest_product_is_chosen() -> None:
-    batch, small, m, n, k = Axis(3, 1000, 900, 600, ), Axis(2, 500, None, 7), Axis(20, 30, None, 30), Axis(30, None, 1, 1), Axis(30, 1, 30, None)
+    batch, small, m, n, k = (
+        Axis(
+            3,
+            1000,
+            900,
+            600,
+        ),
+        Axis(2, 500, None, 7),
+        Axis(20, 30, None, 30),
+        Axis(30, None, 1, 1),
+        Axis(30, 1, 30, None),
+    )
     choice = contractions.chosen([batch, small, m, n, k])
     assert (choice.m, choice.n, choice.k, choice.loops, choice.turned) == (m, n, k, [batch, small], False)

@@ -130,7 +130,9 @@ def test_kernels_in_loops() -> None:
 
 
 def test_calls_from_several_python_threads_at_once() -> None:
-    block = program([tensor(200_003, dtype="float32")], lambda b, x: b(REDUCE_SUM, b(EXP, b(SIN, x)), axis=(0,), keepdims=False))
+    block = program(
+        [tensor(200_003, dtype="float32")], lambda b, x: b(REDUCE_SUM, b(EXP, b(SIN, x)), axis=(0,), keepdims=False)
+    )
     made, x = native(block), draw(200_003)
     config.set_threads(2)
     want, wrong = made(x)[0], []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import shutil
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -11,7 +13,10 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as command, check, environments, memory, page, plots, report, run
+from benchmarks.peers import c
 from benchmarks.workloads import BY_NAME, SERIES, WORKLOADS
+
+reference = functools.cache(check.reference)
 
 
 class Pretender:
@@ -47,6 +52,58 @@ def test_quick_run_on_gradtape_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert text in capsys.readouterr().out
 
 
+def test_quick_run_of_compiled_programs(tmp_path: Path) -> None:
+    command.main(["--quick", "--peers", "--only", "compiled_least", "--only", "compile_", "--output", str(tmp_path)])
+    rows = {row["name"]: row for row in json.loads((tmp_path / "compiled.json").read_text())["rows"]}
+    assert list(rows) == ["compiled_least_squares", "compile_cold", "compile_cached"]
+    assert {"gradtape", "value"} <= set(rows["compiled_least_squares"]["peers"])
+    assert all("min" in found for row in rows.values() for found in row["peers"].values())
+    assert rows["compile_cached"]["peers"]["gradtape"]["min"] < rows["compile_cold"]["peers"]["gradtape"]["min"]
+    text = (tmp_path / "compiled.md").read_text()
+    assert "value alone" in text
+    assert "≤ 100 ms" in text
+
+
+def test_only_finds_compiled_rows_without_their_prefix() -> None:
+    chosen = command.arguments(["--only", "mlp"]).chosen
+    assert chosen == ["mlp", "mlp_sgd", "compiled_mlp"]
+    assert command.tables(command.arguments(["--only", "newton"])) == ["compiled"]
+
+
+def test_goals_against_c_and_the_value_do_not_count_them_as_rivals() -> None:
+    times = {"gradtape": 3.0, "value": 1.0, "c": 1.0, "jax_jit": 4.0, "torch_eager": 6.0}
+    row = {
+        "name": "row",
+        "title": "row",
+        "ops": 1,
+        "goals": (("c", 1.5), ("fastest", 0.9), ("value", 3.0)),
+        "peers": {name: {"min": time} for name, time in times.items()},
+    }
+    told = report.verdicts(row)
+    assert told == "**missed**: 3 ≤ 1.5 × C; met: 0.75 ≤ 0.9 × jax jit; met: 3 ≤ 3.0 × value alone"
+
+
+@pytest.mark.parametrize("name", sorted(c.KERNELS))
+def test_hand_written_gradients_agree_with_the_reference(name: str) -> None:
+    if shutil.which("gcc") is None:
+        with pytest.raises(ImportError, match="gcc"):
+            c.version()
+        return
+    workload = BY_NAME[f"compiled_{name}"]
+    kernel: Any = c.STEPS[workload.key](**workload.inputs())
+    assert check.disagreement(reference(workload), check.answer(workload, *kernel())) == ""
+    assert len(kernel.timed(0.0, 10)) == 1
+
+
+def test_a_worker_that_takes_too_long_is_replaced() -> None:
+    peer = run.Peer("numpy", sys.executable, 1)
+    peer.patience = 0.0
+    assert "took longer" in peer.ask(check="op_sin")["error"]
+    peer.patience = 60.0
+    assert "value" in peer.ask(check="op_sin")
+    peer.close()
+
+
 def test_a_name_that_does_not_exist_lists_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--only", "nonesuch"])
@@ -57,7 +114,7 @@ def test_a_name_that_does_not_exist_lists_those_that_do(capsys: pytest.CaptureFi
 def test_gradtape_agrees_with_the_reference(workload: Any) -> None:
     value, gradients = workload.gradtape(**workload.inputs())()
     value, gradients = workload.compared(value.numpy(), [g.numpy() for g in gradients])
-    assert check.disagreement(check.reference(workload), check.answer(workload, value, gradients)) == ""
+    assert check.disagreement(reference(workload), check.answer(workload, value, gradients)) == ""
 
 
 @pytest.mark.parametrize("wrong", ["value", "along"])
@@ -125,22 +182,30 @@ def test_environments_are_made_once_and_failures_told(tmp_path: Path) -> None:
 
 
 def test_memory_in_processes_of_their_own() -> None:
-    (row,) = memory.measure(turns=(20,))
+    (row,) = memory.measure("eager", turns=(20,))
     assert row["free"]["bytes"] > 20 * 2 * memory.ELEMENTS * 4
     assert row["limited"]["gradient"] == row["free"]["gradient"]
 
 
+def test_memory_of_compiled_functions() -> None:
+    (row,) = memory.measure("compiled", turns=(400,))
+    # at least one vector for each turn without a limit; with one, the limit and what the computation itself needs
+    assert row["free"]["bytes"] > 400 * memory.ELEMENTS * 4
+    assert row["limited"]["bytes"] < 2 * memory.LIMIT
+    assert row["limited"]["gradient"] == pytest.approx(row["free"]["gradient"], rel=1e-6)
+
+
 def test_memory_run_that_takes_too_long_is_an_answer() -> None:
-    first, second = memory.measure(turns=(5, 6), patience=0.001)
+    first, second = memory.measure("eager", turns=(5, 6), patience=0.001)
     assert "longer than" in first["limited"]["error"]
     assert second == {"turns": 6}
 
 
 def test_pictures_are_well_formed_and_the_page_shows_the_stored_results() -> None:
-    eager, scaling = page.stored()
+    tables, scaling = page.stored()
     text = (page.DOCS / "benchmarks.md").read_text()
-    assert page.rendered(text, eager, scaling) == text, "run `python -m benchmarks.page`"
-    for name, picture in page.pictures(eager, scaling).items():
+    assert page.rendered(text, tables, scaling) == text, "run `python -m benchmarks.page`"
+    for name, picture in page.pictures(tables, scaling).items():
         ET.fromstring(picture)
         assert (page.DOCS / "benchmarks" / name).read_text() == picture, "run `python -m benchmarks.page`"
     assert set(plots.COLORS) == set(run.PEERS)

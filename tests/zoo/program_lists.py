@@ -162,6 +162,26 @@ def rows_made_and_changed_on_one_path(x):
     return grid[0][0], grid[0][1], row[0]
 
 
+@zoo(VECTORS)
+def list_joined_with_another_in_a_loop(x):
+    cells, backwards = [x[0]], []
+    for y in x:
+        cells = cells + [y * y]
+        backwards = [y] + backwards
+    return gt.add_n(cells), len(cells), gt.stack(backwards)
+
+
+@zoo(VECTORS)
+def list_of_the_program_joined_with_another(x):
+    cells = []
+    for y in x:
+        if y > 0.0:
+            cells.append(y)
+    more = cells + [x[0], x[1] * x[1]]
+    cells = cells + [x[2]]
+    return gt.add_n(more), len(more) + len(cells), gt.add_n(cells)
+
+
 # -- values that may be missing ----------------------------------------------------------------------------------------------
 
 

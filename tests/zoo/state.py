@@ -410,3 +410,42 @@ def pair_with_the_largest_first_part(x):
     largest = max(pairs, key=lambda pair: pair[0])
     smallest = min(*pairs, key=lambda pair: pair[0])
     return largest[0] * largest[1] + smallest[1]
+
+
+@zoo(VECTORS)
+def class_of_the_function_counts_in_itself(x):
+    class Counted:
+        count = 0
+
+        def __init__(self):
+            Counted.count += 1
+
+    for _ in range(3):
+        Counted()
+    if x[0] > 0.9:
+        Counted.count += 10
+    return x * Counted.count
+
+
+@zoo(VECTORS)
+def methods_of_a_class_change_what_the_function_has(x):
+    calls, log, box = 0, [], [0.0, 1]
+
+    class Visitor:
+        seen = 0
+
+        def visit(self, y):
+            nonlocal calls
+            calls += 1
+            Visitor.seen += 1
+            log.append(y * y)
+            box[0] = box[0] + y
+            if y > 0.5:
+                box[1] += 1
+                calls += 1
+            return self
+
+    visitor = Visitor()
+    for y in [x[0], x[1], x[2]]:
+        visitor.visit(y).visit(y * 0.5)
+    return gt.add_n(log) * box[0], calls, box[1], Visitor.seen, len(log)

@@ -1,4 +1,4 @@
-"""A transformer block: norm, attention with 4 heads, norm, a network of twice two layers; batch 8, 128 tokens of 128 features."""
+"""A transformer block: attention with 4 heads and a network of two layers, with norms; batch 8, 128 tokens, 128 features."""
 
 from __future__ import annotations
 

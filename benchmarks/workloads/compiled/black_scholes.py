@@ -1,4 +1,4 @@
-"""The mean price of 10⁶ European calls, differentiated by spot, strike and time of each: one long chain of element operations."""
+"""The mean price of 10⁶ European calls, differentiated by spot, strike and time of each: a long chain of element operations."""
 
 from __future__ import annotations
 

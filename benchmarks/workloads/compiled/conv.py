@@ -51,6 +51,4 @@ def objective(gt: Any, k0: Any, k1: Any, w0: Any, w1: Any, w2: Any, x: Any, labe
     return gt.reduce_mean(gt.nn.sparse_softmax_cross_entropy_with_logits(labels, h @ w2))
 
 
-WORKLOADS = (
-    compiled("conv", "conv net (LeNet), batch 32", inputs, value, objective, WRT, (("fastest", 0.9), ("value", 3.3))),
-)
+WORKLOADS = (compiled("conv", "conv net (LeNet), batch 32", inputs, value, objective, WRT, (("fastest", 0.9), ("value", 3.3))),)

@@ -25,6 +25,4 @@ def objective(gt: Any, x: Any) -> Any:
     return gt.reduce_logsumexp(x)
 
 
-WORKLOADS = (
-    compiled("logsumexp", "log-sum-exp of 10⁵", inputs, value, objective, ("x",), (("fastest", 0.9), ("value", 3.0))),
-)
+WORKLOADS = (compiled("logsumexp", "log-sum-exp of 10⁵", inputs, value, objective, ("x",), (("fastest", 0.9), ("value", 3.0))),)

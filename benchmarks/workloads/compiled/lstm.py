@@ -44,6 +44,12 @@ def objective(gt: Any, w: Any, u: Any, b: Any, xs: Any) -> Any:
 
 WORKLOADS = (
     compiled(
-        "lstm", "LSTM, batch 32, 50 steps, hidden 128", inputs, value, objective, ("w", "u", "b"), (("fastest", 0.9), ("value", 3.0))
+        "lstm",
+        "LSTM, batch 32, 50 steps, hidden 128",
+        inputs,
+        value,
+        objective,
+        ("w", "u", "b"),
+        (("fastest", 0.9), ("value", 3.0)),
     ),
 )

@@ -23,7 +23,7 @@ def inputs() -> Inputs:
 
 
 def value(w: Any, u: Any, b: Any, xs: Any, np: Any = np) -> Any:
-    h, c, total = np.zeros(HIDDEN), np.zeros(HIDDEN), 0.0
+    h, c, total = np.zeros(HIDDEN, xs.dtype), np.zeros(HIDDEN, xs.dtype), 0.0
     for row in xs @ w + b:
         z = row + h @ u
         i, f, o = (1 / (1 + np.exp(-z[k * HIDDEN : (k + 1) * HIDDEN])) for k in (0, 1, 3))
@@ -44,5 +44,7 @@ def objective(gt: Any, w: Any, u: Any, b: Any, xs: Any) -> Any:
 
 
 WORKLOADS = (
-    compiled("lstm_tiny", "LSTM with 8 units, 1,024 steps", inputs, value, objective, ("w", "u", "b"), (("c", 1.5), ("value", 3.0))),
+    compiled(
+        "lstm_tiny", "LSTM with 8 units, 1,024 steps", inputs, value, objective, ("w", "u", "b"), (("c", 1.5), ("value", 3.0))
+    ),
 )

@@ -51,7 +51,9 @@ def value_step(objective: Callable[..., Any], wrt: tuple[str, ...], **inputs: An
         return objective(gt, **dict(zip(names, given, strict=True)), **fixed)
 
     tensors = tuple(gt.constant(a) for a in (*watched.values(), *arrays.values()))
-    return lambda: (value(*tensors), [])
+    step: Any = lambda: (value(*tensors), [])  # noqa: E731
+    step.function = value
+    return step  # type: ignore[no-any-return]
 
 
 def compiled(

@@ -15,7 +15,5 @@ def objective(gt: Any, x: Any, labels: Any, w0: Any, b0: Any, w1: Any, b1: Any, 
 
 
 WORKLOADS = (
-    compiled(
-        "mlp", "MLP 784-512-512-10, batch 128", inputs, value, objective, PARAMETERS, (("fastest", 0.9), ("value", 3.3))
-    ),
+    compiled("mlp", "MLP 784-512-512-10, batch 128", inputs, value, objective, PARAMETERS, (("fastest", 0.9), ("value", 3.3))),
 )

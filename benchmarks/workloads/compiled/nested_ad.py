@@ -49,6 +49,12 @@ def objective(gt: Any, p: Any, w: Any) -> Any:
 
 WORKLOADS = (
     compiled(
-        "nested_ad", "derivative inside an unbounded while, differentiated", inputs, value, objective, ("p",), (("fastest", 0.9),)
+        "nested_ad",
+        "derivative inside an unbounded while, differentiated",
+        inputs,
+        value,
+        objective,
+        ("p",),
+        (("fastest", 0.9),),
     ),
 )

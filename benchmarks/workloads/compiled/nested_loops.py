@@ -34,16 +34,11 @@ def objective(gt: Any, a: Any, b: Any, c: Any, turns: int) -> Any:
     for _ in gt.range(turns):
         for j in gt.range(turns):
             u = a * s + c * (gt.cast(j, gt.float32) * 0.02 - 1.0)
-            if u > 0:
-                s = gt.sin(u)
-            else:
-                s = b * u
+            s = gt.sin(u) if u > 0 else b * u
             total = total + s * s
     return total / turns**2
 
 
 WORKLOADS = (
-    compiled(
-        "nested_loops", "nested loops 100×100 with a branch", inputs, value, objective, ("a", "b", "c"), (("c", 1.5),)
-    ),
+    compiled("nested_loops", "nested loops 100×100 with a branch", inputs, value, objective, ("a", "b", "c"), (("c", 1.5),)),
 )

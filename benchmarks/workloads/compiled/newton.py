@@ -43,6 +43,4 @@ def objective(gt: Any, a: Any) -> Any:
     return total
 
 
-WORKLOADS = (
-    compiled("newton", "Newton while to convergence, 64 problems", inputs, value, objective, ("a",), (("c", 1.5),)),
-)
+WORKLOADS = (compiled("newton", "Newton while to convergence, 64 problems", inputs, value, objective, ("a",), (("c", 1.5),)),)

@@ -418,6 +418,8 @@ def _action(
         return None  # made by the function itself
     if isinstance(place, Attribute) and id(place.target) not in tracer.external:
         return None
+    if isinstance(place, Cell) and id(place.cell) in tracer.own:
+        return None
     _release(place, tracer.guards)
     label = f"{place.label} (written at {place.line})"
     if isinstance(place, ListContent):

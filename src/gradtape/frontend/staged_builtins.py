@@ -28,6 +28,7 @@ from gradtape.ops import elementwise, select, sorting, staged
 from gradtape.ops.compare import equal, greater, less, logical_and, logical_not, logical_or
 from gradtape.ops.dispatch import convert
 from gradtape.ops.elementwise import cast
+from gradtape.ops.record import user_location
 from gradtape.ops.reduce import reduce_all, reduce_any, reduce_sum
 from gradtape.ops.shape import stack, unstack
 from gradtape.ops.stop import stop_gradient
@@ -223,6 +224,25 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
     else:
         target.extend(values)
     return target
+
+
+def joined(left: list[Any], right: list[Any]) -> list[Any]:
+    """`left + right`: a new list, where one of them lives in the program."""
+    if staged_items(right) is not None and left:
+        raise JoinError(
+            f"{user_location()}: a list that is filled in a staged loop can only come first in a sum of lists: `filled + [x]`; "
+            "append its items in a loop"
+        )
+    if not left:
+        return list_of(right)
+    made: list[Any] = list_of(left)
+    staged_lists.extend(made, right)
+    return made
+
+
+def repeated(values: list[Any]) -> list[Any]:
+    """`values * n` is refused."""
+    raise JoinError(f"{user_location()}: a list that is filled in a staged loop cannot be repeated with `*`")
 
 
 def list_method(target: list[Any], name: str) -> Callable[..., Any]:

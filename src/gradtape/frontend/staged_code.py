@@ -9,9 +9,11 @@ from gradtape.frontend.staged_builtins import (
     fstring as fstring,
     inplace as inplace,
     item as item,
+    joined as joined,
     list_method as list_method,
     method as method,
     print_ as print_,
+    repeated as repeated,
     set_item as set_item,
     unpack as unpack,
 )

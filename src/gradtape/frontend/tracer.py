@@ -97,6 +97,7 @@ class Tracer:
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
+        self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
         self.follows_changes = self.identities.tracking
         self.can_unroll = 0  # staged loops around that could be unrolled instead
         self.parent = TRACER.get()
@@ -180,6 +181,8 @@ class Tracer:
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         """A global or closure variable."""
         cell = scope.cells.get(name)
+        if cell is not None and id(cell) in self.own:
+            return value
         if value.__class__ in _FIXED:  # only which one it is counts, and that was noted when it was read first
             holder = scope.globals if cell is None else cell
             known = self._read_before.get((id(holder), name))
@@ -241,9 +244,18 @@ class Tracer:
         """A value reached from outside: what it holds is from outside too."""
         if isinstance(value, Tensor) and not value.wraps:
             return self.stand_in(value, lambda: value, "a captured tensor")
-        if not isinstance(value, _PLAIN) and not isinstance(value, (Tensor, TensorLike, types.ModuleType)):
+        if not isinstance(value, (*_PLAIN, Tensor, TensorLike, types.ModuleType)) and id(value) not in self.own:
             self.external[id(value)] = value
         return value
+
+    def made_class(self, cls: type) -> None:
+        """The function made a class: it, and what its methods see of the function, is not from outside."""
+        self.own[id(cls)] = cls
+        for value in vars(cls).values():
+            methods = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (value,)
+            for method in methods:
+                for cell in getattr(getattr(method, "__func__", method), "__closure__", None) or ():
+                    self.own[id(cell)] = cell
 
     def given(self, value: Any) -> Any:
         """A container handed to the library: a list of the program as it is, tensors from outside as inputs."""
@@ -343,7 +355,7 @@ class Tracer:
 
     def _from_outside(self, place: Place) -> bool:
         if isinstance(place, (Global, Cell)):
-            return True
+            return not isinstance(place, Cell) or id(place.cell) not in self.own
         return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
 
     def before_list(self, target: list[Any]) -> None:
@@ -405,6 +417,7 @@ class Tracer:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
         for met in (
             self.external,
+            self.own,
             self.stand_ins,
             self.starts,
             self.variables,

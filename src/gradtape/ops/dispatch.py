@@ -199,9 +199,9 @@ def promote(*values: Any) -> tuple[Any, ...]:
 
     Python values take the dtype of tensors and arrays; NumPy values that of tensors, unless theirs is of a richer kind.
     """
-    if values and values[0].__class__ in QUICK:
+    if values and type(values[0]) in QUICK:
         dtype = values[0].dtype
-        if all([v.__class__ in QUICK and v.dtype is dtype for v in values]):  # noqa: C419  (quicker than a generator)
+        if all([type(v) in QUICK and v.dtype is dtype for v in values]):  # noqa: C419  (quicker than a generator)
             return values
     tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
     if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
@@ -319,7 +319,7 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Some input is a wrapper (batched or traced): its evaluator runs the op in the scope outside itself; recorders
     entered inside the evaluator keep a record of the wrapped call."""
-    values = tuple([v if v.__class__ is Tensor or v.__class__ in QUICK else plain(v) for v in inputs])
+    values = tuple([v if v.__class__ is Tensor or type(v) in QUICK else plain(v) for v in inputs])
     wrapper: Any = None
     for v in values:
         if v.__class__ is not Tensor and isinstance(v, Tensor) and v.wraps and (wrapper is None or v.level > wrapper.level):  # type: ignore[attr-defined]

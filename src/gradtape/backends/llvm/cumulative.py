@@ -212,7 +212,11 @@ def _in_columns(scope: Scope, lines: Lines, c: Code, source: Array, put: Callabl
             value = scope.to_memory(scope.load(source, Flat(lines.place(o, 0, j))), c.dtype)
             w.store(kind, value, w.at(kind, slots[0].address, j), access.writing)
             w.store("i64", 0, w.at("i64", slots[1].address, j), access.writing)
-        with w.loop(lines.steps, start=1) as k, Access(scope) as access, w.loop(lines.inner, extra=access.loop(lines.inner)) as j:
+        with (
+            w.loop(lines.steps, start=1) as k,
+            Access(scope) as access,
+            w.loop(lines.inner, extra=access.loop(lines.inner)) as j,
+        ):
             best, where = w.at(kind, slots[0].address, j), w.at("i64", slots[1].address, j)
             have = scope.from_memory(w.load(kind, best, access.writing), c.dtype)
             value = scope.load(source, Flat(lines.place(o, k, j)))

@@ -79,22 +79,30 @@ def rounding(name: str) -> Formula:
 
 
 def power(c: Code, x: str) -> str:
-    """x to a power known when the program is made: small whole ones by multiplication."""
+    """x to a power known when the program is made: small whole and half ones by multiplication and a root."""
     exponent = c.attrs["exponent"]
     whole = int(exponent) if float(exponent).is_integer() and abs(exponent) < 2**63 else None
     if whole is not None and (not c.floating or -3 <= whole <= 6):
-        left, base, found = abs(whole), x, None
-        if whole < 0:
-            base = c.divide(c.number(1), x)
-        while left:
-            if left & 1:
-                found = base if found is None else c.multiply(found, base)
-            left >>= 1
-            base = c.multiply(base, base) if left else base
-        return c.number(1) if found is None else found
-    if exponent == 0.5:
+        return _whole_power(c, c.divide(c.number(1), x) if whole < 0 else x, abs(whole))
+    if exponent == 0.5:  # NumPy takes the root too
         return c.call("sqrt", x)
+    if abs(exponent) in (0.5, 1.5, 2.5):
+        size, root = c.call("fabs", x), c.call("fabs", c.call("sqrt", x))  # of negative numbers NaN
+        part = _whole_power(c, c.divide(c.number(1), size) if exponent < 0 else size, int(abs(exponent)))
+        found = c.divide(part, root) if exponent < 0 else c.multiply(part, root)
+        least = c.compare("eq", x, c.number(-np.inf))
+        return c.select(least, c.number(np.inf if exponent > 0 else 0.0), found)
     return c.math("pow", x, c.number(exponent))
+
+
+def _whole_power(c: Code, base: str, exponent: int) -> str:
+    found = None
+    while exponent:
+        if exponent & 1:
+            found = base if found is None else c.multiply(found, base)
+        exponent >>= 1
+        base = c.multiply(base, base) if exponent else base
+    return c.number(1) if found is None else found
 
 
 def step(c: Code, x: str) -> str:
@@ -263,6 +271,7 @@ PREDICATES: dict[str, tuple[Formula, str]] = {
     "logical_not": (lambda c, x: c.opposite(c.true(x)), "fiub"),
 }
 COSTS = dict.fromkeys(MATH, 20) | {
-    "pow": 30, "atan2": 25, "lgamma": 60, "digamma": 60, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30, "elu": 20, "selu": 20,
-    "xlogy": 20, "xlog1py": 20, "divide": 4, "sqrt": 5, "rsqrt": 6, "reciprocal": 4, "power": 4, "divide_no_nan": 4, "xdivy": 4,
+    "lgamma": 60, "digamma": 60, "pow": 30, "atan2": 25, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30,
+    "elu": 20, "selu": 20, "xlogy": 20, "xlog1py": 20, "divide": 4, "sqrt": 5, "rsqrt": 6, "reciprocal": 4, "power": 4,
+    "divide_no_nan": 4, "xdivy": 4,
 }  # fmt: skip

@@ -23,11 +23,11 @@ def in_double(method: Method) -> Method:
 BOTH: dict[str, Method] = {
     "exp": math.exp, "expm1": math.expm1, "log": math.log, "log1p": math.log1p, "tanh": math.tanh, "sin": math.sin,
     "cos": math.cos, "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2, "fmod": math.fmod,
-    "erf": special.erf,
+    "erf": special.erf, "erfc": special.erfc, "ndtr": special.ndtr,
 }  # fmt: skip
 WIDE: dict[str, Method] = {
     "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh, "tan": math.tan,
-    "erfc": special.erfc, "ndtr": special.ndtr, "lgamma": special.lgamma, "digamma": special.digamma,
+    "lgamma": special.lgamma, "digamma": special.digamma,
 }  # fmt: skip
 METHODS: dict[str, dict[str, Method]] = {
     "f64": {**BOTH, **WIDE, "pow": math.pow},
@@ -106,7 +106,8 @@ def _masked(module: Module, c_name: str, f: Format, count: int, lanes: int) -> s
     stores = "\n".join(f"  store {vector} %x{k}, ptr %a{k}" for k in range(count))
     module.library(
         name,
-        lambda: f"""define internal {vector} @{name}({params}, <{lanes} x i1> %mask) alwaysinline nounwind {{
+        lambda: (
+            f"""define internal {vector} @{name}({params}, <{lanes} x i1> %mask) alwaysinline nounwind {{
 {cells}
   %some = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %mask)
   %rare = call i1 @llvm.expect.i1(i1 %some, i1 false)
@@ -118,7 +119,8 @@ far:
   call void {far}({", ".join(f"ptr %a{k}" for k in range(count))}, i64 {lanes})
   %found = load {vector}, ptr %a0
   ret {vector} %found
-}}""",
+}}"""
+        ),
     )
     module.keep(name)
     return f"_ZGV_LLVM_M{lanes}{'v' * count}_{c_name}({name})"

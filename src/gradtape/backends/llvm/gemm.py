@@ -43,6 +43,7 @@ class Library:
         self.vector = f"<{self.lanes} x {kind}>"
         self.columns = 2 * self.lanes  # of an ordinary tile
         self.align = _BYTES[kind]
+        self.suffix = f"v{self.lanes}f{8 * _BYTES[kind]}"
         # loops stay as they are written here: vectors are written out
         hints = [module.metadata(text) for text in ('!{!"llvm.loop.unroll.disable"}', '!{!"llvm.loop.vectorize.enable", i1 false}')]
         self.plain = f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {hints[0]}, {hints[1]}}}')}"
@@ -63,7 +64,8 @@ class Library:
 
     def write(self) -> None:
         for rows in range(1, ROWS + 1):
-            self.tile(rows, 1)
+            self.tile(rows, 1, partial=True)
+            self.tile(rows, 2, partial=True)
             self.tile(rows, 2)
         for rows, vectors in WIDE.items():
             self.tile(rows, vectors)
@@ -80,13 +82,23 @@ class Library:
 
     # --- tiles
 
-    def tile(self, rows: int, vectors: int) -> None:
-        """c[rows, vectors] = Σ a[:, q, k] b[q, k, :], or added to c: `q` stretches of k, so many elements of a apart."""
+    def tile(self, rows: int, vectors: int, partial: bool = False) -> None:
+        """c[rows, vectors] = Σ a[:, q, k] b[q, k, :], or added to c: `q` stretches of k, so many elements of a apart.
+
+        Of a partial tile, only some elements of the last vector are there: `n` columns in all.
+        """
         params = (
-            "i64 %q, i64 %qa, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc, i1 %add"
+            "i64 %q, i64 %qa, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc, i1 %add,"
+            " i64 %n"
         )
-        w = self.writer(f"tile{rows}.{vectors}", params, attributes="nounwind noinline")
-        V = self.vector
+        w = self.writer(f"tile{rows}.{vectors}{'p' if partial else ''}", params, attributes="nounwind noinline")
+        V, flags = self.vector, f"<{self.lanes} x i1>"
+        if partial:
+            left = w.subtract("%n", (vectors - 1) * self.lanes)
+            one = w.let(f"insertelement <{self.lanes} x i64> poison, i64 {left}, i64 0")
+            limit = w.let(f"shufflevector <{self.lanes} x i64> {one}, <{self.lanes} x i64> poison, <{self.lanes} x i32> zeroinitializer")
+            numbers = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+            mask = w.let(f"icmp slt <{self.lanes} x i64> <{numbers}>, {limit}")
         cells = [(i, j) for i in range(rows) for j in range(vectors)]
         offsets = [w.multiply(i, "%ra") for i in range(rows)]
         before = w.current
@@ -141,19 +153,28 @@ class Library:
         for label in (plus, put):
             w.start(label)
             for cell in cells:
-                value = total[cell]
+                value, spot = total[cell], spots[cell]
+                masked = partial and cell[1] == vectors - 1
                 if label == plus:
-                    value = w.let(f"fadd {V} {w.load(V, spots[cell], f', align {self.align}')}, {value}")
-                w.store(V, value, spots[cell], f", align {self.align}")
+                    if masked:
+                        address = f"ptr align {self.align} {spot}"
+                        have = w.let(f"call {V} @llvm.masked.load.{self.suffix}.p0({address}, {flags} {mask}, {V} zeroinitializer)")
+                    else:
+                        have = w.load(V, spot, f", align {self.align}")
+                    value = w.let(f"fadd {V} {have}, {value}")
+                if masked:
+                    w.do(f"call void @llvm.masked.store.{self.suffix}.p0({V} {value}, ptr align {self.align} {spot}, {flags} {mask})")
+                else:
+                    w.store(V, value, spot, f", align {self.align}")
             if label == plus:
                 w.do("ret void")
         self.end(w)
 
-    def call_tile(self, w: Writer, rows: int, vectors: int, *arguments: Any) -> None:
-        """q, qa, k, a, ra, ca, b, rb, c, rc, add"""
-        kinds = ("i64", "i64", "i64", "ptr", "i64", "i64", "ptr", "i64", "ptr", "i64", "i1")
+    def call_tile(self, w: Writer, name: str, *arguments: Any) -> None:
+        """q, qa, k, a, ra, ca, b, rb, c, rc, add, n"""
+        kinds = ("i64", "i64", "i64", "ptr", "i64", "i64", "ptr", "i64", "ptr", "i64", "i1", "i64")
         listed = ", ".join(f"{kind} {argument}" for kind, argument in zip(kinds, arguments, strict=True))
-        w.do(f"call void @tile{rows}.{vectors}.{self.kind}({listed})")
+        w.do(f"call void @tile{name}.{self.kind}({listed})")
 
     # --- packing
 
@@ -238,43 +259,32 @@ class Library:
     def panel(self) -> None:
         """All rows times one panel of columns. `packed`: a is as `pack_a` makes it."""
         params = (
-            "i64 %m, i64 %n, i64 %q, i64 %qa, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c, i64 %rc,"
-            " i1 %add, ptr %spare"
+            "i64 %m, i64 %n, i64 %q, i64 %qa, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c, i64 %rc, i1 %add"
         )
         w = self.writer("panel", params)
-        N = self.columns
-        narrow = w.let(f"icmp slt i64 %n, {N}")
+        whole = w.let(f"icmp eq i64 %n, {self.columns}")
         single = w.let(f"icmp sle i64 %n, {self.lanes}")
         with self.loop(w, "%m", step=ROWS) as i:
             rows = w.smaller(w.subtract("%m", i), ROWS)
-            step = w.let("select i1 %packed, i64 %k, i64 %ra")
-            tile = self.at(w, "%a", w.multiply(i, step))
+            tile = self.at(w, "%a", w.multiply(i, w.let("select i1 %packed, i64 %k, i64 %ra")))
             ra = w.let("select i1 %packed, i64 1, i64 %ra")
             ca = w.let(f"select i1 %packed, i64 {rows}, i64 %ca")
             to = self.at(w, "%c", w.multiply(i, "%rc"))
-            # a narrow panel is computed apart, and only its columns are copied
-            out = w.let(f"select i1 {narrow}, ptr %spare, ptr {to}")
-            rc = w.let(f"select i1 {narrow}, i64 {N}, i64 %rc")
-            add = w.let(f"and i1 %add, {w.let(f'xor i1 {narrow}, true')}")
-            after = w.label("computed")
-            sides = {1: w.label("single"), 2: w.label("double")}
-            w.branch(single, sides[1], sides[2])
-            for vectors, side in sides.items():
+            sides = {"2": w.label("whole"), "1p": w.label("single"), "2p": w.label("double")}
+            other, after = w.label("other"), w.label("computed")
+            w.branch(whole, sides["2"], other)
+            w.start(other)
+            w.branch(single, sides["1p"], sides["2p"])
+            for form, side in sides.items():
                 w.start(side)
                 labels = {r: w.label("rows") for r in range(1, ROWS + 1)}
                 cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, ROWS))
                 w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
                 for r, label in labels.items():
                     w.start(label)
-                    self.call_tile(w, r, vectors, "%q", "%qa", "%k", tile, ra, ca, "%b", "%rb", out, rc, add)
+                    self.call_tile(w, f"{r}.{form}", "%q", "%qa", "%k", tile, ra, ca, "%b", "%rb", to, "%rc", "%add", "%n")
                     w.go(after)
             w.start(after)
-            with w.when(narrow), self.loop(w, rows) as r, self.loop(w, "%n") as j:
-                made = w.load(self.kind, self.at(w, "%spare", w.add(w.multiply(r, N), j)))
-                spot = self.at(w, to, w.add(w.multiply(r, "%rc"), j))
-                have = w.load(self.kind, spot)
-                total = w.let(f"fadd {self.kind} {have}, {made}")
-                w.store(self.kind, w.let(f"select i1 %add, {self.kind} {total}, {self.kind} {made}"), spot)
         self.end(w)
 
     def blocked(self) -> None:
@@ -282,9 +292,9 @@ class Library:
         w = self.writer("blocked", ENTRY)
         N = self.columns
         room = w.cell(self.kind, BLOCK_K * N, 64)
-        spare = w.cell(self.kind, ROWS * N, 64)
         # packing a pays where its rows are not dense, it is large, and many panels read it
-        often = w.let(f"icmp sge i64 %n, {8 * N}")
+        apart = w.let("icmp sge i64 %ca, 256")
+        often = w.let(f"icmp sge i64 %n, {w.let(f'select i1 {apart}, i64 {2 * N}, i64 {8 * N}')}")
         turned = w.let("icmp ne i64 %ca, 1")
         deep = w.let("icmp sge i64 %k, 64")
         wanted = w.let(f"and i1 {often}, {w.let(f'and i1 {turned}, {deep}')}")
@@ -316,7 +326,7 @@ class Library:
                     step = w.let(f"select i1 {as_it_lies}, i64 %rb, i64 {N}")
                     w.do(
                         f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 1, i64 0, i64 {terms}, ptr {source}, i64 %ra, i64 %ca,"
-                        f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add}, ptr {spare})"
+                        f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add})"
                     )
         with w.when(packed):
             w.do(f"call void @gt.mm.give(ptr {block})")
@@ -335,7 +345,7 @@ class Library:
             whole = w.multiply(w.quotient("%n", wide), wide)
             with self.loop(w, whole, step=wide) as j:
                 b, c = self.at(w, "%b", j), self.at(w, "%c", j)
-                self.call_tile(w, r, vectors, 1, 0, "%k", "%a", "%ra", "%ca", b, "%rb", c, "%rc", "%add")
+                self.call_tile(w, f"{r}.{vectors}", 1, 0, "%k", "%a", "%ra", "%ca", b, "%rb", c, "%rc", "%add", wide)
             rest = w.subtract("%n", whole)
             with w.when(w.let(f"icmp sgt i64 {rest}, 0")):
                 b, c = self.at(w, "%b", whole), self.at(w, "%c", whole)
@@ -376,9 +386,8 @@ class Library:
                 for q in range(4):
                     product = w.let(f"fmul contract {self.kind} {x}, {w.load(self.kind, self.at(w, columns[q], p))}")
                     w.store(self.kind, w.let(f"fadd contract {self.kind} {w.load(self.kind, rests[q])}, {product}"), rests[q])
-            suffix = f"v{n}f{8 * _BYTES[self.kind]}"
             for q in range(4):
-                lanes = w.let(f"call reassoc {self.kind} @llvm.vector.reduce.fadd.{suffix}({self.kind} 0.0, {V} {w.load(V, cells[q])})")
+                lanes = w.let(f"call reassoc {self.kind} @llvm.vector.reduce.fadd.{self.suffix}({self.kind} 0.0, {V} {w.load(V, cells[q])})")
                 total = w.let(f"fadd {self.kind} {lanes}, {w.load(self.kind, rests[q])}")
                 with w.when(w.let(f"icmp slt i64 {q}, {count}")):
                     spot = self.at(w, "%c", w.add(w.multiply(i, "%rc"), w.multiply(w.add(j, q), "%cc")))
@@ -480,7 +489,7 @@ class Library:
         """c[p, m, n] = Σ a[p, m, q, k] b[q, k, n] for windows, which may overlap; one thread, each panel of b is packed once."""
         w = self.writer(f"gt_windows_{self.kind}", WINDOWS, visible=True)
         N = self.columns
-        room, spare = w.cell(self.kind, WINDOW * N, 64), w.cell(self.kind, ROWS * N, 64)
+        room = w.cell(self.kind, WINDOW * N, 64)
         most = w.quotient(WINDOW, "%k")  # stretches of k that the room has place for; the caller sees to it that there is one
         blocks = w.quotient(w.add("%q", w.subtract(most, 1)), most)
         with self.loop(w, "%n", step=N) as j, self.loop(w, blocks) as block:
@@ -497,7 +506,7 @@ class Library:
                 c = self.at(w, "%c", w.add(w.multiply(p, "%pc"), j))
                 w.do(
                     f"call void @panel.{self.kind}(i64 %m, i64 {columns}, i64 {stretches}, i64 %qa, i64 %k, ptr {a}, i64 %ra, i64 %ca,"
-                    f" i1 false, ptr {room}, i64 {N}, ptr {c}, i64 %rc, i1 {add}, ptr {spare})"
+                    f" i1 false, ptr {room}, i64 {N}, ptr {c}, i64 %rc, i1 {add})"
                 )
         self.end(w)
 

@@ -111,7 +111,10 @@ class Grouping:
         """Whether a kernel can run as late as this position: nobody needs it before, and what it reads stays as it is."""
         plan = self.plan
         for operation in plan.block.operations[kernel.start : place]:
-            if operation.regions or plan.changed(operation) is not None or operation.op.effect:
+            changed = plan.sharing.changed_by(operation)
+            if changed and any(
+                not changed.isdisjoint(plan.buffers(leaf)) for root in kernel.roots for leaf in plan.leaves(root)
+            ):
                 return False
             if not plan.is_lazy_operation(operation) and self.home.get(operation) is not kernel and self._reads(operation, kernel):
                 return False

@@ -27,6 +27,7 @@ BLOCK = 4096  # elements of a sum that are added up before the result is added t
 WORTH = 400_000  # units of work from which on a kernel is cut into chunks: some 20 µs
 CHUNK = 100_000  # units of work in a chunk, at least
 MOST = 64  # chunks
+SHORT = 128  # iterations of an innermost loop that a chunk has at least
 UNROLLED = 64  # elements of a nest that is written out
 SMALL = 1 << 15  # bytes of a row that is kept for one iteration only
 
@@ -86,15 +87,31 @@ class Access:
         """Metadata for the branch back of an innermost loop."""
         module = self.scope.program.module
         parallel = module.metadata(f'!{{!"llvm.loop.parallel_accesses", {self.group}}}')
-        return rolled(self.scope, count, 1, parallel)
+        nodes = [parallel, *([_vectors_only(self.scope)] if _is_long(count, 1) else [])]
+        listed = ", ".join(nodes)
+        return f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {listed}}}')}"
 
 
-def rolled(scope: Scope, count: Index, inner: Index, more: str = "") -> str:
-    """Metadata for the branch back of a loop: one that is not tiny stays a loop, vectors are enough."""
-    long = not isinstance(count, int) or not isinstance(inner, int) or count * inner > UNROLLED
-    nodes = [node for node in (more, scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}') if long else "") if node]
-    listed = ", ".join(nodes)
-    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {listed}}}')}" if nodes else ""
+def rolled(scope: Scope, count: Index, inner: Index) -> str:
+    """Metadata for the branch back of an outer loop: one that is not tiny stays a loop."""
+    if not _is_long(count, inner):
+        return ""
+    node = scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}')
+    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {node}}}')}"
+
+
+def _is_long(count: Index, inner: Index) -> bool:
+    return not isinstance(count, int) or not isinstance(inner, int) or count * inner > UNROLLED
+
+
+def _vectors_only(scope: Scope) -> str:
+    """For a loop that is not tiny: once it uses vectors, several at a time, it is not unrolled any further."""
+    program = scope.program
+    parts = [
+        program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}'),
+        program.module_node("vectorized", '!{!"llvm.loop.isvectorized", i32 1}'),
+    ]
+    return program.module_node("vectors", f'!{{!"llvm.loop.vectorize.followup_all", {", ".join(parts)}}}')
 
 
 class Nest:
@@ -109,13 +126,7 @@ class Nest:
         self.flat = not self.prefix and all(is_flat(scope, root, first.space) for root in first.roots)
         self.homes: dict[Operation, Array] = {}
         self.slots: list[Slot] = []  # memory of single iterations
-        self.outer = self._outer()
-
-    def _outer(self) -> list[Index]:
-        """The sizes of the loops that chunks are cut from: the outermost of these loops."""
-        if self.flat:
-            return [self.scope.writer.product(self.dims[0])]
-        return list(self.dims[0][: self.prefix or 1])
+        self.axis = 0  # the loop that chunks are cut from
 
     # --- the whole
 
@@ -158,9 +169,10 @@ class Nest:
         for fold in self._open_folds():
             fill_all(scope, fold, self.homes[fold.operation])
         if chunks is None or not self._in_chunks(*chunks):
+            self.axis = 0
             self._prepare(None)
             with self._level():
-                self._run(0, self.outer[0] if self.outer else 1)
+                self._run(0, self._sizes()[0] if self._sizes() else 1)
             for fold in self._closed_folds():
                 w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
         for fold in self._open_folds():
@@ -217,47 +229,85 @@ class Nest:
     # --- chunks
 
     def _chunks(self) -> tuple[Index, Index] | None:
-        """How many chunks, and how many iterations of the outermost loop in each; None if one thread is enough."""
+        """How many chunks, and how many iterations of the loop over `self.axis` in each; None if one thread is enough."""
         scope, w = self.scope, self.scope.writer
-        if not self.outer or self.outer[0] == 1 or any(fold.rule.ordered for fold in self._closed_folds()):
+        axis = self._cut_axis()
+        if axis is None:
             return None
-        unit = 0  # of work, for each element of the first space
-        for phase in self.kernel.phases:
-            for root in phase.roots:
-                unit += scope.plan.work(root)
-        unit += 4
-        total, inner = w.product(self.dims[0]), w.product(self.dims[0][1:]) if not self.flat else 1
-        if isinstance(total, int) and total * unit < WORTH:
-            return None
-        if any(not isinstance(size, int) for dims in self.dims for size in dims):
-            return None
-        assert isinstance(total, int) and isinstance(inner, int)
-        outer = self.outer[0]
-        assert isinstance(outer, int)
+        self.axis = axis
+        unit = 4 + sum(scope.plan.work(root) for root in self.kernel.roots)  # of work, for each element of the first space
+        total, outer = w.product(self.dims[0]), self._sizes()[axis]
         most = MOST
-        for fold in self._open_folds():
-            if 0 in fold.axes:  # each chunk has memory of its own for the result
+        for fold in self._cut_folds():
+            if not fold.closed:  # each chunk has memory of its own for the result
                 size = w.product(self.homes[fold.operation].dims)
-                assert isinstance(size, int)
-                most = min(most, 8 if size * 16 < total else 1)
-        count = max(1, min(most, total * unit // CHUNK, outer))
-        if count < 2:
+                if not isinstance(size, int) or not isinstance(total, int) or size * 16 > total:
+                    return None
+                most = 8
+        if not isinstance(total, int) or not isinstance(outer, int):
+            return None if scope.block.layout else self._chunks_at_run_time(total, outer, unit, most)
+        if total * unit < WORTH:
             return None
+        count = max(1, min(most, total * unit // CHUNK, outer))
+        if axis == len(self._sizes()) - 1 and not self.flat:
+            count = max(1, min(count, outer // SHORT))
         size = -(-outer // count)
         if self.flat:
             size = -(-size // BLOCK) * BLOCK
-        return -(-outer // size), size
+        return (-(-outer // size), size) if size < outer else None
+
+    def _chunks_at_run_time(self, total: Index, outer: Index, unit: int, most: int) -> tuple[Index, Index]:
+        w = self.scope.writer
+        work = w.multiply(total, unit)
+        pieces = w.smaller(w.smaller(w.quotient(work, CHUNK), most), outer)
+        enough = w.let(f"icmp sge i64 {work}, {WORTH}")
+        pieces = w.larger(w.let(f"select i1 {enough}, i64 {pieces}, i64 1"), 1)
+        size = w.larger(w.quotient(w.add(outer, w.subtract(pieces, 1)), pieces), 1)
+        if self.flat:
+            size = w.multiply(w.quotient(w.add(size, BLOCK - 1), BLOCK), BLOCK)
+        return w.quotient(w.add(outer, w.subtract(size, 1)), size), size
+
+    def _sizes(self) -> list[Index]:
+        """The loops of the first phase."""
+        return [self.scope.writer.product(self.dims[0])] if self.flat else list(self.dims[0])
+
+    def _cut_axis(self) -> int | None:
+        """The loop that chunks are cut from: best one that nothing is folded over, and as far outside as there is enough."""
+        sizes = self._sizes()
+        allowed = range(self.prefix or len(sizes))
+        ordered = {axis for fold in self.folds.values() if fold.rule.ordered for axis in (allowed if fold.closed else fold.axes)}
+        folded = {axis for fold in self.folds.values() for axis in (allowed if fold.closed else fold.axes)}
+        found = [axis for axis in allowed if sizes[axis] != 1 and axis not in ordered]
+        last = len(sizes) - 1
+
+        def known(axis: int) -> int:
+            size = sizes[axis]
+            return size if isinstance(size, int) else 1 << 20
+
+        def enough(axis: int) -> bool:
+            return known(axis) >= (8 if axis != last or self.flat else 2 * SHORT)
+
+        for group in ([axis for axis in found if axis not in folded], found):
+            good = [axis for axis in group if enough(axis)]
+            if good:
+                return good[0]
+        return max(found, key=known, default=None)
+
+    def _cut_folds(self) -> list[Folding]:
+        """Folds of which each chunk computes a part."""
+        return [fold for fold in self.folds.values() if fold.closed or (self.axis in fold.axes and not self.prefix)]
 
     def _in_chunks(self, count: Index, size: Index) -> bool:
         """The kernel as a function over chunks, which threads run; False if it cannot be one."""
         scope, w = self.scope, self.scope.writer
-        outer = self.outer[0]
-        closed = self._closed_folds()
-        open_ = [fold for fold in self._open_folds() if 0 in fold.axes]
+        outer = self._sizes()[self.axis]
+        closed, open_ = ([fold for fold in self._cut_folds() if fold.closed is flag] for flag in (True, False))
         parts: dict[Operation, Any] = {}
         for fold in (*closed, *open_):
             elements = 1 if fold.closed else w.product(self.homes[fold.operation].dims)
-            parts[fold.operation] = (scope.take(w.multiply(w.multiply(count, elements), bytes_of(fold.dtype))), elements)
+            most = count if isinstance(count, int) else MOST
+            parts[fold.operation] = (scope.take(w.multiply(w.multiply(most, elements), bytes_of(fold.dtype))), elements)
+
         def some(begin: str, end: str) -> None:
             with w.loop(end, start=begin) as chunk:
                 self._prepare(chunk)
@@ -319,7 +369,7 @@ class Nest:
                 for phase, dims in zip(self.kernel.phases, self.dims, strict=True):
                     self._phase(phase, dims, place, None)
                 return
-            start, stop = (first, end) if d == 0 else (0, self.outer[d])
+            start, stop = (first, end) if d == self.axis else (0, self.dims[0][d])
             with self.scope.writer.loop(stop, start=start, extra=rolled(self.scope, stop, 1 << 10)) as counter, self._level():
                 place.append(counter)
                 level(d + 1)
@@ -380,7 +430,7 @@ class Nest:
             if d == len(dims):
                 body(tuple(place))
             else:
-                start, stop = span if span is not None and d == depth else (0, dims[d])
+                start, stop = span if span is not None and d == self.axis else (0, dims[d])
                 sums = [fold for fold in folds if fold.depth <= d and fold.rule.blocked] if d == len(dims) - 1 else []
                 if sums and not (isinstance(dims[d], int) and dims[d] <= 2 * BLOCK):
                     in_blocks(start, stop, sums, d)

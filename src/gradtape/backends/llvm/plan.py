@@ -160,10 +160,7 @@ class Plan:
             if kind == "reduce":
                 self.roots.add(operation)
             elif kind == "element" and self._gets_memory(operation):
-                if self.facts.alias(operation) and self._has_memory(operation.operands[0]):
-                    self.kinds[operation] = "alias"
-                else:
-                    self.roots.add(operation)
+                self._give_memory(operation)
         self._weigh()
         for operation, kind in self.kinds.items():
             if kind == "element" and operation not in self.roots and self._repeated(operation):
@@ -180,6 +177,20 @@ class Plan:
             self.roots |= {operation for operation, kind in self.kinds.items() if kind == "element"}
             self._weigh()
             self._group()
+
+    def _give_memory(self, operation: Operation) -> None:
+        """The result of an element operation gets memory: its operand's where the elements are the same, else its own."""
+        while self.facts.alias(operation):
+            below = operation.operands[0].producer
+            lazy = below is not None and self.is_lazy_operation(below) and not self.facts.free(below)
+            if not lazy and not self._has_memory(operation.operands[0]):
+                break
+            self.kinds[operation] = "alias"
+            if not lazy:
+                return
+            assert below is not None
+            operation = below
+        self.roots.add(operation)
 
     def _gets_memory(self, operation: Operation) -> bool:
         value = operation.result

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from gradtape.backends.llvm.algebra import DOUBLE, Real, fast_two_sum, select, two_product, two_sum
-from gradtape.backends.llvm.math import exp_parts, log, poly, quotient, sin, tan
+from gradtape.backends.llvm.math import exp_parts, log, poly, quotient, sin, tan, two_parts
 
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ in two parts
 
@@ -26,9 +26,9 @@ def erf(x: Real) -> Real:
 
 
 def erfc_of(x: Real, low: Real | None = None) -> Real:
-    """1 - erf(x + low), without cancellation, `low` being much smaller than x; float64."""
+    """1 - erf(x + low), without cancellation, `low` being much smaller than x."""
     f = x.format
-    a = x.abs().at_most(28.0)
+    a = x.abs().at_most(28.0 if f is DOUBLE else 10.5)
     # exp(-a²) · g/(1 + 2a)
     share = (a + a) / (a + 3.75)  # t + 1 with t = (a - 15/4)/(a + 15/4)
     g, g_low = fast_two_sum(x.number(1.0), share * poly(share - 1.0, "erfcx"))
@@ -54,8 +54,9 @@ def erfc(x: Real) -> Real:
 def ndtr(x: Real) -> Real:
     """The distribution function of the normal distribution."""
     # ½ erfc(-x/√2), with the digits of x/√2 that exp(-x²/2) shows
-    high, lost = two_product(x, -ROOT_HALF[0])
-    low = select(x.abs() < 40.0, x.fma(-ROOT_HALF[1], lost), 0.0)
+    root, rest = two_parts(x, ROOT_HALF)
+    high, lost = two_product(x, -root)
+    low = select(x.abs() < 40.0, x.fma(-rest, lost), 0.0)
     return erfc_of(high, low) * 0.5
 
 
@@ -82,6 +83,7 @@ def lgamma(x: Real) -> Real:
     # Γ(-a)Γ(a) = -π/(a sin πa)
     turn = sin((a - a.call("rint")) * math.pi).abs()
     mirrored = select(turn > 0.0, log(math.pi / (a * turn)) - found, math.inf)
+    mirrored = select(a < math.inf, mirrored, x)  # as SciPy has it
     return select(x <= -1.0, mirrored, found)
 
 

@@ -150,7 +150,7 @@ def binding(run: Thunk, get_state: Thunk, set_state: Callable[[Any], None], name
 
 def _state_of(*operands: Thunk) -> State:
     """The names that some of these bind."""
-    states = [operand.state for operand in operands if operand.__class__ is Binding]  # type: ignore[attr-defined]
+    states = [operand.state for operand in operands if operand.__class__ is Binding]
     if len(states) < 2:
         return states[0] if states else NO_STATE
 

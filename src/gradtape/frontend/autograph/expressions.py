@@ -1,6 +1,7 @@
 """Expressions that decide something, or read what may be state: short circuits, comparisons, f-strings, attributes, items.
 
-What Python evaluates only sometimes becomes a function of no arguments. Arithmetic stays as it is: tensors have operators.
+What Python evaluates only sometimes becomes a function of no arguments. Arithmetic stays as it is (tensors have operators),
+except for what lists mean by it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.emitter import Emitter, Table, each_child
 from gradtape.frontend.autograph.scopes import VARIABLE
 
+LISTS = {ast.Add: "plus", ast.Mult: "times"}
 MEMBERSHIP = {ast.Is: "is_", ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in"}
 COMPARISONS = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", **MEMBERSHIP,
@@ -28,6 +30,15 @@ def _boolean(emitter: Emitter, node: ast.BoolOp) -> ast.expr:
     remaining = rest[0] if len(rest) == 1 else build.located(ast.BoolOp(node.op, rest), rest[0])
     operator = "and_" if isinstance(node.op, ast.And) else "or_"
     return build.located(build.call(operator, value, emitter.thunk(remaining)), node)
+
+
+def _binary(emitter: Emitter, node: ast.BinOp) -> ast.expr:
+    """`+` and `*` may be about lists; other arithmetic is about tensors and numbers."""
+    operator = LISTS.get(type(node.op))
+    if operator is None or any(isinstance(part, ast.Constant) for part in (node.left, node.right) if operator == "plus"):
+        return each_child(emitter, node)
+    left, right = emitter.expr(node.left), emitter.expr(node.right)
+    return build.located(build.call(operator, left, right), node)
 
 
 def _unary(emitter: Emitter, node: ast.UnaryOp) -> ast.expr:
@@ -105,7 +116,7 @@ def _untouched(emitter: Emitter, node: ast.expr) -> ast.expr:
 
 
 EXPRESSIONS: Table = {
-    ast.Name: _name, ast.BoolOp: _boolean, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _choice,
+    ast.Name: _name, ast.BoolOp: _boolean, ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _choice,
     ast.NamedExpr: _walrus, ast.JoinedStr: _fstring, ast.Attribute: _attribute, ast.Subscript: _subscript,
     ast.Slice: _slice, ast.Lambda: _untouched,
 }  # fmt: skip

@@ -49,15 +49,18 @@ from gradtape.frontend.autograph.reading import (
     item as item,
     ld as ld,
     ld_free as ld_free,
+    made as made,
     managed as managed,
     new_set as new_set,
     not_in as not_in,
     outer as outer,
+    plus as plus,
     put as put,
     set_attr as set_attr,
     set_free as set_free,
     set_global as set_global,
     set_item as set_item,
+    times as times,
     unpack as unpack,
 )
 from gradtape.frontend.staged_values import Undefined as Undefined

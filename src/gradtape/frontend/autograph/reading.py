@@ -115,6 +115,12 @@ def forget_free(scope: Bindings, name: str) -> None:
     del scope.cells[name].cell_contents
 
 
+def made(cls: Any) -> None:
+    """A class statement was run."""
+    if (tracer := active()) is not None and isinstance(cls, type):
+        tracer.made_class(cls)
+
+
 # -- attributes and items --------------------------------------------------------------------------------------------
 
 
@@ -259,6 +265,21 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
         if found is not NotImplemented:
             return found
     return INPLACE[operation](target, value)
+
+
+def plus(left: Any, right: Any) -> Any:
+    """`left + right`; a list whose items live in the program is not a Python list of them."""
+    if left.__class__ is list and right.__class__ is list and (staged_items(left) or staged_items(right)) is not None:
+        return staging.joined(left, right)
+    return left + right
+
+
+def times(left: Any, right: Any) -> Any:
+    """`left * right`."""
+    for value in (left, right):
+        if value.__class__ is list and staged_items(value) is not None:
+            return staging.repeated(value)
+    return left * right
 
 
 def before_change(tracer: Any, target: Any) -> None:

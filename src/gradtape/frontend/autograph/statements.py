@@ -60,8 +60,11 @@ def _definition(emitter: Emitter, node: Any) -> list[ast.stmt]:
         if isinstance(node, ast.FunctionDef) and converted(node):
             emitter.function(node, emitter.scope.of(node))
     hooks = emitter.declare([node.name])
-    if emitter.is_variable(node.name):
-        emitter.bind([node.name])
+    if not emitter.is_variable(node.name):
+        return [*hooks, node]
+    emitter.bind([node.name])
+    if isinstance(node, ast.ClassDef):
+        return [*hooks, node, ast.Expr(build.call("made", build.load(node.name)))]
     return [*hooks, node]
 
 
