@@ -6,6 +6,7 @@ here (see `report.py`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -53,6 +54,7 @@ class Peer:
         self.threads = threads
         self.patience = patience
         self.process: Any = None
+        self.started = False
         hello = {"missing": problem} if problem else self._started(threads)
         self.version = hello.get("version", "")
         self.python_version = hello.get("python", "")
@@ -65,30 +67,43 @@ class Peer:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment(threads), text=True, **pipes)
         except OSError as error:
             return {"missing": str(error)}
-        return self._receive(PATIENCE)  # importing a library takes long on a busy machine
+        self.started = False
+        hello = self._receive(PATIENCE)  # importing a library takes long on a busy machine
+        self.started = "version" in hello
+        return hello
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request, one answer; a worker that died answers with an error."""
+        """One request, one answer. A worker that died or took too long answers with an error, and a new one takes its place."""
+        if self.process is None:
+            return {"error": "the worker process died, and so did the next"}
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            return {"error": "the worker process died"}
+            return self._replaced("the worker process died")
         return self._receive(self.patience)
 
     def _receive(self, patience: float) -> dict[str, Any]:
         if not select.select([self.process.stdout], [], [], patience)[0]:
-            self.process.kill()
-            self.close()
-            self._started(self.threads)
-            return {"error": f"took longer than {patience:g} s"}
+            return self._replaced(f"took longer than {patience:g} s")
         line = self.process.stdout.readline()
-        return json.loads(line) if line else {"error": "the worker process died"}  # type: ignore[no-any-return]
+        if not line:
+            return self._replaced("the worker process died")
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def _replaced(self, why: str) -> dict[str, Any]:
+        self.process.kill()
+        self.close()
+        self.process = None
+        if self.started:  # one that dies at once would die again
+            self._started(self.threads)
+        return {"error": why}
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.stdin.close()
-            self.process.stdout.close()
+            for pipe in (self.process.stdin, self.process.stdout):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
             self.process.wait(timeout=30)
 
 

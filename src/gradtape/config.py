@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-_state: dict[str, Any] = {
+settings: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
     "gradients_strict": os.environ.get("GRADTAPE_STRICT_GRADIENTS", "") not in ("", "0"),
     "passes_debugged": os.environ.get("GRADTAPE_DEBUG_PASSES", "") not in ("", "0"),
@@ -28,22 +28,22 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     [1.0, 2.0]
     >>> gt.config.run_functions_eagerly(False)
     """
-    _state["functions_run_eagerly"] = bool(run_eagerly)
+    settings["functions_run_eagerly"] = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
     """Whether `run_functions_eagerly(True)` is in force."""
-    return bool(_state["functions_run_eagerly"])
+    return bool(settings["functions_run_eagerly"])
 
 
 def debug_passes(enabled: bool) -> None:
     """Check every program after each pass (slow): a pass that breaks one is named. GRADTAPE_DEBUG_PASSES=1 does the same."""
-    _state["passes_debugged"] = bool(enabled)
+    settings["passes_debugged"] = bool(enabled)
 
 
 def passes_debugged() -> bool:
     """Whether `debug_passes(True)` is in force."""
-    return bool(_state["passes_debugged"])
+    return bool(settings["passes_debugged"])
 
 
 def native_code(enabled: bool) -> None:
@@ -51,26 +51,26 @@ def native_code(enabled: bool) -> None:
 
     Functions compiled before keep what they have; GRADTAPE_NATIVE=0 does the same from the start.
     """
-    _state["native"] = bool(enabled)
+    settings["native"] = bool(enabled)
 
 
 def native_code_enabled() -> bool:
     """Whether `native_code(True)` is in force."""
-    return bool(_state["native"])
+    return bool(settings["native"])
 
 
 def native_cache_directory() -> str | None:
     """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty."""
-    given = _state["native_cache"]
+    given = settings["native_cache"]
     if given is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        given = _state["native_cache"] = os.path.join(home, "gradtape")
+        given = settings["native_cache"] = os.path.join(home, "gradtape")
     return given or None
 
 
 def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None:
     """Keep object code there; None keeps none."""
-    _state["native_cache"] = "" if directory is None else os.fspath(directory)
+    settings["native_cache"] = "" if directory is None else os.fspath(directory)
 
 
 def native_cache_bytes() -> int:
@@ -91,14 +91,14 @@ def set_threads(number: int | None) -> None:
     """
     if number is not None and int(number) < 1:
         raise ValueError(f"set_threads: needs at least one thread, got {number}")
-    _state["threads"] = None if number is None else int(number)
+    settings["threads"] = None if number is None else int(number)
     for watcher in _thread_watchers:
         watcher(threads())
 
 
 def threads() -> int:
     """How many threads large kernels of compiled functions may use."""
-    given = _state["threads"]
+    given = settings["threads"]
     if given is None:
         # OMP_NUM_THREADS may be a list, one number for each level of nesting
         first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
@@ -118,9 +118,9 @@ def _cores() -> int:
 
 def strict_gradients(enabled: bool) -> None:
     """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same."""
-    _state["gradients_strict"] = bool(enabled)
+    settings["gradients_strict"] = bool(enabled)
 
 
 def gradients_strict() -> bool:
     """Whether `strict_gradients(True)` is in force."""
-    return bool(_state["gradients_strict"])
+    return bool(settings["gradients_strict"])

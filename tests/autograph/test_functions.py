@@ -362,3 +362,22 @@ def test_eager_tensors() -> None:
         plain.watch(x)
         z = f(x)
     np.testing.assert_array_equal(tape.gradient(y, x), plain.gradient(z, x))
+
+
+def overwritten_inside_and_after(x):
+    b = x[0]
+    if b > 0.0:
+        if x[1] > 0.0:
+            b = gt.sin(x[0])
+            b = b * 2.0
+        else:
+            b = gt.cos(x[0])
+        b = 0.5 * b
+    b = x[2]
+    return b * 1.0
+
+
+def test_a_name_nobody_reads_after_a_branch_is_its_own_variable():
+    compiled = gt.function(overwritten_inside_and_after)
+    for values in ([1.0, 1.0, 3.0], [1.0, -1.0, 4.0], [-1.0, 1.0, 5.0]):
+        assert float(compiled(gt.constant(values))) == values[2]

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from gradtape import config
-from gradtape.backends.llvm import compile_block as native
-from gradtape.backends.llvm import threads
+from gradtape.backends.llvm import compile_block as native, threads
 from gradtape.backends.llvm.outline import type_of
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ops.activations import SOFTMAX
@@ -184,7 +183,6 @@ assert status == 0 and np.array_equal(made(x)[0], before)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_of_a_fork_works_alone_and_the_process_ends_cleanly() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2,1"}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
@@ -193,11 +191,11 @@ def test_a_child_of_a_fork_works_alone_and_the_process_ends_cleanly() -> None:
 
 
 @pytest.mark.parametrize(
-    "text,type",
+    ("text", "type"),
     [
-        ("load float, ptr %v1", "float"), ("getelementptr inbounds i8, ptr %frame, i64 64", "ptr"), ("add nsw i64 %a, 1", "i64"),
+        ("load float, ptr %v1", "float"), ("getelementptr inbounds i8, ptr %f, i64 64", "ptr"), ("add nsw i64 %a, 1", "i64"),
         ("fmul contract double %a, %b", "double"), ("icmp slt i64 %a, %b", "i1"), ("fcmp oeq float %a, %b", "i1"),
-        ("select i1 %c, i64 %a, i64 %b", "i64"), ("sitofp i64 %a to float", "float"), ("call i64 @llvm.smin.i64(i64 %a, i64 %b)", "i64"),
+        ("select i1 %c, i64 %a, i64 %b", "i64"), ("sitofp i64 %a to float", "float"), ("call i64 @f(i64 %a, i64 %b)", "i64"),
         ("call reassoc <8 x float> @f(<8 x float> %a)", "<8 x float>"), ("phi ptr [ %a, %b ], [ %c, %d ]", "ptr"),
         ("alloca float, i64 3, align 8", "ptr"), ("fneg float %a", "float"), ("trunc i64 %i to i32", "i32"),
     ],

@@ -104,6 +104,15 @@ def test_a_worker_that_takes_too_long_is_replaced() -> None:
     peer.close()
 
 
+def test_a_worker_that_dies_is_replaced() -> None:
+    peer = run.Peer("numpy", sys.executable, 1)
+    peer.process.kill()
+    peer.process.wait()
+    assert "died" in peer.ask(check="op_sin")["error"]
+    assert "value" in peer.ask(check="op_sin")
+    peer.close()
+
+
 def test_a_name_that_does_not_exist_lists_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--only", "nonesuch"])

@@ -366,5 +366,5 @@ def walrus_in_the_test_of_a_loop(x):
 
 @zoo(TRIPLES)
 def one_of_two_walruses_binds(x):
-    found = x[0] > 0.5 and (m := x[1] * 2.0) > 0.0 or (m := x[2]) > 0.0
+    found = (x[0] > 0.5 and (m := x[1] * 2.0) > 0.0) or (m := x[2]) > 0.0
     return m * m if found else m

@@ -192,7 +192,8 @@ class Writer:
         return [f"ta = ta.write({self.place(4)}, {self.scalar()})"]
 
     def write_assign(self, depth: int) -> list[str]:
-        form = self.random.choice(["v.assign({0})", "v.assign_add(0.2 * t)", "v.assign(0.5 * v + 0.1 * {0})"])
+        # always something that depends on x: whether a constant that a loop may put there is a new start, only eager code knows
+        form = self.random.choice(["v.assign({0} + 0.05 * x)", "v.assign_add(0.2 * t)", "v.assign(0.5 * v + 0.1 * {0})"])
         return [form.format(self.vector())]
 
     def write_object(self, depth: int) -> list[str]:

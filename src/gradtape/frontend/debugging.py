@@ -144,7 +144,7 @@ def assert_all_finite(x: Any, message: str, name: str | None = None) -> Any:
 
 
 def enable_strict_gradients() -> None:
-    """From now on `tape.gradient` (and the Jacobians) warn whenever an answer is None, with the cause that `tape.explain` gives.
+    """From now on `tape.gradient` (and the Jacobians) warn whenever an answer is None, with the cause `tape.explain` gives.
 
     Sources asked with `unconnected_gradients="zero"` are meant to be unconnected and give no warning. It holds for the whole
     process, until `disable_strict_gradients()`; GRADTAPE_STRICT_GRADIENTS=1 in the environment switches it on from the start.

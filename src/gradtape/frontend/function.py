@@ -16,7 +16,7 @@ from types import MethodType
 from typing import Any
 
 from gradtape.ad.tracing import TRACE
-from gradtape.config import _state as _SETTINGS, functions_run_eagerly
+from gradtape.config import functions_run_eagerly, settings
 from gradtape.frontend.autograph.tracebacks import strip
 from gradtape.frontend.cache import CacheInfo, Traced
 from gradtape.frontend.compiled import RUNNERS
@@ -53,7 +53,7 @@ class _Traceable:
             and not kwargs
             and SCOPE.get() is None
             and TRACE.get() is None
-            and not _SETTINGS["functions_run_eagerly"]
+            and not settings["functions_run_eagerly"]
             and not RUNNERS
             and (short.check is None or short.check())
         ):

@@ -190,7 +190,7 @@ class ToolMethods:
 
         Args:
             path: where to write the page.
-            target: the tensor (or structure of tensors) whose gradients are shown; by default the last value, if it is a scalar.
+            target: the tensor (or structure) whose gradients are shown; by default the last value, if it is a scalar.
 
         Raises:
             OSError: when the page cannot be written there.

@@ -44,14 +44,13 @@ def leading(a: Sequence[Any], b: Sequence[Any]) -> int:
 
 
 def _whole(key: Sequence[Any], rank: int) -> int:
-    count = 0
-    for part in key:
+    """How many axes a key takes as they are before it does something else."""
+    for count, part in enumerate(key):
         if part is Ellipsis:
             used = sum(1 for p in key if p is not None and p is not Ellipsis)
             return count + rank - used
         if not isinstance(part, slice) or part != slice(None):
             return count
-        count += 1
     return rank
 
 

@@ -111,7 +111,8 @@ def _gemm(module: Module, kind: str, lib: Source) -> str:
         flags = ["  %fa = select i1 %ta, i32 112, i32 111", "  %fb = select i1 %tb, i32 112, i32 111"]
         sizes, narrow = _sizes(i, ("m", "n", "k", "sa", "sb", "sc"))
         call = (
-            f"  call void @{name}(i32 101, i32 %fa, i32 %fb, {i} {sizes['m']}, {i} {sizes['n']}, {i} {sizes['k']}, {kind} {one},"
+            f"  call void @{name}(i32 101, i32 %fa, i32 %fb, {i} {sizes['m']}, {i} {sizes['n']}, {i} {sizes['k']}, {kind}"
+            f" {one},"
             f" ptr %a, {i} {sizes['sa']}, ptr %b, {i} {sizes['sb']}, {kind} %beta, ptr %c, {i} {sizes['sc']})"
         )
         return "\n".join([head, *flags, *narrow, call, "  ret void", "}"])
@@ -119,7 +120,8 @@ def _gemm(module: Module, kind: str, lib: Source) -> str:
     module.declare(name, "void (ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr)")
     lines, spot = _spots(lib.integer, kind, ("m", "n", "k", "sa", "sb", "sc"), {"one": one, "beta": "%beta"}, ("ta", "tb"))
     call = (
-        f"  call void @{name}(ptr {spot['tb']}, ptr {spot['ta']}, ptr {spot['n']}, ptr {spot['m']}, ptr {spot['k']}, ptr {spot['one']},"
+        f"  call void @{name}(ptr {spot['tb']}, ptr {spot['ta']}, ptr {spot['n']}, ptr {spot['m']}, ptr {spot['k']}, ptr"
+        f" {spot['one']},"
         f" ptr %b, ptr {spot['sb']}, ptr %a, ptr {spot['sa']}, ptr {spot['beta']}, ptr %c, ptr {spot['sc']})"
     )
     return "\n".join([head, *lines, call, "  ret void", "}"])
@@ -137,7 +139,8 @@ def _gemv(module: Module, kind: str, lib: Source) -> str:
         module.declare(name, f"void (i32, i32, {i}, {i}, {kind}, ptr, {i}, ptr, {i}, {kind}, ptr, {i})")
         sizes, narrow = _sizes(i, ("m", "n", "sa", "sx", "sy"))
         call = (
-            f"  call void @{name}(i32 101, i32 %fa, {i} {sizes['m']}, {i} {sizes['n']}, {kind} {one}, ptr %a, {i} {sizes['sa']},"
+            f"  call void @{name}(i32 101, i32 %fa, {i} {sizes['m']}, {i} {sizes['n']}, {kind} {one}, ptr %a, {i}"
+            f" {sizes['sa']},"
             f" ptr %x, {i} {sizes['sx']}, {kind} %beta, ptr %y, {i} {sizes['sy']})"
         )
         return "\n".join([head, "  %fa = select i1 %ta, i32 112, i32 111", *narrow, call, "  ret void", "}"])

@@ -161,7 +161,7 @@ def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     if not count:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * count).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    return np.frombuffer(memory, dtype).reshape(shape)  # type: ignore[call-overload]
 
 
 def _words(address: int, count: int) -> list[int]:

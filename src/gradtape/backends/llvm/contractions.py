@@ -1,9 +1,9 @@
 """Sums of products of two arrays, as axes: which of the operands and the result each axis steps through, and how far.
 
-`matmul`, `einsum` of two operands and a sum over a batch of products are the same thing here. An axis is of one of four
-classes: batch (in both operands and the result), m (first operand and result), n (second and result), k (both operands: summed).
-Axes that lie densely behind one another become one; `chosen` picks the axes that one product of matrices runs over, the rest are loops
-around it. All of it is arithmetic on sizes and steps, done before code is written.
+`matmul`, `einsum` of two operands, a convolution and a sum over a batch of products are the same thing here. An axis is of one
+of four classes: batch (in both operands and the result), m (first operand and result), n (second and result), k (both
+operands: summed). Axes that lie densely behind one another become one; `chosen` picks the axes that one product of matrices
+runs over, the rest are loops around it. All of it is arithmetic on sizes and steps, done before code is written.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def tidy(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def of_role(axes: Sequence[Axis], role: str) -> list[Axis]:
+    """The axes of one class."""
     return [axis for axis in axes if axis.role == role]
 
 

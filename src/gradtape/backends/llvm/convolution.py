@@ -1,8 +1,8 @@
-"""Convolutions in native code: sums of products over overlapping windows, as axes (`contractions.py`), without copies of windows.
+"""Convolutions in native code: sums of products over windows, as axes (`contractions.py`), without copies of windows.
 
-Steps may overlap, so a window is just more axes to sum over: out[n, o, c'] = Σ x[n, o·stride + t·dilation, c] w[t, c, c']. Only padding
-is copied. The derivative with respect to the input is such a sum too: over the cotangents, spread by the strides and
-padded, with the filter read backwards.
+Steps may overlap, so a window is just more axes to sum over: out[n, o, c'] = Σ x[n, o·stride + t·dilation, c] w[t, c, c'].
+Only padding is copied. The derivative with respect to the input is such a sum too: over the cotangents, spread by the strides
+and padded, with the filter backwards.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from gradtape.backends.llvm.scope import Note, Scope, computable
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import REGISTER, is_integer, literal, name_of
 from gradtape.backends.llvm.values import Array, Lazy, Lowered, Place
-from gradtape.dtypes import bool_ as boolean
-from gradtape.dtypes import int64
+from gradtape.dtypes import bool_ as boolean, int64
 from gradtape.ir.graph import Operation
 from gradtape.ir.types import ListSpec
 
@@ -73,8 +72,8 @@ def _range(scope: Scope, operation: Operation) -> list[Lowered]:
     up = w.let(f"icmp sgt i64 {delta}, 0")
     gap = w.let(f"select i1 {up}, i64 {w.let(f'sub i64 {limit}, {start}')}, i64 {w.let(f'sub i64 {start}, {limit}')}")
     size = w.let(f"call i64 @llvm.abs.i64(i64 {delta}, i1 false)")
-    gap = w.larger(gap, 0)
-    count = w.quotient(w.let(f"add i64 {gap}, {w.let(f'sub i64 {size}, 1')}"), size)
+    steps = w.larger(gap, 0)
+    count = w.quotient(w.let(f"add i64 {steps}, {w.let(f'sub i64 {size}, 1')}"), size)
     program.bind(operation.result.type, (count,))
     _must_be(scope, operation, count)
     return [Lazy(operation)]

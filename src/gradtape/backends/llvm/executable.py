@@ -110,7 +110,7 @@ class Executable:
         found = self._entry(*given)
         if found.__class__ is not tuple:
             return self._otherwise(found, list(given), arrays)
-        return self._listed(found) if self._has_lists else found  # type: ignore[no-any-return]
+        return self._listed(found) if self._has_lists else found
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As a call; the list is left as it is."""
@@ -144,7 +144,7 @@ class Executable:
                 raise InternalError(f"{self.name} was made for other arguments: {self._params}")
         if found.__class__ is not tuple:
             return self._again(found, arrays)
-        return self._listed(found) if self._has_lists else found  # type: ignore[no-any-return]
+        return self._listed(found) if self._has_lists else found
 
     def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
@@ -158,7 +158,7 @@ class Executable:
         if self._reference is None:
             self._reference = reference_block(self._block, self.name)
         self.rescued += 1
-        return self._reference(*arrays)  # type: ignore[no-any-return]
+        return self._reference(*arrays)
 
     def _effects(self) -> bool:
         return any(has_effect(operation) for operation in self._block.operations)
@@ -201,7 +201,9 @@ def _write(program: Program, block: Block) -> list[entry.Return]:
     w.store("i32", 0, "%status")
     scope = Scope(program, block)
     arguments = _arguments(scope, block)
-    returns = [entry.Return(packing.carrier(value.type, program.fixed), _known_shape(value, program.fixed)) for value in block.results]
+    returns = [
+        entry.Return(packing.carrier(value.type, program.fixed), _known_shape(value, program.fixed)) for value in block.results
+    ]
     homes: dict[int, Array] = {}  # memory of results, by position
     place = 0
     for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):

@@ -43,6 +43,7 @@ class Folding:
 
 
 def folding(scope: Scope, root: Operation) -> Folding:
+    """What a reduction is in the loops over its operand."""
     rule = scope.program.tables.reduce[root.op.name]
     axes = rule.axes(root)
     source, rank = len(root.operands[0].type.shape), len(root.result.type.shape)
@@ -61,6 +62,7 @@ def step(scope: Scope, fold: Folding, register: str) -> None:
 
 
 def finished(scope: Scope, fold: Folding, register: str) -> str:
+    """The result, when all elements are folded: of a mean, the quotient."""
     return str(fold.rule.finish(scope, fold.operation, register)) if fold.rule.finish is not None else register
 
 

@@ -23,6 +23,8 @@ ROW = 16  # elements of a row from which on phases are run row by row: shorter r
 
 @dataclass(slots=True, eq=False)
 class Phase:
+    """Roots computed in one nest over `space`."""
+
     space: tuple[Any, ...]
     roots: list[Operation] = field(default_factory=list)
 
@@ -116,7 +118,11 @@ class Grouping:
                 not changed.isdisjoint(plan.buffers(leaf)) for root in kernel.roots for leaf in plan.leaves(root)
             ):
                 return False
-            if not plan.is_lazy_operation(operation) and self.home.get(operation) is not kernel and self._reads(operation, kernel):
+            if (
+                not plan.is_lazy_operation(operation)
+                and self.home.get(operation) is not kernel
+                and self._reads(operation, kernel)
+            ):
                 return False
         return not any(
             other is not kernel and other.start <= place and any(self._comes_from(producer, kernel) for producer in other.reads)

@@ -69,8 +69,8 @@ def _same(scope: Scope, operation: Operation, place: Place) -> str:
 
 
 READS = ("getitem", "getitem_at", "take", "index")
-ELEMENT: dict[str, Any] = {**{name: _element for name in READS}, "checked_indices": _same}
-PREPARE: dict[str, Any] = {**{name: _prepare for name in READS}, "checked_indices": _prepare_checked}
+ELEMENT: dict[str, Any] = {**dict.fromkeys(READS, _element), "checked_indices": _same}
+PREPARE: dict[str, Any] = {**dict.fromkeys(READS, _prepare), "checked_indices": _prepare_checked}
 
 
 def accepts(operation: Operation) -> bool:

@@ -53,6 +53,7 @@ def dense(shape: Sequence[Size]) -> tuple[Size, ...]:
 
 
 def is_one(size: Size) -> bool:
+    """Whether a size is known to be 1."""
     return isinstance(size, int) and size == 1
 
 
@@ -116,7 +117,8 @@ def _getitem(operation: Operation, below: Layout) -> Layout | None:
     full = [slice(None)] * (len(shape) - used)
     at = next((k for k, part in enumerate(parts) if part is Ellipsis), None)
     parts = [*parts, *full] if at is None else [*parts[:at], *full, *parts[at + 1 :]]
-    offset, steps, axis = below.offset, [], 0
+    offset, axis = below.offset, 0
+    steps: list[Size] = []
     for part in parts:
         if part is None:
             steps.append(1)
@@ -128,7 +130,8 @@ def _getitem(operation: Operation, below: Layout) -> Layout | None:
                 steps.append(step)
             elif isinstance(size, int):
                 start, _, stride = part.indices(size)
-                offset, _ = offset + start * step, steps.append(step * stride)
+                offset = offset + start * step
+                steps.append(step * stride)
             else:
                 return None
         else:
@@ -149,5 +152,5 @@ _MAPS: dict[str, Callable[[Operation, Layout], Layout | None]] = {
     "reshape": _reshape,
     "getitem": _getitem,
     "slice_axis": _slice_axis,
-    **{name: _same for name in ("identity", "stop_gradient", "assign", "gradient", "copy")},
+    **dict.fromkeys(("identity", "stop_gradient", "assign", "gradient", "copy"), _same),
 }

@@ -603,7 +603,7 @@ for _name, _write in {"push": _push, "drop": _drop, "set": _set, "clear_at": _cl
     MEMORY_OPS[f"list_{_name}"] = MEMORY_OPS[f"list_{_name}_into"] = _write
 
 # operations of arrays too: of a list, a copy or the list itself
-ON_LISTS: dict[str, Any] = {"copy": _copy, **{name: _same for name in ("identity", "stop_gradient", "gradient", "assign")}}
+ON_LISTS: dict[str, Any] = {"copy": _copy, **dict.fromkeys(("identity", "stop_gradient", "gradient", "assign"), _same)}
 # results that may be memory of the first operand
 PARTS = frozenset({"list_get", "list_from_tensor", "list_stack"})
 # operands that may be recipes, by position

@@ -438,8 +438,18 @@ def pow(x: Real, y: Real) -> Real:
 
 def pow_single(x: Real, y: Real) -> Real:
     """float32 powers: float64 has digits enough for exp(y log x)."""
-    wide, exponent = x.as_format(DOUBLE), y.as_format(DOUBLE)
-    return power_limits(wide, exponent, exp(exponent * log(wide.abs()))).as_format(SINGLE)
+    m, e = split(x.as_format(DOUBLE).abs())
+    over = m - 1.0
+    s = over / (over + 2.0)
+    z = s * s
+    # log m = 2s + s³·P(s²)
+    log_x = whole_as_float(e, 2.0**52 + DOUBLE.bias).fma(math.log(2.0), s.fma(z * poly(z, "artanh.short"), s + s))
+    exponent = (y.as_format(DOUBLE) * log_x).at_most(150.0).at_least(-150.0)
+    near, n, bits = exp_reduced(exponent, DOUBLE.bias)
+    r = n.fma(-LN2[52][1], near)
+    scale = (bits << 52).as_float()
+    found = (r * r).fma(poly(r, "exp.short"), r).fma(scale, scale)
+    return power_limits(x, y, found.as_format(SINGLE))
 
 
 def power_limits(x: Real, y: Real, found: Real) -> Real:

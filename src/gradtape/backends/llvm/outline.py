@@ -14,11 +14,15 @@ from gradtape.backends.llvm.text import Writer
 _NAME = re.compile(r"%[A-Za-z_.][\w.]*")
 _DEFINED = re.compile(r"^\s*(%[\w.]+) = (.*)$")
 _TYPE = r"(<[^>]*>|\[[^\]]*\]|\w+)"
-_FLAGS = frozenset("nsw nuw exact contract reassoc nnan ninf nsz arcp afn fast disjoint nneg samesign tail".split())
-_CASTS = frozenset("trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast".split())
+_FLAGS = frozenset({
+    "nsw", "nuw", "exact", "contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn", "fast", "disjoint", "nneg", "samesign", "tail",
+})  # fmt: skip
+_CASTS = frozenset({
+    "trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "ptrtoint", "inttoptr", "bitcast",
+})  # fmt: skip
 
 
-class Unmovable(Exception):
+class UnmovableError(Exception):
     """The code cannot be a function of its own: it leaves the one it is in, or captures something unknown."""
 
 
@@ -54,7 +58,7 @@ class Outline:
             used.update(dict.fromkeys(_NAME.findall(text)))
         names = [name for name in used if name not in defined]
         if "%leave" in names or "%context" in names or "%status" in names:
-            raise Unmovable
+            raise UnmovableError
         return [(_type_of(self.writer, name), name) for name in names]
 
     def finish(self, name: str, params: str, own: frozenset[str]) -> tuple[str, list[tuple[str, str]]]:
@@ -76,7 +80,7 @@ def _type_of(writer: Writer, name: str) -> str:
     if name not in known:
         _scan(writer, known)
     if name not in known:
-        raise Unmovable
+        raise UnmovableError
     return known[name]
 
 

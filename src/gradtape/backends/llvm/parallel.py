@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.backends.llvm import threads
-from gradtape.backends.llvm.outline import Outline, Unmovable
+from gradtape.backends.llvm.outline import Outline, UnmovableError
 from gradtape.backends.llvm.text import Index
 
 OWN = frozenset({"%captured", "%begin", "%end"})
@@ -27,7 +27,7 @@ def shared(scope: Any, count: Index, write: Callable[[str, str], None]) -> bool:
     name = w.label("kernel.")
     try:
         text, captured = outline.finish(name, "i64 %begin, i64 %end", OWN)
-    except Unmovable:
+    except UnmovableError:
         return False
     threads.pool()
     w.module.functions.append(text)

@@ -21,7 +21,6 @@ from typing import Any
 from gradtape.backends.llvm.grouping import Grouping, Kernel
 from gradtape.backends.llvm.sharing import Sharing, has_memory
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.types import TensorSpec
 
 CHEAP = 6  # the cost per element up to which computing again beats memory
 DEEP = 400  # recipes larger than this get memory: code size
@@ -283,9 +282,9 @@ class Plan:
             return False
         shape = tuple(operation.result.type.shape)
         return any(
-            self.kinds[user] == "element" and self.facts.repeats(user)
-            or self.kinds[user] == "element" and not self.facts.pointwise(user) and _larger(user.result.type.shape, shape)
-            or self.kinds[user] == "element" and self.facts.pointwise(user) and tuple(user.result.type.shape) != shape
+            (self.kinds[user] == "element" and self.facts.repeats(user))
+            or (self.kinds[user] == "element" and not self.facts.pointwise(user) and _larger(user.result.type.shape, shape))
+            or (self.kinds[user] == "element" and self.facts.pointwise(user) and tuple(user.result.type.shape) != shape)
             for user in self.users(operation.result)
         )  # fmt: skip
 

@@ -51,7 +51,9 @@ def _window(scope: Scope, x: Value, attrs: dict[str, Any], place: Place) -> Iter
         yield scope.element(x, (*at, place[-1])), good
 
 
-def _windows(scope: Scope, y: Value, attrs: dict[str, Any], place: Place) -> Iterator[tuple[tuple[Index, ...], str, list[Index]]]:
+def _windows(
+    scope: Scope, y: Value, attrs: dict[str, Any], place: Place
+) -> Iterator[tuple[tuple[Index, ...], str, list[Index]]]:
     """The windows that meet an element of the input: their place, whether there is one, and the tap of each axis."""
     w = scope.writer
     out = tuple(y.type.shape)[1:-1]
@@ -170,6 +172,7 @@ ELEMENT: dict[str, Any] = {
 
 
 def accepts(operation: Operation) -> bool:
+    """Whether sizes are known and the window is small enough to be written out."""
     shapes = [tuple(v.type.shape)[1:-1] for v in (*operation.operands, operation.result)]
     known = all(isinstance(n, int) and n > 0 for shape in shapes for n in shape)
     number = operation.operands[0].type.dtype
@@ -177,6 +180,7 @@ def accepts(operation: Operation) -> bool:
 
 
 def taps(operation: Operation) -> int:
+    """The elements of a window."""
     total = 1
     for size in operation.attrs["ksize"]:
         total *= size
@@ -184,6 +188,7 @@ def taps(operation: Operation) -> int:
 
 
 def cost(operation: Operation) -> int:
+    """What an element costs."""
     return 2 * taps(operation)
 
 

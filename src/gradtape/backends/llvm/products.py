@@ -133,7 +133,9 @@ def operand(scope: Scope, value: Value) -> Operand:
 # -- the product
 
 
-def product(scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b: Operand, home: Array, add: bool = False) -> None:
+def product(
+    scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b: Operand, home: Array, add: bool = False
+) -> None:
     """home = a·b, or home += a·b."""
     dtype = home.dtype
     to = Matrix(home.address, dtype)
@@ -159,7 +161,9 @@ def product(scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b:
         return
     # no axis of the result that a product has is dense: it is computed in another order, then copied
     changed, inside = packed(axes, "c")
-    slot = scope.take(scope.writer.multiply(scope.writer.product([scope.program.index(n.size) for n in inside]), bytes_of(dtype)))
+    slot = scope.take(
+        scope.writer.multiply(scope.writer.product([scope.program.index(n.size) for n in inside]), bytes_of(dtype))
+    )
     temporary = Matrix(slot.address, dtype)
     if add:
         _copy(scope, inside, to, "c", temporary, None)
@@ -357,18 +361,20 @@ def _by_rows(
 ) -> None:
     """Long sums: rows of the result grow term by term, so that memory is read along rows."""
     w = scope.writer
-    at = lambda side, letter, axes, place: w.at(  # noqa: E731
-        side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes])
-    )
+
+    def at(side: Matrix, letter: str, axes: Sequence[Axis], place: Sequence[Index]) -> str:
+        return w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes]))
+
     if not add:
-        nest(
-            scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access
-        )
+        nest(scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access)
     inner = [axis for axis in outer if axis.role == "n"][-1:] or outer[-1:]
     order = [*[axis for axis in outer if axis not in inner], *sums, *inner]
 
     def body(place: Sequence[Index]) -> None:
-        x, y = w.load(a.kind, at(a, "a", order, place), access.reading), w.load(b.kind, at(b, "b", order, place), access.reading)
+        x, y = (
+            w.load(a.kind, at(a, "a", order, place), access.reading),
+            w.load(b.kind, at(b, "b", order, place), access.reading),
+        )
         spot = at(c, "c", order, place)
         before = w.load(c.kind, spot, access.writing)
         w.store(c.kind, _plus(scope, c.dtype, before, _times(scope, c.dtype, x, y)), spot, access.writing)
@@ -383,7 +389,11 @@ def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Acces
 
     def term(place: Sequence[Index]) -> str:
         registers = [
-            w.load(side.kind, w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes])), access.reading)
+            w.load(
+                side.kind,
+                w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes])),
+                access.reading,
+            )
             for side, letter in ((a, "a"), (b, "b"))
         ]
         return _times(scope, dtype, *registers)
@@ -449,13 +459,22 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
     found: dict[Operation, Special] = {}
     outputs = set(block.results)
     place = {operation: i for i, operation in enumerate(block.operations)}
-    alone = lambda value: len(users.get(value, ())) == 1 and value not in outputs  # noqa: E731
     taken: set[Operation] = set()
+
+    def alone(value: Value) -> bool:
+        return len(users.get(value, ())) == 1 and value not in outputs
 
     def product_of(value: Value, user: Operation) -> Operation | None:
         """The product that makes a value for this user alone, if it can be done there."""
         made = value.producer
-        if made is None or made.op.name != "matmul" or made in taken or made in found or not alone(value) or not supported(made):
+        if (
+            made is None
+            or made.op.name != "matmul"
+            or made in taken
+            or made in found
+            or not alone(value)
+            or not supported(made)
+        ):
             return None
         if any(o.regions or o.op.name.endswith("_into") for o in block.operations[place[made] + 1 : place[user]]):
             return None  # what it reads may change before the user's turn
@@ -478,7 +497,12 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
                 if made is None or not is_float(operation.result.type.dtype):
                     continue
                 # the total's memory must be ours to change: `bufferize` says so, or it is another product's for this sum alone
-                own = total.producer is not None and total.producer.op.name == "matmul" and supported(total.producer) and alone(total)
+                own = (
+                    total.producer is not None
+                    and total.producer.op.name == "matmul"
+                    and supported(total.producer)
+                    and alone(total)
+                )
                 if (name == "add_into" and k == 0) or (own and total.producer not in taken):
                     found[operation] = Special(_added, (made,), k)
                     taken.add(made)

@@ -163,12 +163,12 @@ def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value:
 
 
 MEMORY_OPS: dict[str, Any] = {
-    **{name: _put for name in PUTS},
-    **{name: _update for name in UPDATES},
+    **dict.fromkeys(PUTS, _put),
+    **dict.fromkeys(UPDATES, _update),
     **{f"{name}_into": _update for name in UPDATES},
 }
 # operands that may be recipes, by position; the rest of them fill the slots of the key
 RECIPES: dict[str, Any] = {
-    **{name: 0 for name in (*PUTS, *UPDATES)},
+    **dict.fromkeys((*PUTS, *UPDATES), 0),
     **{f"{name}_into": 1 for name in UPDATES},
 }

@@ -240,12 +240,12 @@ class Scope:
             self._operation(i, operation)
             for value in ends.get(i, ()):
                 self._release(value)
-        results = []
+        results: list[Lowered] = []
         for k, value in enumerate(self.block.results):
-            home = (homes or {}).get(k)
-            if home is None and isinstance(self.values[value], Lazy):
-                home = self.homes.get(value)
-            lowered = self.values[value] if home is None else self.placed(value, home)
+            wanted = (homes or {}).get(k)
+            if wanted is None and isinstance(self.values[value], Lazy):
+                wanted = self.homes.get(value)
+            lowered = self.values[value] if wanted is None else self.placed(value, wanted)
             results.append(self.memory(value) if isinstance(lowered, Lazy) else lowered)
         return results
 
@@ -314,7 +314,7 @@ class Scope:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Code on a way that leaves the program: what is found out there is not known elsewhere, what is taken is not given back."""
+        """Code on a way that leaves the program: what is found out is not known elsewhere, what is taken is not given back."""
         owned, values = {key: list(slots) for key, slots in self._owned.items()}, dict(self.values)
         self.enter()
         yield

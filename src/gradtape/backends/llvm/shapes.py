@@ -16,7 +16,6 @@ from gradtape.backends.llvm.values import Array, Flat, Place
 from gradtape.dtypes import int64
 from gradtape.ir.graph import Operation
 
-
 SMALL = 1024  # bytes up to which a constant of one number is written out
 
 
@@ -156,7 +155,7 @@ def _roll(scope: Scope, operation: Operation, place: Place) -> str:
             continue
         index = w.subtract(moved[axis], back)
         if isinstance(index, int):
-            moved[axis] = index % size  # type: ignore[operator]
+            moved[axis] = index % size
         else:
             moved[axis] = w.let(f"select i1 {w.let(f'icmp slt i64 {index}, 0')}, i64 {w.add(index, size)}, i64 {index}")
     return scope.element(x, tuple(moved))

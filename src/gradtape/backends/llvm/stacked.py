@@ -51,7 +51,7 @@ class LazyList(TensorList):
     def __eq__(self, other: object) -> bool:
         return list(self) == other
 
-    __hash__ = None  # type: ignore[assignment]  (as lists)
+    __hash__ = None  # type: ignore[assignment]
 
 
 class StackedList(LazyList):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gradtape.backends.llvm import (
@@ -136,7 +137,7 @@ def takes(operation: Operation, value: Value) -> str:
     name = operation.op.name
     if name in dynamic.RECIPES or (name in joins.MEMORY_OPS and joins.supported(operation)):
         return "recipe"
-    recipes = list_ops.RECIPES.get(name, ())
+    recipes: Sequence[int] = list_ops.RECIPES.get(name, ())
     if name in scatter.RECIPES and scatter.supported(operation):
         recipes = range(scatter.RECIPES[name], len(operation.operands))
     if recipes and all(k in recipes for k, operand in enumerate(operation.operands) if operand is value):

@@ -1,9 +1,9 @@
 """Threads of our own for large kernels: a pool of native threads that never touch Python.
 
-`gt_parallel(function, data, chunks)` runs `function(data, first, end)` over chunks of work. Whoever is free takes the next one, the
-caller too; chunks are cut by size alone and their results are combined in order, so results do not depend on how many
-threads took part. Workers wait actively for a moment, then sleep. With one thread, inside another parallel kernel, or after a
-fork (the child has no workers) the caller does it all. Where there are no POSIX threads, likewise.
+`gt_parallel(function, data, chunks)` runs `function(data, first, end)` over chunks of work. Whoever is free takes the next
+one, the caller too; chunks are cut by size alone and their results are combined in order, so results do not depend on how
+many threads took part. Workers wait actively for a moment, then sleep. With one thread, inside another parallel kernel, or
+after a fork (the child has no workers) the caller does it all. Where there are no POSIX threads, likewise.
 """
 
 from __future__ import annotations

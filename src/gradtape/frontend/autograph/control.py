@@ -58,8 +58,8 @@ def while_stmt(
 ) -> None:
     """`while test(): body()`; from the first staged test on, the rest of the loop is staged.
 
-    A test that is a tensor with a known value (`i = gt.constant(0)`, `while i < n`) is a Python loop like others, but only so long:
-    then the rest is staged, if it can be, so that the time to trace does not grow with the number of iterations.
+    A test that is a tensor with a known value (`i = gt.constant(0)`, `while i < n`) makes a Python loop like others, but only
+    so long: then the rest is staged, if it can be, so that the time to trace does not grow with the number of iterations.
     """
     traced = active() is not None
     patience = PATIENCE
