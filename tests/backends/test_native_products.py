@@ -344,8 +344,11 @@ def test_convolutions(geometry: Any) -> None:
     assert not notes(check(lambda b, x, y: b(conv.CONV_FILTER, x, y, kernel=kernel, **attrs), x, y), "numpy")
 
 
-@pytest.mark.parametrize(("ksize", "strides", "padding"), [((2, 2), (2, 2), ((0, 0), (0, 0))), ((3, 3), (1, 2), ((1, 1), (1, 0))),
-                                                   ((2, 3), (3, 4), ((0, 1), (2, 2)))], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("ksize", "strides", "padding"),
+    [((2, 2), (2, 2), ((0, 0), (0, 0))), ((3, 3), (1, 2), ((1, 1), (1, 0))), ((2, 3), (3, 4), ((0, 1), (2, 2)))],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_pooling(ksize: Any, strides: Any, padding: Any, dtype: str) -> None:
     geometry = {"ksize": ksize, "strides": strides, "padding": padding}

@@ -27,7 +27,7 @@ SLOTS = 64  # blocks of memory for packing
 ENTRY = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb, ptr %c, i64 %rc, i1 %add"
 WINDOWS = (
     "i64 %p, i64 %pa, i64 %pc, i64 %m, i64 %n, i64 %q, i64 %qa, i64 %qb, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64"
-        " %rb, i64 %cb,"
+    " %rb, i64 %cb,"
     " ptr %c, i64 %rc, i1 %add"
 )
 WINDOW = 768  # terms of a sum over windows that are added up at a time
@@ -58,9 +58,11 @@ class Library(Tiles):
 
     def panel(self) -> None:
         """All rows times one panel of columns. `packed`: a is as `pack_a` makes it."""
-        params = "i64 %m, i64 %n, i64 %q, i64 %qa, i64 %k, ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c,"
-            " i64 %rc, i1 %add"
-        w = self.writer("panel", params)
+        sizes, matrices = (
+            "i64 %m, i64 %n, i64 %q, i64 %qa, i64 %k",
+            "ptr %a, i64 %ra, i64 %ca, i1 %packed, ptr %b, i64 %rb, ptr %c",
+        )
+        w = self.writer("panel", f"{sizes}, {matrices}, i64 %rc, i1 %add")
         whole = w.let(f"icmp eq i64 %n, {self.columns}")
         single = w.let(f"icmp sle i64 %n, {self.lanes}")
         with self.loop(w, "%m", step=ROWS) as i:
@@ -127,7 +129,7 @@ class Library(Tiles):
                     step = w.let(f"select i1 {as_it_lies}, i64 %rb, i64 {N}")
                     w.do(
                         f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 1, i64 0, i64 {terms}, ptr"
-                            f" {source}, i64 %ra, i64 %ca,"
+                        f" {source}, i64 %ra, i64 %ca,"
                         f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add})"
                     )
         with w.when(packed):
@@ -153,7 +155,7 @@ class Library(Tiles):
                 b, c = self.at(w, "%b", whole), self.at(w, "%c", whole)
                 w.do(
                     f"call void @blocked.{self.kind}(i64 %m, i64 {rest}, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr {b}, i64"
-                        f" %rb, i64 1,"
+                    f" %rb, i64 1,"
                     f" ptr {c}, i64 %rc, i1 %add)"
                 )
             w.go(done)
@@ -192,7 +194,7 @@ class Library(Tiles):
             for q in range(4):
                 lanes = w.let(
                     f"call reassoc {self.kind} @llvm.vector.reduce.fadd.{self.suffix}({self.kind} 0.0, {V}"
-                        f" {w.load(V, cells[q])})"
+                    f" {w.load(V, cells[q])})"
                 )
                 total = w.let(f"fadd {self.kind} {lanes}, {w.load(self.kind, rests[q])}")
                 with w.when(w.let(f"icmp slt i64 {q}, {count}")):
@@ -254,7 +256,7 @@ class Library(Tiles):
             c = self.at(w, f["c"], w.add(w.multiply(i, f["rc"]), j))
             w.do(
                 f"call void @serial.{self.kind}(i64 {rows}, i64 {columns}, i64 {f['k']}, ptr {a}, i64 {f['ra']}, i64"
-                    f" {f['ca']}, ptr {b},"
+                f" {f['ca']}, ptr {b},"
                 f" i64 {f['rb']}, i64 {f['cb']}, ptr {c}, i64 {f['rc']}, i1 {f['add']})"
             )
         self.end(w)
@@ -293,7 +295,7 @@ class Library(Tiles):
         self.end(w)
 
     def windows(self) -> None:
-        """c[p, m, n] = Σ a[p, m, q, k] b[q, k, n] for windows, which may overlap; one thread, each panel of b is packed once."""
+        """c[p, m, n] = Σ a[p, m, q, k] b[q, k, n] for windows, which may overlap; one thread, b is packed once."""
         w = self.writer(f"gt_windows_{self.kind}", WINDOWS, visible=True)
         N = self.columns
         room = w.cell(self.kind, WINDOW * N, 64)
@@ -313,7 +315,7 @@ class Library(Tiles):
                 c = self.at(w, "%c", w.add(w.multiply(p, "%pc"), j))
                 w.do(
                     f"call void @panel.{self.kind}(i64 %m, i64 {columns}, i64 {stretches}, i64 %qa, i64 %k, ptr {a}, i64"
-                        f" %ra, i64 %ca,"
+                    f" %ra, i64 %ca,"
                     f" i1 false, ptr {room}, i64 {N}, ptr {c}, i64 %rc, i1 {add})"
                 )
         self.end(w)
@@ -340,7 +342,7 @@ class Library(Tiles):
         beta = w.let(f"uitofp i1 %add to {self.kind}")
         w.do(
             f"call void {blas.gemm(self.module, self.kind)}(i1 {turn_a}, i1 {turn_b}, i64 %m, i64 %n, i64 %k, ptr %a, i64"
-                f" {step_a},"
+            f" {step_a},"
             f" ptr %b, i64 {step_b}, {self.kind} {beta}, ptr %c, i64 %rc)"
         )
         w.go(done)

@@ -204,7 +204,7 @@ def _add_lists(scope: Scope, operation: Operation, target: NativeList, other: Na
         else:
             assert isinstance(a, Array) and isinstance(b, Array)
             _same_size(scope, operation, a, b.dims)
-            _accumulate(scope, a, lambda spot: scope.load(b, spot))  # type: ignore[arg-type]
+            _accumulate(scope, a, lambda spot: scope.load(b, spot))
 
 
 def _add(scope: Scope, operation: Operation) -> Results:

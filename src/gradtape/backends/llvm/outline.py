@@ -15,7 +15,8 @@ _NAME = re.compile(r"%[A-Za-z_.][\w.]*")
 _DEFINED = re.compile(r"^\s*(%[\w.]+) = (.*)$")
 _TYPE = r"(<[^>]*>|\[[^\]]*\]|\w+)"
 _FLAGS = frozenset({
-    "nsw", "nuw", "exact", "contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn", "fast", "disjoint", "nneg", "samesign", "tail",
+    "nsw", "nuw", "exact", "contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn", "fast", "disjoint", "nneg",
+    "samesign", "tail",
 })  # fmt: skip
 _CASTS = frozenset({
     "trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "ptrtoint", "inttoptr", "bitcast",
