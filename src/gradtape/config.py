@@ -47,9 +47,9 @@ def passes_debugged() -> bool:
 
 
 def native_code(enabled: bool) -> None:
-    """Whether compiled functions run as machine code (the default) or, for comparison, on the NumPy backend.
+    """Whether functions that do not say `jit_compile` run as machine code or, as by default, on the NumPy backend.
 
-    Functions compiled before keep what they have; GRADTAPE_NATIVE=0 does the same from the start.
+    Functions compiled before keep what they have; GRADTAPE_NATIVE=1 does the same from the start.
     """
     settings["native"] = bool(enabled)
 

@@ -380,7 +380,8 @@ def function(
         func: the function; None gives a decorator.
         input_signature: a `gt.TensorSpec` (or nested ones) per argument; None dimensions take any size with one trace.
         autograph: whether Python's `if`, `for`, `while`, ... on tensors become part of the program.
-        jit_compile: False asks for the reference backend (NumPy); True or None for machine code.
+        jit_compile: True asks for machine code, False for the reference backend (NumPy), which is also what None means unless
+            `gt.config.native_code(True)` (or GRADTAPE_NATIVE=1) says otherwise.
         reduce_retracing: dimensions that turn out to vary are left open, so that further sizes need no trace.
         backend: "llvm" (machine code), "numpy", or None for the usual one.
         check: compare the first call of each signature, and its gradients, with the undecorated function.

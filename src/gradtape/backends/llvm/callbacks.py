@@ -53,7 +53,7 @@ def _is_scalar(value: Value) -> bool:
 
 def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     """The code of a call back into Python."""
-    w, program = scope.writer, scope.program
+    program = scope.program
     if operation.regions or operation.op.kind == "region":
         raise UnsupportedError(f"the structured op {operation.op.name}", operation)
     for value in (*operation.operands, *operation.results):

@@ -19,9 +19,10 @@ from gradtape.backends.llvm.tiles import ROWS, Tiles
 
 BLOCK_K = 256  # terms of a sum that are added up at a time
 BLOCK_M = 120  # rows of a packed block of a
+BLOCK_N = 1024  # columns of a packed block of b
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
 SHARE = 1 << 20  # multiplications from which on threads help
-LARGE = 5 << 20  # multiplications from which on BLAS is called
+LARGE = 8 << 20  # multiplications from which on BLAS is called
 SLOTS = 64  # blocks of memory for packing
 
 ENTRY = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %ra, i64 %ca, ptr %b, i64 %rb, i64 %cb, ptr %c, i64 %rc, i1 %add"
@@ -41,9 +42,11 @@ class Library(Tiles):
             self.tile(rows, 1, partial=True)
             self.tile(rows, 2, partial=True)
             self.tile(rows, 2)
+        self.tile(ROWS, 2, packed=True)
         for rows, vectors in WIDE.items():
             self.tile(rows, vectors)
         self.pack_b()
+        self.pack_rows()
         self.pack_a()
         self.panel()
         self.blocked()
@@ -72,7 +75,13 @@ class Library(Tiles):
             ca = w.let(f"select i1 %packed, i64 {rows}, i64 %ca")
             to = self.at(w, "%c", w.multiply(i, "%rc"))
             sides = {"2": w.label("whole"), "1p": w.label("single"), "2p": w.label("double")}
-            other, after = w.label("other"), w.label("computed")
+            best, less, other, after = w.label("best"), w.label("less"), w.label("other"), w.label("computed")
+            all_rows = w.let(f"and i1 {whole}, {w.let(f'icmp eq i64 {rows}, {ROWS}')}")
+            w.branch(w.let(f"and i1 {all_rows}, %packed"), best, less)
+            w.start(best)
+            self.call_tile(w, f"{ROWS}.2k", "%q", "%qa", "%k", tile, 1, ROWS, "%b", self.columns, to, "%rc", "%add", "%n")
+            w.go(after)
+            w.start(less)
             w.branch(whole, sides["2"], other)
             w.start(other)
             w.branch(single, sides["1p"], sides["2p"])
@@ -89,48 +98,67 @@ class Library(Tiles):
         self.end(w)
 
     def blocked(self) -> None:
-        """Four rows or more: blocks of k, of rows, panels of columns."""
+        """Four rows or more: blocks of columns, of k, of rows, panels of columns."""
         w = self.writer("blocked", ENTRY)
         N = self.columns
         room = w.cell(self.kind, BLOCK_K * N, 64)
-        # packing a pays where its rows are not dense, it is large, and many panels read it
-        apart = w.let("icmp sge i64 %ca, 256")
+        # packing a pays where many panels read it, or some and its rows are far from dense
+        apart = w.let(f"and i1 {w.let('icmp sge i64 %ca, 256')}, {w.let('icmp sge i64 %k, 64')}")
         often = w.let(f"icmp sge i64 %n, {w.let(f'select i1 {apart}, i64 {2 * N}, i64 {8 * N}')}")
-        turned = w.let("icmp ne i64 %ca, 1")
-        deep = w.let("icmp sge i64 %k, 64")
-        wanted = w.let(f"and i1 {often}, {w.let(f'and i1 {turned}, {deep}')}")
+        wanted = w.let(f"and i1 {often}, {w.let('icmp sge i64 %k, 16')}")
         slot = w.cell("ptr")
         w.store("ptr", "null", slot)
         with w.when(wanted):
             w.store("ptr", w.let("call ptr @gt.mm.take()"), slot)
         block = w.load("ptr", slot)
         packed = w.let(f"icmp ne ptr {block}, null")
-        # b is read as it lies where it is read only twice
+        # panels of b are packed where they are read: all of a block first if several blocks of rows read them; never if one or
+        # two tiles do and they are dense
+        several = w.let(f"and i1 {packed}, {w.let(f'icmp sgt i64 %m, {BLOCK_M}')}")
         direct = w.let(f"and i1 {w.let('icmp eq i64 %cb, 1')}, {w.let(f'icmp sle i64 %m, {2 * ROWS}')}")
-        with self.loop(w, "%k", step=BLOCK_K) as p:
+        direct = w.let(f"and i1 {direct}, {w.let(f'xor i1 {packed}, true')}")
+        panels = w.at("i8", block, BLOCK_M * BLOCK_K * 8)
+        with self.loop(w, "%n", step=BLOCK_N) as first, self.loop(w, "%k", step=BLOCK_K) as p:
             terms = w.smaller(w.subtract("%k", p), BLOCK_K)
+            end = w.smaller(w.add(first, BLOCK_N), "%n")
             add = w.let(f"or i1 %add, {w.let(f'icmp ne i64 {p}, 0')}")
+
+            def pack(j: Any, columns: Any, to: str, p: str = p, terms: Any = terms) -> str:
+                b = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(j, "%cb")))
+                return f"call void @pack_b.{self.kind}(i64 {terms}, i64 {columns}, ptr {b}, i64 %rb, i64 %cb, ptr {to})"
+
+            with w.when(several):
+                rows_dense = w.let("icmp eq i64 %cb, 1")
+                done = w.multiply(w.quotient(w.subtract(end, first), N), N)
+                with w.when(rows_dense):
+                    b = self.at(w, "%b", w.add(w.multiply(p, "%rb"), first))
+                    w.do(f"call void @pack_rows.{self.kind}(i64 {terms}, i64 {done}, ptr {b}, i64 %rb, ptr {panels})")
+                left = w.let(f"select i1 {rows_dense}, i64 {w.add(first, done)}, i64 {first}")
+                with self.loop(w, end, step=N, start=left) as j:
+                    w.do(
+                        pack(j, w.smaller(w.subtract("%n", j), N), self.at(w, panels, w.multiply(w.subtract(j, first), terms)))
+                    )
             with self.loop(w, "%m", step=BLOCK_M) as i:
                 rows = w.smaller(w.subtract("%m", i), BLOCK_M)
                 a = self.at(w, "%a", w.add(w.multiply(i, "%ra"), w.multiply(p, "%ca")))
                 with w.when(packed):
                     w.do(f"call void @pack_a.{self.kind}(i64 {rows}, i64 {terms}, ptr {a}, i64 %ra, i64 %ca, ptr {block})")
                 source = w.let(f"select i1 {packed}, ptr {block}, ptr {a}")
-                with self.loop(w, "%n", step=N) as j:
+                with self.loop(w, end, step=N, start=first) as j:
                     columns = w.smaller(w.subtract("%n", j), N)
                     b = self.at(w, "%b", w.add(w.multiply(p, "%rb"), w.multiply(j, "%cb")))
                     c = self.at(w, "%c", w.add(w.multiply(i, "%rc"), j))
                     as_it_lies = w.let(f"and i1 {direct}, {w.let(f'icmp eq i64 {columns}, {N}')}")
-                    with w.when(w.let(f"xor i1 {as_it_lies}, true")):
-                        w.do(
-                            f"call void @pack_b.{self.kind}(i64 {terms}, i64 {columns}, ptr {b}, i64 %rb, i64 %cb, ptr {room})"
-                        )
-                    panel = w.let(f"select i1 {as_it_lies}, ptr {b}, ptr {room}")
+                    there = w.let(f"or i1 {as_it_lies}, {several}")
+                    with w.when(w.let(f"xor i1 {there}, true")):
+                        w.do(pack(j, columns, room))
+                    ready = self.at(w, panels, w.multiply(w.subtract(j, first), terms))
+                    panel = w.let(f"select i1 {several}, ptr {ready}, ptr {room}")
+                    panel = w.let(f"select i1 {as_it_lies}, ptr {b}, ptr {panel}")
                     step = w.let(f"select i1 {as_it_lies}, i64 %rb, i64 {N}")
                     w.do(
-                        f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 1, i64 0, i64 {terms}, ptr"
-                        f" {source}, i64 %ra, i64 %ca,"
-                        f" i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add})"
+                        f"call void @panel.{self.kind}(i64 {rows}, i64 {columns}, i64 1, i64 0, i64 {terms}, ptr {source},"
+                        f" i64 %ra, i64 %ca, i1 {packed}, ptr {panel}, i64 {step}, ptr {c}, i64 %rc, i1 {add})"
                     )
         with w.when(packed):
             w.do(f"call void @gt.mm.give(ptr {block})")
@@ -377,7 +405,7 @@ have:
 known:
   ret ptr %block
 make:
-  %new = call ptr @aligned_alloc(i64 64, i64 {BLOCK_M * BLOCK_K * 8})
+  %new = call ptr @aligned_alloc(i64 64, i64 {8 * BLOCK_K * (BLOCK_M + BLOCK_N)})
   store ptr %new, ptr %place
   %good = icmp ne ptr %new, null
   br i1 %good, label %given, label %free

@@ -2,8 +2,8 @@
 
 A key has one part for every axis of x: a place (an int, a scalar of the program), a slice (bounds may be scalars of the
 program, cut as in Python), or an index array; negative places count from the end. `opened` writes the code that is
-the same for all elements (bounds, lengths, checks) once, where the operation stands; `Mapping.place` is the index arithmetic for one
-element. Used for reading (`index.py`) and for writing (`scatter.py`).
+the same for all elements (bounds, lengths, checks) once, where the operation stands; `Mapping.place` is the index arithmetic
+for one element. Used for reading (`index.py`) and for writing (`scatter.py`).
 """
 
 from __future__ import annotations

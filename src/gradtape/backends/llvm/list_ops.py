@@ -366,7 +366,7 @@ def _stack(scope: Scope, operation: Operation) -> Results:
     result = operation.result
     dims = source.items.dims
     if dims is None:
-        first = _first_dims(scope, operation, source)
+        first = lists.first_dims(scope, operation, source)
         with w.loop(count) as i:
             _same_size(scope, operation, lists.read(scope, source, i), first)  # type: ignore[arg-type]
         dims = tuple(first)
@@ -400,41 +400,12 @@ def bound(scope: Scope, operation: Operation, type: Any, dims: Sequence[Index]) 
     return tuple(found)
 
 
-def _first_dims(scope: Scope, operation: Operation, source: NativeList) -> list[Index]:
-    """The dims of the first item; of no item those that the operation says, or the call fails."""
-    w = scope.writer
-    cells = [w.cell("i64") for _ in range(source.items.rank)]
-    given = operation.attrs.get("item_shape")
-    told = given if given is not None else operation.operands[0].type.item.shape
-    empty = w.let(f"icmp eq i64 {lists.length(scope, source)}, 0")
-    none, some, after = w.label("none"), w.label("some"), w.label("after")
-    w.branch(empty, none, some)
-    w.start(none)
-    free = operation.attrs.get("axis") if operation.op.name == "list_concat" else None
-    for axis, size in enumerate(told):
-        if size is None or any(name not in scope.program.sizes for name in getattr(size, "symbols", ())):
-            if axis != free:
-                scope.fail_if("true", operation)
-            w.store("i64", 0, cells[axis])
-        else:
-            w.store("i64", scope.program.index(size), cells[axis])
-    w.go(after)
-    w.start(some)
-    first = lists.read(scope, source, 0)
-    assert isinstance(first, Array)
-    for n, at in zip(first.dims, cells, strict=True):
-        w.store("i64", n, at)
-    w.go(after)
-    w.start(after)
-    return [w.load("i64", at) for at in cells]
-
-
 def _concat(scope: Scope, operation: Operation) -> Results:
     """Items joined along an axis: each is rows of blocks, which go where the blocks of all items alternate."""
     w = scope.writer
     source = as_list(scope, operation.operands[0])
     axis = operation.attrs["axis"]
-    dims = list(_first_dims(scope, operation, source) if source.items.dims is None else source.items.dims)
+    dims = list(lists.first_dims(scope, operation, source) if source.items.dims is None else source.items.dims)
     count = lists.length(scope, source)
     total = w.cell("i64")
     w.store("i64", 0, total)

@@ -1,8 +1,8 @@
 """Lists in native code: three words {address of the items, length, capacity}, and how items lie behind that address.
 
 Items of one known shape lie one after the other. Items whose shapes differ are records {address, dims} with memory of their
-own, items that are lists are their three words. A list owns its items: copying one copies them, freeing one frees them. Capacity
-0 means memory that is not this list's to free (an argument, a result's memory, an item of another list). Operations on
+own, items that are lists are their three words. A list owns its items: copying one copies them, freeing one frees them.
+Capacity 0 means memory that is not this list's to free (an argument, a result's memory, an item of another list). Operations on
 lists are in `list_ops.py`.
 """
 
@@ -16,7 +16,7 @@ from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.text import Index, Module, Writer
 from gradtape.backends.llvm.types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.values import Array, Items, Lowered, NativeList, Scalar, Slot, UnsupportedError
-from gradtape.ir.graph import Value
+from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import ListSpec
 
 WORDS = 24  # bytes of a list
@@ -217,13 +217,13 @@ def push(scope: Scope, target: NativeList, value: Value) -> None:
 
 
 def _grown(module: Module) -> str:
-    """ptr (context, old, used bytes, capacity, wanted bytes): more memory with the same items, the old memory freed if owned."""
+    """ptr (context, old, used bytes, capacity, wanted bytes): more memory with the same items, the old freed if owned."""
     runtime.allocate(module)
     runtime.release(module)
     return module.library(
         "gt.grown",
         lambda: (
-            """define internal ptr @gt.grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline cold {
+            """define internal ptr @gt.grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline {
   %new = call ptr @gt.allocate(ptr %context, i64 %wanted)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %done, label %fine
@@ -277,7 +277,8 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
         innermost = innermost.inner
     size = 0 if innermost.dims is None else stride(scope, innermost)
     done = w.let(
-        f"call i1 {_copying(scope.program.module, source.items)}(ptr %context, ptr {target.state}, ptr {source.state}, i64 {size})"
+        f"call i1 {_copying(scope.program.module, source.items)}"
+        f"(ptr %context, ptr {target.state}, ptr {source.state}, i64 {size})"
     )
     scope.program.need(done)
 
@@ -416,3 +417,32 @@ def _copying(module: Module, items: Items) -> str:
         w.do("ret i1 true")
 
     return _function(module, f"gt.list_copy.{_code(items)}", "i1", "ptr %context, ptr %to, ptr %from, i64 %bytes", write)
+
+
+def first_dims(scope: Scope, operation: Operation, source: NativeList) -> list[Index]:
+    """The dims of the first item; of no item those that the operation says, or the call fails."""
+    w = scope.writer
+    cells = [w.cell("i64") for _ in range(source.items.rank)]
+    given = operation.attrs.get("item_shape")
+    told = given if given is not None else operation.operands[0].type.item.shape
+    empty = w.let(f"icmp eq i64 {length(scope, source)}, 0")
+    none, some, after = w.label("none"), w.label("some"), w.label("after")
+    w.branch(empty, none, some)
+    w.start(none)
+    free = operation.attrs.get("axis") if operation.op.name == "list_concat" else None
+    for axis, size in enumerate(told):
+        if size is None or any(name not in scope.program.sizes for name in getattr(size, "symbols", ())):
+            if axis != free:
+                scope.fail_if("true", operation)
+            w.store("i64", 0, cells[axis])
+        else:
+            w.store("i64", scope.program.index(size), cells[axis])
+    w.go(after)
+    w.start(some)
+    first = read(scope, source, 0)
+    assert isinstance(first, Array)
+    for n, at in zip(first.dims, cells, strict=True):
+        w.store("i64", n, at)
+    w.go(after)
+    w.start(after)
+    return [w.load("i64", at) for at in cells]

@@ -1,4 +1,4 @@
-"""Writing parts of arrays: updates and sums at places, in place where `bufferize` says so, else on a copy; and parts put into zeros.
+"""Writing parts of arrays: updates and sums at places, in place where `bufferize` says so, else on a copy; parts in zeros.
 
 Cost is that of the part, plus that of the copy or the zeros where there are any. The part may be a recipe: it is computed where
 it is written. Several values for one place: the last wins, sums are taken one after the other, as NumPy does.
@@ -76,10 +76,8 @@ def _update(scope: Scope, operation: Operation) -> list[Lowered]:
     result = operation.result
     if not len(result.type.shape):
         return [_whole(scope, operation)]
-    if operation.op.name.endswith("_into"):
-        target = scope.memory(x)
-    else:
-        target = scope.placed(x, scope.room(result))
+    in_place = operation.op.name.endswith("_into")
+    target = scope.memory(x) if in_place else scope.placed(x, scope.room(result))
     mapping = keys.opened(scope, operation, *_opened_key(operation, target.dims))
     _write(scope, operation, target, mapping, value)
     return [Array(target.address, target.dims, target.dtype)]

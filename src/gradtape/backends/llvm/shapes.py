@@ -32,7 +32,6 @@ def _reshape(scope: Scope, operation: Operation, place: Place) -> str:
     (x,) = operation.operands
     if isinstance(place, Flat):
         return scope.element(x, place)
-    w = scope.writer
     source, target = scope.dims(x), scope.dims(operation.result)
     return scope.element(x, _unravelled(scope, source, target, place) if source != target else place)
 
@@ -218,6 +217,5 @@ def accepts(operation: Operation) -> bool:
         source, target = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
         pairs = zip(source[::-1], target[::-1], strict=False)
         return len(source) <= len(target) and all((a.__class__ is int and a == 1) or a == b for a, b in pairs)
-    if name == "identity" and any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in operation.operands):
-        return False
-    return True
+    shape = tuple(operation.result.type.shape)
+    return name != "identity" or all(tuple(v.type.shape) == shape for v in operation.operands)

@@ -11,6 +11,7 @@ from typing import Any
 from gradtape.backends.llvm.text import Module, Writer
 
 ROWS = 6  # of a tile
+GROUP = 8  # tiles of a transposed matrix that are packed together
 BYTES = {"float": 4, "double": 8}
 
 
@@ -47,17 +48,20 @@ class Tiles:
 
     # --- tiles
 
-    def tile(self, rows: int, vectors: int, partial: bool = False) -> None:
+    def tile(self, rows: int, vectors: int, partial: bool = False, packed: bool = False) -> None:
         """c[rows, vectors] = Σ a[:, q, k] b[q, k, :], or added to c: `q` stretches of k, so many elements of a apart.
 
-        Of a partial tile, only some elements of the last vector are there: `n` columns in all.
+        Of a partial tile, only some elements of the last vector are there: `n` columns in all. For a packed one, a is as
+        `pack_a` makes it, and its steps are known.
         """
         params = (
             "i64 %q, i64 %qa, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %b, i64 %rb, ptr noalias %c, i64 %rc,"
             " i1 %add,"
             " i64 %n"
         )
-        w = self.writer(f"tile{rows}.{vectors}{'p' if partial else ''}", params, attributes="nounwind noinline")
+        w = self.writer(
+            f"tile{rows}.{vectors}{'p' if partial else 'k' if packed else ''}", params, attributes="nounwind noinline"
+        )
         V, flags = self.vector, f"<{self.lanes} x i1>"
         if partial:
             left = w.subtract("%n", (vectors - 1) * self.lanes)
@@ -68,7 +72,10 @@ class Tiles:
             numbers = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
             mask = w.let(f"icmp slt <{self.lanes} x i64> <{numbers}>, {limit}")
         cells = [(i, j) for i in range(rows) for j in range(vectors)]
-        offsets = [w.multiply(i, "%ra") for i in range(rows)]
+        offsets = [i if packed else w.multiply(i, "%ra") for i in range(rows)]
+        if packed:  # the result is needed in the end only
+            for i in range(rows):
+                w.do(f"call void @llvm.prefetch.p0(ptr {self.at(w, '%c', w.multiply(i, '%rc'))}, i32 1, i32 3, i32 1)")
         before = w.current
         outer, head, after = w.label("stretch"), w.label("head"), w.label("after")
         some = w.let(f"and i1 {w.let('icmp sgt i64 %k, 0')}, {w.let('icmp sgt i64 %q, 0')}")
@@ -91,7 +98,7 @@ class Tiles:
             for j in range(vectors):
                 product = w.let(f"fmul contract {V} {spread}, {b[j]}")
                 following[i, j] = w.let(f"fadd contract {V} {sums[i, j]}, {product}")
-        next_a, next_b = self.at(w, pa, "%ca"), self.at(w, pb, "%rb")
+        next_a, next_b = self.at(w, pa, rows if packed else "%ca"), self.at(w, pb, self.columns if packed else "%rb")
         again = w.let(f"add nuw nsw i64 {counter}, 1")
         w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after, "" if rows * vectors >= 8 else self.plain)
         w.start(after)
@@ -205,24 +212,49 @@ class Tiles:
             spot = self.at(w, "%to", w.add(w.multiply(w.add(p, r), self.columns), part * n))
             w.store(V, vectors[r], spot, f", align {self.align}")
 
+    def pack_rows(self) -> None:
+        """Whole panels of a b with dense rows, row by row: memory is read in order, however far rows are apart."""
+        w = self.writer("pack_rows", "i64 %k, i64 %n, ptr noalias %b, i64 %rb, ptr noalias %to")
+        N, V = self.columns, f"<{self.columns} x {self.kind}>"
+        step = w.multiply("%k", N)
+        with self.loop(w, "%k") as p:
+            row, to = self.at(w, "%b", w.multiply(p, "%rb")), self.at(w, "%to", w.multiply(p, N))
+            with self.loop(w, w.quotient("%n", N)) as j:
+                part = w.load(V, self.at(w, row, w.multiply(j, N)), f", align {self.align}")
+                w.store(V, part, self.at(w, to, w.multiply(j, step)), ", align 64")
+        self.end(w)
+
     def pack_a(self) -> None:
         """Rows of a, tile by tile: [tile, k, rows of the tile]."""
         w = self.writer("pack_a", "i64 %m, i64 %k, ptr noalias %a, i64 %ra, i64 %ca, ptr noalias %to")
-        with self.loop(w, "%m", step=ROWS) as i:
-            rows = w.smaller(w.subtract("%m", i), ROWS)
-            tile, to = self.at(w, "%a", w.multiply(i, "%ra")), self.at(w, "%to", w.multiply(i, "%k"))
-            whole, part, after = w.label("whole"), w.label("part"), w.label("packed")
-            w.branch(w.let(f"icmp eq i64 {rows}, {ROWS}"), whole, part)
-            w.start(whole)
+        turned, other, rest = w.label("turned"), w.label("other"), w.label("rest")
+        whole = w.multiply(w.quotient("%m", ROWS), ROWS)
+        tiles = w.quotient("%m", ROWS)
+        w.branch(w.let("icmp eq i64 %ra, 1"), turned, other)
+        w.start(turned)  # columns are dense: some tiles at a time, so that what is read together is used together
+        with self.loop(w, tiles, step=GROUP) as first:
+            end = w.smaller(w.add(first, GROUP), tiles)
+            with self.loop(w, "%k") as p, self.loop(w, end, start=first) as t:
+                spot = self.at(w, "%a", w.add(w.multiply(p, "%ca"), w.multiply(t, ROWS)))
+                out = self.at(w, "%to", w.multiply(w.add(w.multiply(t, "%k"), p), ROWS))
+                for r in range(ROWS):
+                    w.store(self.kind, w.load(self.kind, self.at(w, spot, r)), self.at(w, out, r))
+        w.go(rest)
+        w.start(other)
+        with self.loop(w, tiles) as t:
+            tile, to = (
+                self.at(w, "%a", w.multiply(w.multiply(t, ROWS), "%ra")),
+                self.at(w, "%to", w.multiply(w.multiply(t, ROWS), "%k")),
+            )
             with self.loop(w, "%k") as p:
                 spot, out = self.at(w, tile, w.multiply(p, "%ca")), self.at(w, to, w.multiply(p, ROWS))
                 for r in range(ROWS):
                     w.store(self.kind, w.load(self.kind, self.at(w, spot, w.multiply(r, "%ra"))), self.at(w, out, r))
-            w.go(after)
-            w.start(part)
-            with self.loop(w, "%k") as p, self.loop(w, rows) as r:
-                spot = self.at(w, tile, w.add(w.multiply(p, "%ca"), w.multiply(r, "%ra")))
-                w.store(self.kind, w.load(self.kind, spot), self.at(w, to, w.add(w.multiply(p, rows), r)))
-            w.go(after)
-            w.start(after)
+        w.go(rest)
+        w.start(rest)
+        rows = w.subtract("%m", whole)
+        tile, to = self.at(w, "%a", w.multiply(whole, "%ra")), self.at(w, "%to", w.multiply(whole, "%k"))
+        with self.loop(w, "%k") as p, self.loop(w, rows) as r:
+            spot = self.at(w, tile, w.add(w.multiply(p, "%ca"), w.multiply(r, "%ra")))
+            w.store(self.kind, w.load(self.kind, spot), self.at(w, to, w.add(w.multiply(p, rows), r)))
         self.end(w)
