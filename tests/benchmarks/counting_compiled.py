@@ -4,7 +4,6 @@
 
 * operations  of the program after all passes, regions included;
 * kernels, products, loops, branches, numpy  pieces of native code, and calls of NumPy from it;
-* frame       bytes of memory for values in between, planned when the program is compiled;
 * saved       bytes that the forward half hands to the backward half when the tape is outside of the function.
 """
 
@@ -39,7 +38,7 @@ def of_program(compiled: Any) -> dict[str, int]:
     if not hasattr(executable, "_frame"):
         return found | {"not native": 1}
     notes = Counter(KINDS.get(note.kind, note.kind) for note in executable.notes)
-    return found | {kind: notes[kind] for kind in sorted({*KINDS.values(), *notes})} | {"frame": executable._frame}
+    return found | {kind: notes[kind] for kind in sorted({*KINDS.values(), *notes})}
 
 
 def saved_bytes(workload: Any) -> int | None:
