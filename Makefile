@@ -18,7 +18,7 @@ demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
 	$(RUN) -m gradtape.tools.cli demo
 
 test: $(STAMP) ## all tests, one process per core
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto tests
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal tests
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .

@@ -185,7 +185,8 @@ def test_an_exception_inside_leaves_the_state_clean():
     x = wide(1.0)
     with pytest.raises(KeyError), Forward(x, wide(1.0)):
         raise KeyError
-    assert (x * x)._node is None
+    node = (x * x)._node
+    assert node is None or not node.keys  # nobody records it
 
 
 def test_operations_after_the_block_are_not_followed():

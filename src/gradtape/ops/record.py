@@ -180,8 +180,8 @@ class Past(Unwatched):
     variable: VariableKey | None
 
 
-_MANY = 256  # blends after which one is written down anew ...
-_FEW = 128  # ... with so many parts: a sum over thousands of losses must not remember them all
+_MANY = 64  # blends after which one is written down anew ...
+_FEW = 32  # ... with so many parts: a sum over thousands of losses must not remember them all
 
 
 def past_of(op: Any, nodes: Iterable[Record | None]) -> Unwatched | None:
