@@ -265,9 +265,11 @@ def test_gradients_nones_times_and_graph_of_a_training_loop(run: Any) -> None:
     assert "no gradient of loss with respect to net.unused (12 times)" in ran.err
     assert "became a Python number (float()) at" in ran.text
     assert re.search(r"script\.py:19 loss net\.w, net\.scale, net\.unused 12 12 24 0", ran.text)
-    assert "graph of gradient call 8 of 12" in ran.text
-    assert re.search(r"script\.py:12 matmul 12 ", ran.text)
-    assert "measured on 12 of 12 tapes" in ran.text
+    # how many tapes are drawn and measured depends on how quick the machine is just now: a report must not slow a script down
+    assert re.search(r"graph of gradient call \d+ of 12", ran.text)
+    measured = re.search(r"measured on (\d+) of 12 tapes", ran.text)
+    assert measured is not None
+    assert re.search(rf"script\.py:12 matmul {measured[1]} ", ran.text)
     assert ran.html.count('id="graph0"') == 1
 
 
