@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from gradtape import config
-from gradtape.backends.llvm import compile_block as native, threads
+from gradtape.backends.llvm import compile_block as native, grouping, kernels, threads
 from gradtape.backends.llvm.outline import type_of
 from gradtape.backends.numpy import compile_block as reference
+from gradtape.ir.dims import symbol
 from gradtape.ops.activations import SOFTMAX
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SIN
 from gradtape.ops.matmul import MATMUL
@@ -23,7 +24,11 @@ from gradtape.ops.normalization import NORMALIZE
 from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.select import FLOORDIV
 from gradtape.ops.shape import TRANSPOSE
+from gradtape.passes import bufferize as bufferizing
+from gradtape.passes.bufferize import bufferize
+from gradtape.passes.pipeline import optimize
 from tests.backends.build import program, tensor
+from tests.backends.random_arrays import random_program
 
 RNG = np.random.default_rng(3)
 
@@ -90,6 +95,61 @@ def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
             np.testing.assert_array_equal(a, b)
     for a, b in zip(found[0], reference(block)(*arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * float(np.max(np.abs(b))))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_in_tiny_chunks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in (
+        (kernels, "WORTH", 600), (kernels, "CHUNK", 200), (kernels, "BLOCK", 32), (kernels, "SHORT", 4), (kernels, "TILE", 4),
+        (grouping, "ROW", 2), (grouping, "LARGE", 40), (bufferizing, "LARGE", 64),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    config.set_threads(2)
+    block, arrays = random_program(seed)
+    block = bufferize(optimize(block)) if seed % 2 else block
+    made = native(block)
+    with np.errstate(all="ignore"):
+        want = reference(block)(*[np.array(a) if np.ndim(a) else a for a in arrays])
+    for found in (made(*arrays), made(*arrays)):
+        for a, b in zip(found, want, strict=True):
+            limit = 1e-9 if np.asarray(b).dtype == np.float64 else 2e-3
+            scale = float(np.max(np.abs(np.where(np.isfinite(b), b, 0)), initial=1.0))
+            np.testing.assert_allclose(a, b, rtol=limit, atol=limit * scale)
+
+
+def test_arrays_that_are_read_transposed() -> None:
+    for shapes, perm in (
+        ([(130, 75), (75, 130)], (1, 0)),
+        ([(3, 70, 90), (90, 3, 70)], (1, 2, 0)),
+        ([(70, 3, 90), (90, 70, 3)], (1, 2, 0)),
+    ):
+        block = program(
+            [tensor(*shape, dtype="float32") for shape in shapes],
+            lambda b, x, y, perm=perm: b(ADD, b(EXP, x), b(TRANSPOSE, y, perm=perm)),
+        )
+        arrays = [draw(*shape) for shape in shapes]
+        want = reference(block)(*arrays)[0]
+        np.testing.assert_allclose(native(block)(*arrays)[0], want, rtol=1e-6, atol=1e-7 * float(np.max(np.abs(want))))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 1000, 5003])
+def test_sizes_known_only_at_run_time(rows: int) -> None:
+    def make(b: Any, x: Any) -> Any:
+        return [
+            b(REDUCE_SUM, b(EXP, x), axis=(0, 1), keepdims=False),
+            b(SOFTMAX, x, axis=1),
+            b(REDUCE_MAX, x, axis=(1,), keepdims=False),
+        ]
+
+    block = program([tensor(symbol("n"), 67, dtype="float32")], make)
+    x = draw(rows, 67)
+    made, found = several(block, x)
+    assert in_chunks(made)
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(found[0], reference(block)(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
 def test_small_kernels_are_not_cut() -> None:
@@ -165,7 +225,7 @@ SCRIPT = """
 import os, sys
 import numpy as np
 from gradtape import config
-from gradtape.backends.llvm import compile_block as native, threads
+from gradtape.backends.llvm import compile_block as native, grouping, kernels, threads
 from gradtape.ops.elementwise import EXP
 from tests.backends.build import program, tensor
 

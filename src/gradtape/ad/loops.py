@@ -15,6 +15,7 @@ from gradtape.ad.checkpointing import checkpointed_vjp
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for
 from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced, type_of
+from gradtape.ad.undo import Undoing, undoing
 from gradtape.ir.graph import Operation
 from gradtape.ir.types import ListSpec
 from gradtape.ops.regions import SCAN, WHILE, loop_result
@@ -108,13 +109,15 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
         if answers is not None:
             return answers
         half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
+    half, going = undoing(half, loop.carried)
+    undone = going.carried() if going else []
     lists = _save_items(site, half)
     length, static = loop.length(inputs)
     used = [p for p in half.params if 0 < p < loop.first_x]  # constants the backward body reads
     items = [p for p in half.params if p >= loop.first_x]  # and lists
     groups = {
         "length": length,
-        "carried": loop.starts(inputs, seeds),
+        "carried": [*loop.starts(inputs, seeds), *(traced(loop.operation.results[j]) for j in undone)],
         "consts": [inputs[p - 1 + loop.skipped] for p in used],
         "xs": [
             *lists, *(inputs[p - 1 + loop.skipped] for p in items), *(seeds[loop_result(loop.operation, k)] for k in loop.ys)
@@ -123,10 +126,11 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
     item_types = [type_of(t).item for t in groups["xs"]]
     types = [loop.body.params[0].type, *(type_of(t) for t in (*groups["carried"], *groups["consts"])), *item_types]
     layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
-    block = region(types, _backward_body(loop, half, used, items, layout), layout)
+    block = region(types, _backward_body(loop, half, used, items, layout, going), layout)
     attrs = {"length": static, "reverse": not loop.backwards}
     found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
-    return loop.answers(found["carried"], found["ys"])
+    sums = found["carried"][: len(found["carried"]) - (len(going.undos) if going else 0)]
+    return loop.answers(sums, found["ys"])
 
 
 def _within_budget(loop: Loop) -> Split | None:
@@ -158,14 +162,22 @@ def _save_items(site: Site, half: Split) -> list[TracedTensor]:
     return site.extend([ListSpec(t) for t in half.saved])
 
 
-def _backward_body(loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int]) -> Callable[..., Any]:
-    """(index, cotangents of carried values, sums for constants, constants, residuals, items, cotangents of ys) → one step."""
-    n, m = layout["carried"], layout["consts"]
-    first, last = n + m + len(half.saved), n + m + len(half.saved) + len(items)
+def _backward_body(
+    loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int], going: Undoing | None
+) -> Callable[..., Any]:
+    """(index, cotangents of carried values, sums for constants, arrays to go back through, constants, residuals, items,
+    cotangents of ys) → one step."""
+    count, m = layout["carried"], layout["consts"]
+    n = count - (len(going.undos) if going else 0)
+    first, last = count + m + len(half.saved), count + m + len(half.saved) + len(items)
 
     def build(index: Any, *params: Any) -> dict[str, Any]:
-        own = {0: index, **dict(zip([*used, *items], [*params[n : n + m], *params[first:last]], strict=True))}
-        carried, ys = loop.step(half, params[n + m : first], own, params[:n], params[last:])
-        return {"carried": carried, "ys": ys}
+        own = {0: index, **dict(zip([*used, *items], [*params[count : count + m], *params[first:last]], strict=True))}
+        saved: list[Any] = list(params[count + m : first])
+        before: list[Any] = []
+        if going is not None:
+            saved, before = going.versions(saved, index, params[n:count])
+        carried, ys = loop.step(half, saved, own, params[:n], params[last:])
+        return {"carried": [*carried, *before], "ys": ys}
 
     return build

@@ -237,6 +237,18 @@ def _recomputed(
     return [early[i] for i in order], ordered
 
 
+def had_again(block: Block, values: Sequence[Value], free: int) -> tuple[Block, list[Value], bool]:
+    """How to have values of a block later, from parameter `free` and as little else as can be.
+
+    A block that gives them, the values that must be kept for it (its parameters, the free one last), whether it takes that one.
+    """
+    own = block.params[free]
+    again, saved = _recomputed(block.operations, dict.fromkeys(values), {own}, False)
+    keep = [value for value in saved if value is not own]
+    params = [*keep, own] if own in saved else keep
+    return extract(params, again, block.name, outputs=values), keep, own in saved
+
+
 def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool]) -> bool:
     """Cheap operations on values that are there anyway."""
     if producer.op.name not in _CHEAP:

@@ -51,7 +51,9 @@ def accumulate(block: Block) -> Block:
         elif operation in plan.totals:
             groups = scope.groups(operation)
             for place, total in plan.totals[operation].items():
-                groups[_sums_of(operation)][place] = scope[total]
+                starts = groups[_sums_of(operation)]
+                before = terms_of(starts[place]) if not _is_zero(starts[place]) else []
+                starts[place] = _added(scope, scope[total], before or [])
             scope.copy(operation, operands=groups)
         else:
             scope.copy(operation)
@@ -129,7 +131,7 @@ def _is_zero(value: Value) -> bool:
 def terms_of(value: Value) -> list[Operation] | None:
     """The operations whose results (or what they add) make up a value that is zero elsewhere, in order; None if it is not so.
 
-    A branch is such a value if one of its sides is, a loop if it starts from zero and adds such values.
+    A branch is such a value if one of its sides is, a loop if it starts from zero or such a value and adds such values.
     """
     found = []
     waiting = [value]
@@ -150,10 +152,10 @@ def terms_of(value: Value) -> list[Operation] | None:
                 return None
         elif op in _LOOPS:
             place, group = value.index, _sums_of(producer)
-            if place >= producer.layout[group] or not _is_zero(producer.group(group)[place]):
+            if place >= producer.layout[group] or not _only_adds(producer, place, {}):
                 return None
-            if not _only_adds(producer, place, {}):
-                return None
+            start = producer.group(group)[place]
+            waiting += [] if _is_zero(start) else [start]
         elif op not in _INTO_ZEROS:
             return None
     return found[::-1]
@@ -251,10 +253,21 @@ class _Plan:
                     continue
                 before = total.producer is None or order[total.producer] < order[producer]
                 same = same_type(total.type, part.type) and same_type(part.type, operation.results[0].type)
-                if before and same and terms_of(part):
+                if before and same and terms_of(part) and _starts_simply(producer, part.index):
                     self.done[operation] = part
                     self.totals.setdefault(producer, {})[part.index] = total
                     break
+
+
+def _starts_simply(producer: Operation, place: int) -> bool:
+    """Whether what a loop starts from can be added to a total term by term."""
+    if producer.op is COND:
+        return True
+    start = producer.group(_sums_of(producer))[place]
+    if _is_zero(start):
+        return True
+    terms = terms_of(start)
+    return terms is not None and not any(term.op in _STRUCTURED for term in terms)
 
 
 def _structured(value: Value) -> bool:

@@ -58,10 +58,17 @@ class Code:
         return self.let(f"{floating} contract {self.type} {a}, {b}" if self.floating else f"{integer} {self.type} {a}, {b}")
 
     def add(self, a: str, b: str) -> str:
-        return self.arithmetic("fadd", "add", a, b)
+        return self.let(f"fadd {self.type} {a}, {b}") if self.in_chain else self.arithmetic("fadd", "add", a, b)
 
     def subtract(self, a: str, b: str) -> str:
-        return self.arithmetic("fsub", "sub", a, b)
+        return self.let(f"fsub {self.type} {a}, {b}") if self.in_chain else self.arithmetic("fsub", "sub", a, b)
+
+    @property
+    def in_chain(self) -> bool:
+        """Whether a number that a loop carries is added to: a product of other numbers is better ready before, not fused in."""
+        return self.alone and self.floating and self.operation is not None and any(
+            value.producer is None for value in self.operation.operands
+        )  # fmt: skip
 
     def multiply(self, a: str, b: str) -> str:
         return self.arithmetic("fmul", "mul", a, b)

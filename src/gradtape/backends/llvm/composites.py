@@ -18,6 +18,7 @@ from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_native, is_signed, name_of
 from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
 from gradtape.dtypes import as_dtype
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import Rebuild, rebuild
@@ -35,7 +36,7 @@ def expanded(block: Block) -> Block:
 
     def visit(scope: Rebuild, operation: Operation) -> None:
         make, made = EXPANSIONS.get(operation.op.name), None
-        if make is not None and all(is_native(v.type.dtype) for v in (*operation.operands, *operation.results)):
+        if make is not None and _is_native(operation) and _has_known_sizes(operation):
             made = make(Maker(scope), *scope.operands(operation), **operation.attrs)
         if made is None:
             scope.copy(operation)
@@ -43,6 +44,15 @@ def expanded(block: Block) -> Block:
             scope.replace(operation, [made])
 
     return rebuild(rebuild(block, visit), _without_left_overs())
+
+
+def _is_native(operation: Operation) -> bool:
+    return all(is_native(value.type.dtype) for value in (*operation.operands, *operation.results))
+
+
+def _has_known_sizes(operation: Operation) -> bool:
+    """Whether no size of the result is a new symbol, which others know it by."""
+    return symbols_in([v.type for v in operation.results]) <= symbols_in([v.type for v in operation.operands])
 
 
 def _without_left_overs() -> Callable[[Rebuild, Operation], None]:

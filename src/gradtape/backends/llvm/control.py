@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradtape.backends.llvm import lists
+from gradtape.backends.llvm import lists, ranges
 from gradtape.backends.llvm.carried import (
     Carried,
     InRegister,
@@ -157,7 +157,11 @@ def _iteration(
 
 
 def _narrow(scope: Scope, index: Index) -> str:
-    return str(index) if isinstance(index, int) else scope.writer.let(f"trunc i64 {index} to i32")
+    if isinstance(index, int):
+        return str(index)
+    register = scope.writer.let(f"trunc i64 {index} to i32")
+    scope.program.wide[register] = index
+    return register
 
 
 def _while(scope: Scope, operation: Operation) -> list[Lowered]:
@@ -184,7 +188,10 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     w.start(inside)
     index = w.load("i64", counter)
     _iteration(scope, operation, index, carried, consts, (), ys)
-    _poll(scope, index, _work(operation.regions["body"]) + _work(test))
+    every = _stretch(_work(operation.regions["body"]) + _work(test))
+    due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
+    with w.when(due, f", !prof {program.unlikely()}"):
+        _poll(scope)
     w.store("i64", w.add(index, 1), counter)
     w.go(again)
     scope.leave()
@@ -200,7 +207,8 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
     reverse = bool(operation.attrs.get("reverse"))
     given = operation.group("length") if "length" in operation.layout else []
     count: Index = scope.integer(given[0]) if given else scope.program.index(operation.attrs["length"])
-    count = w.larger(count, 0)
+    if count not in scope.program.sizes.values():  # sizes are never negative
+        count = w.larger(count, 0)
     carried = _carried(scope, operation)
     consts = _arguments(scope, operation, "consts")
     xs = [lists.as_list(scope, value) for value in operation.group("xs")]
@@ -209,18 +217,31 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
     bases = [lists.address(scope, source) for source in xs]
     ys = [Collected(scope, value, count) for value in operation.result_group("ys")]
     scope.program.notes.append(Note("loop", ("scan",), operation.loc, f"{count} iterations" if isinstance(count, int) else ""))
-    with w.loop(count) as i:
+    frame = ranges.Frame(scope.program, body, count)
+    scope.program.loops.append(frame)
+
+    def once(i: Index) -> None:
         scope.enter()
         at: Index = w.subtract(w.subtract(count, 1), i) if reverse else i
         items = [
             lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
             for base, source in zip(bases, xs, strict=True)
         ]
+        frame.spans[str(at)] = (ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
         _iteration(scope, operation, at, carried, consts, items, ys)
-        work = _work(body)
-        if not isinstance(count, int) or count * work > 1 << 20:
-            _poll(scope, i, work)
         scope.leave()
+
+    every = _stretch(_work(body))
+    if isinstance(count, int) and count <= every:
+        with w.loop(count) as i:
+            once(i)
+    else:  # in stretches, between which Ctrl-C is looked for: what runs long is a plain loop
+        with w.loop(count, step=every) as base:
+            with w.loop(w.smaller(w.add(base, every), count), start=base) as i:
+                once(i)
+            _poll(scope)
+    scope.program.loops.pop()
+    frame.close()
     return [*_ends(operation, carried), *[y.list for y in ys]]
 
 
@@ -228,33 +249,36 @@ def _ends(operation: Operation, carried: Sequence[Carried]) -> list[Lowered]:
     return [c.end(value) for c, value in zip(carried, operation.result_group("carried"), strict=True)]
 
 
-def _poll(scope: Scope, index: Index, work: int) -> None:
-    """Now and then, ask Python whether Ctrl-C was pressed; `work` is about what an iteration does, in elements."""
+def _stretch(work: int) -> int:
+    """How many iterations go by before Ctrl-C is looked for again; `work` is about what one does, in elements."""
+    return 1 << max(0, 20 - max(work, 1).bit_length())
+
+
+def _poll(scope: Scope) -> None:
+    """Ask Python whether Ctrl-C was pressed."""
     w = scope.writer
-    every = 1 << max(0, 20 - max(work, 1).bit_length())
-    due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
-    with w.when(due, f", !prof {scope.program.unlikely()}"):
-        found = w.let(f"call i32 {poll(scope.program)}()")
-        stop, on = w.label("stop"), w.label("on")
-        w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on)
-        w.start(stop)
-        w.store("i32", INTERRUPTED, "%status")
-        w.go("leave")
-        w.start(on)
+    found = w.let(f"call i32 {poll(scope.program)}()")
+    stop, on = w.label("stop"), w.label("on")
+    w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
+    w.start(stop)
+    w.store("i32", INTERRUPTED, "%status")
+    w.go("leave")
+    w.start(on)
 
 
 def _work(block: Block) -> int:
-    """Roughly how many elements a block computes."""
+    """Roughly how many elements a block computes: of an update in place only what it puts there."""
     total = 0
     for operation in block.operations:
         for region in operation.regions.values():
             length = operation.attrs.get("length")
             total += _work(region) * (length if isinstance(length, int) else 64)
-        for value in operation.results:
+        changed = operation.op.name.endswith("_into")
+        for value in operation.operands[1:2] if changed else operation.results:
             size = 1
             for n in getattr(value.type, "shape", ()):
                 size *= n if isinstance(n, int) else 64
-            total += size
+            total += 1 if operation.regions else size
     return total
 
 

@@ -26,16 +26,8 @@ def _extent(scope: Scope, operation: Operation) -> list[Lowered]:
     w = scope.writer
     size = scope.integer(operation.operands[0])
     scope.fail_if(w.let(f"icmp slt i64 {size}, 0"), operation)
-    scope.program.bind(operation.result.type, (size,))
-    _must_be(scope, operation, size)
+    scope.sized(operation, operation.result.type, (size,))
     return [Lazy(operation)]
-
-
-def _must_be(scope: Scope, operation: Operation, size: Index) -> None:
-    """The size that the program knows already, if it does."""
-    known = scope.program.index(operation.result.type.shape[0])
-    if known != size:
-        scope.fail_if(scope.writer.let(f"icmp ne i64 {known}, {size}"), operation)
 
 
 def _nothing(scope: Scope, operation: Operation, place: Place) -> str:
@@ -65,7 +57,7 @@ def _dims(scope: Scope, operation: Operation) -> list[Lowered]:
 def _range(scope: Scope, operation: Operation) -> list[Lowered]:
     if not _countable(operation):
         return write_callback(scope, operation)
-    w, program = scope.writer, scope.program
+    w = scope.writer
     start, limit, delta = (scope.integer(value) for value in operation.operands)
     scope.fail_if(w.let(f"icmp eq i64 {delta}, 0"), operation)
     # ⌈(limit − start) / delta⌉, as a division of numbers that are not negative
@@ -74,8 +66,7 @@ def _range(scope: Scope, operation: Operation) -> list[Lowered]:
     size = w.let(f"call i64 @llvm.abs.i64(i64 {delta}, i1 false)")
     steps = w.larger(gap, 0)
     count = w.quotient(w.let(f"add i64 {steps}, {w.let(f'sub i64 {size}, 1')}"), size)
-    program.bind(operation.result.type, (count,))
-    _must_be(scope, operation, count)
+    scope.sized(operation, operation.result.type, (count,))
     return [Lazy(operation)]
 
 

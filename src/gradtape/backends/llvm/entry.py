@@ -43,6 +43,8 @@ class Return:
 
     type: Any
     shape: tuple[int, ...] | None
+    param: int | None = None  # the parameter that it is: the same object comes back
+    twin: int | None = None  # the result before that it is
 
     @property
     def item(self) -> Any:
@@ -54,7 +56,14 @@ class Return:
         return len(self.item.shape) + isinstance(self.type, ListSpec)
 
     @property
+    def made(self) -> bool:
+        """Whether the program makes it."""
+        return self.param is None and self.twin is None
+
+    @property
     def words(self) -> int:
+        if not self.made:
+            return 0
         return 1 if self.shape is not None else 1 + self.rank
 
 
@@ -215,7 +224,7 @@ def _results(w: Writer, module: Module, returns: Sequence[Return], results: str,
         w.store("ptr", "null", w.at("ptr", made, k))
     place = 0
     for k, spec in enumerate(returns):
-        if spec.shape is not None:
+        if spec.made and spec.shape is not None:
             if not spec.shape:
                 w.store("ptr", w.cell("i8", 16, 16), w.at("i64", results, place))
             else:
@@ -236,7 +245,7 @@ def _results(w: Writer, module: Module, returns: Sequence[Return], results: str,
 
 def _drop(w: Writer, returns: Sequence[Return], made: str) -> None:
     for k, spec in enumerate(returns):
-        if spec.shape:
+        if spec.made and spec.shape:
             array = w.load("ptr", w.at("ptr", made, k))
             with w.when(w.let(f"icmp ne ptr {array}, null")):
                 w.do(f"call void @Py_DecRef(ptr {array})")
@@ -246,7 +255,12 @@ def _collect(w: Writer, module: Module, returns: Sequence[Return], results: str,
     """Scalars, and arrays whose shape is known by now."""
     place = 0
     for k, spec in enumerate(returns):
-        if spec.shape is not None and not spec.shape:
+        if not spec.made:
+            known = w.at("ptr", "%args", spec.param) if spec.param is not None else w.at("ptr", made, spec.twin or 0)
+            found = w.load("ptr", known)
+            w.do(f"call void @Py_IncRef(ptr {found})")
+            w.store("ptr", found, w.at("ptr", made, k))
+        elif spec.shape is not None and not spec.shape:
             address = w.load("ptr", w.at("i64", results, place))
             number = w.let(f"call ptr @gt_array_scalar(ptr {address}, ptr {_descr(module, spec.item)}, ptr null)")
             w.store("ptr", number, w.at("ptr", made, k))

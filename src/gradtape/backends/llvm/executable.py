@@ -18,6 +18,7 @@ import numpy as np
 from gradtape.backends.llvm import entry, lists, machine, packing, report
 from gradtape.backends.llvm.callbacks import FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
+from gradtape.backends.llvm.control import in_register
 from gradtape.backends.llvm.scope import Note, Program, Scope, copy, fixed_sizes
 from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.stacked import StackedList
@@ -201,21 +202,20 @@ def _write(program: Program, block: Block) -> list[entry.Return]:
     w.store("i32", 0, "%status")
     scope = Scope(program, block)
     arguments = _arguments(scope, block)
-    returns = [
-        entry.Return(packing.carrier(value.type, program.fixed), _known_shape(value, program.fixed)) for value in block.results
-    ]
+    returns = [_returned(program, block, i) for i in range(len(block.results))]
     homes: dict[int, Array] = {}  # memory of results, by position
     place = 0
     for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
-        if spec.shape is not None:
+        if spec.made and spec.shape is not None:
             homes[i] = Array(w.load("ptr", w.at("i64", "%results", place)), spec.shape, spec.item.dtype)
             if isinstance(spec.type, ListSpec):
                 scope.homes.setdefault(value, homes[i])
         place += spec.words
-    first = {i: home for i, home in homes.items() if block.results.index(block.results[i]) == i}
-    found = scope.write(arguments, {i: home for i, home in first.items() if not isinstance(returns[i].type, ListSpec)})
+    found = scope.write(arguments, {i: home for i, home in homes.items() if not isinstance(returns[i].type, ListSpec)})
     place = 0
     for i, (spec, lowered) in enumerate(zip(returns, found, strict=True)):
+        if not spec.made:
+            continue
         if spec.type is packing.PACKED:
             _tell(scope, packing.packed(scope, lowered), place)  # type: ignore[arg-type]
         elif spec.shape is None:
@@ -230,6 +230,18 @@ def _write(program: Program, block: Block) -> list[entry.Return]:
     w.do(f"ret i32 {w.load('i32', '%status')}")
     w.finish()
     return returns
+
+
+def _returned(program: Program, block: Block, i: int) -> entry.Return:
+    """How result i comes back; what came in as it is, or stands there before, is not made again."""
+    value = block.results[i]
+    carrier = packing.carrier(value.type, program.fixed)
+    first = block.results.index(value)
+    if first < i:
+        return entry.Return(carrier, None, twin=first)
+    if value.producer is None and not in_register(value.type):
+        return entry.Return(carrier, None, param=block.params.index(value))
+    return entry.Return(carrier, _known_shape(value, program.fixed))
 
 
 def _arguments(scope: Scope, block: Block) -> list[Lowered]:

@@ -204,7 +204,7 @@ def nextafter(c: Code, x: str, y: str) -> str:
 
 MATH = (
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
-    "atanh", "erf", "erfc", "ndtr", "lgamma", "digamma",
+    "atanh", "erf", "erfc", "ndtr", "lgamma", "digamma", "erfinv", "erfcinv", "ndtri",
 )  # fmt: skip
 COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
 
@@ -271,7 +271,8 @@ PREDICATES: dict[str, tuple[Formula, str]] = {
     "logical_not": (lambda c, x: c.opposite(c.true(x)), "fiub"),
 }
 COSTS = dict.fromkeys(MATH, 20) | {
-    "lgamma": 60, "digamma": 60, "pow": 30, "atan2": 25, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30,
+    "lgamma": 60, "digamma": 60, "erfinv": 50, "erfcinv": 50, "ndtri": 50,
+    "pow": 30, "atan2": 25, "gelu": 30, "sigmoid": 20, "softplus": 30, "sigmoid_cross_entropy": 30,
     "elu": 20, "selu": 20, "xlogy": 20, "xlog1py": 20, "divide": 4, "sqrt": 5, "rsqrt": 6, "reciprocal": 4, "power": 4,
     "divide_no_nan": 4, "xdivy": 4,
 }  # fmt: skip

@@ -27,7 +27,8 @@ BOTH: dict[str, Method] = {
 }  # fmt: skip
 WIDE: dict[str, Method] = {
     "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh, "tan": math.tan,
-    "lgamma": special.lgamma, "digamma": special.digamma,
+    "lgamma": special.lgamma, "digamma": special.digamma, "erfinv": special.erfinv, "erfcinv": special.erfcinv,
+    "ndtri": special.ndtri,
 }  # fmt: skip
 METHODS: dict[str, dict[str, Method]] = {
     "f64": {**BOTH, **WIDE, "pow": math.pow},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradtape.backends.llvm import keys
+from gradtape.backends.llvm import keys, ranges
 from gradtape.backends.llvm.keys import Mapping
 from gradtape.backends.llvm.scope import Scope
 from gradtape.backends.llvm.types import is_integer
@@ -33,23 +33,18 @@ def key_of(operation: Operation) -> tuple[Key, list[Value]]:
 def _prepare(scope: Scope, operation: Operation) -> Mapping:
     key, indices = key_of(operation)
     mapping = keys.opened(scope, operation, key, scope.dims(operation.operands[0]), indices)
-    _check_lengths(scope, operation, mapping)
+    scope.sized(operation, operation.result.type, mapping.dims)  # lengths of slices that only run time knows, among them
     return mapping
-
-
-def _check_lengths(scope: Scope, operation: Operation, mapping: Mapping) -> None:
-    """Lengths of slices that only run time knows are the sizes of new symbols; others must be what the program says."""
-    w, program, shape = scope.writer, scope.program, operation.result.type.shape
-    program.bind(operation.result.type, mapping.dims)
-    for size, found in zip(shape, mapping.dims, strict=True):
-        known = program.index(size)
-        if known != found:
-            scope.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
 
 
 def _element(scope: Scope, operation: Operation, place: Place) -> str:
     mapping: Mapping = scope.ready(operation)
-    return scope.element(operation.operands[0], mapping.place(scope, place))
+    spot = mapping.place(scope, place)
+    if not len(operation.result.type.shape) and len(spot) == 1:
+        register = ranges.counted(scope, operation.operands[0], spot[0])
+        if register is not None:
+            return register
+    return scope.element(operation.operands[0], spot)
 
 
 def _prepare_checked(scope: Scope, operation: Operation) -> None:

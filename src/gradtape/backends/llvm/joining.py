@@ -32,13 +32,16 @@ JOINED = Op("joined", "nondiff", ("*pieces",), _made_here, _made_here, reason="m
 
 def joined(make: Any, parts: list[Value], axis: int) -> Value:
     """The parts behind one another along an axis."""
-    start: Any = 0
-    pieces = []
+    starts: list[Any] = [0]
     for part in parts:
-        pieces.append(make(PIECE, part, axis=axis, start=start, number=next(_NUMBERS)))
-        start = start + part.type.shape[axis]
+        starts.append(starts[-1] + part.type.shape[axis])
     shape = list(parts[0].type.shape)
-    shape[axis] = start
+    shape[axis] = starts[-1]
+    known = all(isinstance(n, int) for n in shape)
+    pieces = [
+        make(PIECE, part, axis=axis, start=start, number=next(_NUMBERS), known=known)
+        for part, start in zip(parts, starts[:-1], strict=True)
+    ]
     return make(JOINED, *pieces, axis=axis, shape=tuple(shape))
 
 
@@ -101,6 +104,11 @@ LEFT_OVER = frozenset({"pad_zeros", "add", "add_into", "add_n"})  # nobody may n
 
 def _element(scope: Scope, operation: Operation, place: Place) -> str:
     return scope.element(operation.operands[0], place)
+
+
+def stays(operation: Operation) -> bool:
+    """Whether a piece must be computed where it stands: the size of the whole may not be known before."""
+    return operation.op is PIECE and not operation.attrs["known"]
 
 
 def is_dense(operation: Operation) -> bool:

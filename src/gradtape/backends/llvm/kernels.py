@@ -28,6 +28,7 @@ BLOCK = 4096  # elements of a sum that are added up before the result is added t
 WORTH = 400_000  # units of work from which on a kernel is cut into chunks: some 20 µs
 CHUNK = 100_000  # units of work in a chunk, at least
 MOST = 64  # chunks
+TILE = 32  # rows and columns of the squares in which arrays are read that lie transposed
 SHORT = 128  # iterations of an innermost loop that a chunk has at least
 SMALL = 1 << 15  # bytes of a row that is kept for one iteration only
 
@@ -355,10 +356,57 @@ class Nest:
                     scope.store(register, target, at, access.writing)
 
             nest = [w.product(dims)] if self.flat else list(dims)
-            self._loops(nest, list(outer), folds, access, body, span)
+            turned = None if self.flat or self.prefix or folds else self._turned_axis(phase)
+            if turned is None:
+                self._loops(nest, list(outer), folds, access, body, span)
+            else:
+                self._tiles(nest, turned, access, body, span or (0, nest[0]))
             for fold in folds:
                 if fold.in_memory and self.prefix:
                     finish_row(scope, fold, self._place_of(fold), outer)
+
+    def _turned_axis(self, phase: Phase) -> int | None:
+        """The axis along which a large array that is read transposed is dense, if there is one."""
+        plan, rank = self.scope.plan, len(phase.space)
+        sizes = [n if isinstance(n, int) else 1 << 10 for n in phase.space]
+        if rank < 2 or (self.scope.block.layout and any(not isinstance(n, int) for n in phase.space)):
+            return None
+        for part in {part for root in phase.roots for part in plan.parts(root)}:
+            if part.op.name == "transpose" and tuple(part.result.type.shape) == tuple(phase.space):
+                perm = part.attrs["perm"]
+                axis = perm.index(rank - 1) if perm else rank - 1
+                if axis != rank - 1 and min(sizes[axis], sizes[-1]) >= 2 * TILE:
+                    return int(axis)
+        return None
+
+    def _tiles(self, dims: Sequence[Index], turned: int, access: Access, body: Any, span: tuple[Index, Index]) -> None:
+        """Squares of two axes, so that lines of memory that are read across are still near when they are needed again."""
+        scope, w = self.scope, self.scope.writer
+        last = len(dims) - 1
+        ends = [span if d == self.axis else (0, dims[d]) for d in range(len(dims))]
+        place: dict[int, Index] = {}
+        rest = [d for d in range(last) if d != turned]
+
+        def level(k: int) -> None:
+            if k < len(rest):
+                d = rest[k]
+                with w.loop(ends[d][1], start=ends[d][0], extra=rolled(scope, dims[d], TILE)) as counter, self._level():
+                    place[d] = counter
+                    level(k + 1)
+                return
+            (low, high), (start, stop) = ends[turned], ends[last]
+            plain = rolled(scope, TILE, TILE)
+            with (
+                w.loop(high, step=TILE, start=low, extra=plain) as i0,
+                w.loop(stop, step=TILE, start=start, extra=plain) as j0,
+                w.loop(w.smaller(w.add(i0, TILE), high), start=i0, extra=plain) as i,
+                w.loop(w.smaller(w.add(j0, TILE), stop), start=j0, extra=access.loop()) as j,
+                self._level(),
+            ):
+                place[turned], place[last] = i, j
+                body(tuple([place[d] for d in range(len(dims))]))
+
+        level(0)
 
     def _place_of(self, fold: Folding) -> Array:
         found = self.scope.values[fold.operation.result] if fold.home is None else fold.home

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.backends.llvm import ranges
 from gradtape.backends.llvm.kernels import Access, loops
 from gradtape.backends.llvm.scope import Scope
 from gradtape.backends.llvm.text import Index, Writer
@@ -191,6 +192,9 @@ def _static(scope: Scope, part: Any) -> Index:
 def checked(scope: Scope, operation: Operation, index: Index, size: Index) -> Index:
     """A place inside an axis, negative ones counted from its end; else the call fails."""
     w = scope.writer
+    found = ranges.inside(scope, operation, index, size)
+    if found is not None:
+        return found
     if isinstance(index, int):
         moved = index if index >= 0 else w.add(index, size)
         if isinstance(size, int):

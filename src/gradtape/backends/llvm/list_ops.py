@@ -370,7 +370,7 @@ def _stack(scope: Scope, operation: Operation) -> Results:
         with w.loop(count) as i:
             _same_size(scope, operation, lists.read(scope, source, i), first)  # type: ignore[arg-type]
         dims = tuple(first)
-    known = bound(scope, operation, result.type, (count, *dims))
+    known = scope.sized(operation, result.type, (count, *dims))
     base = lists.address(scope, source)
     if source.items.form == "u":
         if operation in scope.plan.sharing.parts:
@@ -385,19 +385,6 @@ def _stack(scope: Scope, operation: Operation) -> Results:
         place = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.multiply(i, row)}")
         copy(w, place, found.address, row)  # type: ignore[union-attr]
     return [home]
-
-
-def bound(scope: Scope, operation: Operation, type: Any, dims: Sequence[Index]) -> tuple[Index, ...]:
-    """Sizes found at run time: of symbols that are new, or checked against what the program knows."""
-    w, program = scope.writer, scope.program
-    program.bind(type, dims)
-    found = []
-    for size, n in zip(type.shape, dims, strict=True):
-        known = program.index(size)
-        if known != n:
-            scope.fail_if(w.let(f"icmp ne i64 {known}, {n}"), operation)
-        found.append(known)
-    return tuple(found)
 
 
 def _concat(scope: Scope, operation: Operation) -> Results:
@@ -415,7 +402,7 @@ def _concat(scope: Scope, operation: Operation) -> Results:
         _same_size(scope, operation, found, [n if k != axis else found.dims[k] for k, n in enumerate(dims)])
         w.store("i64", w.add(w.load("i64", total), found.dims[axis]), total)
     dims[axis] = w.load("i64", total)
-    bound(scope, operation, operation.result.type, dims)
+    scope.sized(operation, operation.result.type, dims)
     home = scope.room(operation.result)
     inner = w.multiply(w.product(dims[axis + 1 :]), bytes_of(home.dtype))
     whole = w.multiply(dims[axis], inner)
@@ -436,7 +423,7 @@ def _lengths(scope: Scope, operation: Operation) -> Results:
     w = scope.writer
     source = as_list(scope, operation.operands[0])
     count = lists.length(scope, source)
-    bound(scope, operation, operation.result.type, (count,))
+    scope.sized(operation, operation.result.type, (count,))
     home = scope.room(operation.result)
     with w.loop(count) as i:
         found = lists.read(scope, source, i)

@@ -169,7 +169,7 @@ class PackedList(LazyList):
     __slots__ = ("how", "type", "words")
 
     def __init__(self, words: Any, type: ListSpec, how: str) -> None:
-        super().__init__((), _plain(type.item))
+        super().__init__()
         self.words = words
         self.type = type
         self.how = how
@@ -177,6 +177,9 @@ class PackedList(LazyList):
     def made(self) -> list[Any]:
         found, _ = _read(self.words, 0, self.type, self.how)
         return list(found)
+
+    def item_type(self) -> Any:
+        return _plain(self.type.item)
 
 
 def _plain(type: Any) -> Any:

@@ -20,7 +20,10 @@ from typing import Any
 
 from gradtape.backends.llvm.grouping import Grouping, Kernel
 from gradtape.backends.llvm.sharing import Sharing, has_memory
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.sizes import sizes_of
+from gradtape.ir.types import TensorSpec
 
 CHEAP = 6  # the cost per element up to which computing again beats memory
 DEEP = 400  # recipes larger than this get memory: code size
@@ -53,6 +56,7 @@ class Facts:
     axes: Callable[[Operation], tuple[int, ...]]  # what a reduction folds away
     keeps: Callable[[Operation, int], int]  # leading axes of the result that are those of operand k
     fails: Callable[[Operation], bool]  # may leave the program
+    sizes: Callable[[Operation], bool]  # finds sizes of its results that nobody knew before
     repeats: Callable[[Operation], bool]  # needs elements of its operands several times
     static: Callable[[Operation], bool]  # a constant that is in memory before the program runs
     part: Callable[[Operation], bool]  # a part of the first operand: may be its memory while that does not change
@@ -62,24 +66,28 @@ class Plan:
     """The decisions for one block.
 
     `nested` gives the plans of regions, `callee` those of functions that are called; `fixed` are the symbols that are bound by
-    the parameters of the whole function.
+    the parameters of the whole function, `known` those that are known around the block.
     """
 
     def __init__(
         self,
         block: Block,
         facts: Facts,
-        nested: Callable[[Block], Plan],
+        nested: Callable[[Block, frozenset[str]], Plan],
         callee: Callable[[Block], Plan],
         fixed: frozenset[str],
+        known: frozenset[str],
     ) -> None:
         self.block = block
         self.facts = facts
-        self.nested = nested
         self.callee = callee
         self.fixed = fixed
+        self._nested = nested
         self.at = {operation: i for i, operation in enumerate(block.operations)}
         self.kinds = {operation: facts.kind(operation) for operation in block.operations}
+        self.unsized: set[Operation] = set()  # whose results have sizes that only the op itself knows: NumPy runs it
+        self._known: dict[Block, frozenset[str]] = {}  # around the regions
+        self._find_sizes(known)
         self.roots: set[Operation] = set()
         self.kernels: dict[int, Kernel] = {}  # by position
         self._home: dict[Operation, Kernel] = {}
@@ -101,7 +109,22 @@ class Plan:
         self.last = self._lifetimes()
         self.private = self._private()
 
+    def _find_sizes(self, known: frozenset[str]) -> None:
+        names = set(known).union(*map(sizes_of, self.block.params))
+        for operation in self.block.operations:
+            for region in operation.regions.values():
+                self._known[region] = frozenset(names)
+            found = symbols_in([value.type for value in operation.results if isinstance(value.type, TensorSpec)])
+            if not found <= names and not operation.regions and not self.facts.sizes(operation):
+                self.kinds[operation] = "memory"
+                self.unsized.add(operation)
+            names.update(name for value in operation.results for name in sizes_of(value))
+
     # --- questions
+
+    def nested(self, block: Block) -> Plan:
+        """The plan of a region."""
+        return self._nested(block, self._known[block])
 
     def is_lazy(self, value: Value) -> bool:
         operation = value.producer

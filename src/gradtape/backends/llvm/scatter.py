@@ -100,11 +100,21 @@ def _whole(scope: Scope, operation: Operation) -> Lowered:
 def _put(scope: Scope, operation: Operation) -> list[Lowered]:
     if not supported(operation) or not len(operation.result.type.shape):
         return write_callback(scope, operation)
+    scope.sized(operation, operation.result.type, _sizes(scope, operation))
     home = scope.room(operation.result)
     clear(scope, home)
     mapping = keys.opened(scope, operation, *_opened_key(operation, home.dims))
     _write(scope, operation, home, mapping, operation.operands[0])
     return [home]
+
+
+def _sizes(scope: Scope, operation: Operation) -> list[Index]:
+    """The dims of the whole that a part is put into."""
+    w, index = scope.writer, scope.program.index
+    if operation.op.name != "pad_zeros":
+        return [index(size) for size in operation.attrs["shape"]]
+    pairs = zip(scope.dims(operation.operands[0]), operation.attrs["paddings"], strict=True)
+    return [w.add(w.add(size, index(before)), index(after)) for size, (before, after) in pairs]
 
 
 def _sum(scope: Scope, dtype: Any, a: str, b: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.backends.llvm import runtime
+from gradtape.backends.llvm import ranges, runtime
 from gradtape.backends.llvm.plan import Facts, Plan
 from gradtape.backends.llvm.text import Index, Module, Writer
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
@@ -105,12 +105,14 @@ class Program:
         self.fixed: frozenset[str] = frozenset()  # the symbols of the parameters of the function being written
         self.stack = 0  # bytes used of it
         self.effects = False  # whether the program does something that must not happen twice
+        self.loops: list[Any] = []  # ranges.Frame: counted loops around what is being written
+        self.wide: dict[str, Index] = {}  # registers of 32 bits that are also known as 64-bit numbers
 
-    def plan(self, block: Block) -> Plan:
-        known = self._plans.get(block)
-        if known is None:
-            known = self._plans[block] = Plan(block, self.tables.facts, self.plan, self.function, self.fixed)
-        return known
+    def plan(self, block: Block, known: frozenset[str] = frozenset()) -> Plan:
+        plan = self._plans.get(block)
+        if plan is None:
+            plan = self._plans[block] = Plan(block, self.tables.facts, self.plan, self.function, self.fixed, known)
+        return plan
 
     def function(self, block: Block) -> Plan:
         """The plan of a block that is called: its sizes are those of its parameters."""
@@ -168,14 +170,18 @@ class Program:
 
     def fail_if(self, flag: str, operation: Operation | None) -> None:
         """Leave the function with the number of this operation if the flag is set."""
-        self.checks.append(operation)
         w = self.writer
         bad, good = w.label("bad"), w.label("good")
         w.branch(flag, bad, good, f", !prof {self.unlikely()}")
         w.start(bad)
-        w.store("i32", len(self.checks), "%status")
+        w.store("i32", self.check(operation), "%status")
         w.go("leave")
         w.start(good)
+
+    def check(self, operation: Operation | None) -> int:
+        """The number by which a failing operation is known."""
+        self.checks.append(operation)
+        return len(self.checks)
 
     def allocated(self, count: Index) -> str:
         """New memory until it is released; the call ends if there is none."""
@@ -282,6 +288,7 @@ class Scope:
         elif kind != "absorbed":
             special = self.plan.special.get(operation)
             write = special.write if special is not None else tables.memory.get(operation.op.name) or tables.callback
+            write = tables.callback if operation in self.plan.unsized else write
             for value, lowered in zip(operation.results, write(self, operation), strict=True):
                 self.values[value] = lowered
                 if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
@@ -303,6 +310,7 @@ class Scope:
         self.prepare(operation)
         register = self.program.tables.element[operation.op.name](self, operation, ())
         self.values[value] = Scalar(register, value.type.dtype)
+        ranges.follow(self, operation, register)
 
     def fail_if(self, flag: str, operation: Operation) -> None:
         """Leave the program if the flag is set, for an error of an operation."""
@@ -320,6 +328,15 @@ class Scope:
         yield
         self.leave()
         self._owned, self.values = owned, values
+
+    def sized(self, operation: Operation, type: Any, dims: Sequence[Index]) -> tuple[Index, ...]:
+        """The sizes that run time found for a result: of symbols that are new, or checked against what the program knows."""
+        self.program.bind(type, dims)
+        known = self.program.dims(type.shape)
+        for size, found in zip(known, dims, strict=True):
+            if size != found:
+                self.fail_if(self.writer.let(f"icmp ne i64 {size}, {found}"), operation)
+        return known
 
     # --- memory
 
@@ -516,6 +533,9 @@ class Scope:
         kind = name_of(value.type.dtype)
         if kind in ("int64", "uint64"):
             return register
+        known = ranges.wide(self, value)
+        if known is not None:
+            return known
         how = "sext" if kind.startswith("int") else "zext"
         return self.writer.let(f"{how} {REGISTER[kind]} {register} to i64")
 

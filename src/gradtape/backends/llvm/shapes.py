@@ -119,7 +119,11 @@ def _like(number: int) -> Any:
 
 def _dim(scope: Scope, operation: Operation, place: Place) -> str:
     size = scope.program.index(operation.attrs["dim"])
-    return str(size) if isinstance(size, int) else scope.writer.let(f"trunc i64 {size} to i32")
+    if isinstance(size, int):
+        return str(size)
+    register = scope.writer.let(f"trunc i64 {size} to i32")
+    scope.program.wide[register] = size
+    return register
 
 
 def plain_key(key: Any, shape: Sequence[Any]) -> bool:

@@ -25,15 +25,19 @@ def erf(x: Real) -> Real:
     return select(a > 1.0, far, near).with_sign_of(x)
 
 
+def erfcx(a: Real) -> Real:
+    """exp(a²)·erfc(a) for 0 ≤ a ≤ 28 (10½ in float32)."""
+    share = (a + a) / (a + 3.75)  # t + 1 with t = (a - 15/4)/(a + 15/4)
+    over, low = fast_two_sum(a.number(1.0), share * poly(share - 1.0, "erfcx"))
+    under, lost = two_sum(a.number(1.0), a + a)
+    return quotient(over, low, under, lost)
+
+
 def erfc_of(x: Real, low: Real | None = None) -> Real:
     """1 - erf(x + low), without cancellation, `low` being much smaller than x."""
     f = x.format
     a = x.abs().at_most(28.0 if f is DOUBLE else 10.5)
-    # exp(-a²) · g/(1 + 2a)
-    share = (a + a) / (a + 3.75)  # t + 1 with t = (a - 15/4)/(a + 15/4)
-    g, g_low = fast_two_sum(x.number(1.0), share * poly(share - 1.0, "erfcx"))
-    under, lost = two_sum(x.number(1.0), a + a)
-    factor = quotient(g, g_low, under, lost)
+    factor = erfcx(a)
     square, square_low = two_product(a, a)
     if low is not None:
         # the slope of log erfc is -2/√π over exp(a²)·erfc(a)
@@ -58,6 +62,40 @@ def ndtr(x: Real) -> Real:
     high, lost = two_product(x, -root)
     low = select(x.abs() < 40.0, x.fma(-rest, lost), 0.0)
     return erfc_of(high, low) * 0.5
+
+
+# -- their inverses ------------------------------------------------------------------------------------------------------
+
+
+def inverse(multiple: Real, tail: Real) -> Real:
+    """y with erf(y) = multiple and erfc(|y|) = tail, given both so that neither lacks digits; float64."""
+    out = tail < 0.025
+    logarithm = log(select(out, tail, tail * (2.0 - tail)))
+    central = multiple * poly(-logarithm, "erfinv")
+    # far out a first guess, and one step of Newton's method on log erfc(y) = log tail
+    s = (-logarithm).sqrt()
+    y = s * poly((s - 4.0) / (s + 4.0), "erfcinv")
+    factor = erfcx(y)
+    square, lost = two_product(y, y)
+    miss = ((logarithm + square) - log(factor)) + lost
+    y = y - miss * (factor * (math.sqrt(math.pi) / 2))
+    y = select((tail * 0.5).equals(0.0), select(tail < 0.0, y, tail.number(math.inf)), y)
+    return select(out, y.with_sign_of(multiple), central)
+
+
+def erfinv(x: Real) -> Real:
+    """The inverse of erf."""
+    return inverse(x, 1.0 - x.abs())
+
+
+def erfcinv(x: Real) -> Real:
+    """The inverse of erfc."""
+    return inverse(1.0 - x, select(x < 1.0, x, 2.0 - x))
+
+
+def ndtri(p: Real) -> Real:
+    """The inverse of ndtr."""
+    return inverse((p + p) - 1.0, 2.0 * select(p < 0.5, p, 1.0 - p)) * math.sqrt(2.0)
 
 
 # -- the gamma function --------------------------------------------------------------------------------------------------

@@ -9,17 +9,27 @@ from gradtape.ops.list_values import TensorList
 
 
 class LazyList(TensorList):
-    """A `TensorList` whose items are made when somebody looks at them: by `made`, once."""
+    """A `TensorList` whose items, and their type, are made when somebody looks at them: by `made` and `item_type`, once."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_items", "_type")
 
-    def __init__(self, values: Any = (), item: Any = None) -> None:
-        super().__init__(values, item)
+    def __init__(self) -> None:
         self._items: Any = None
+        self._type: Any = None
 
     def made(self) -> Any:
         """The items, as something that can be indexed."""
         raise NotImplementedError
+
+    def item_type(self) -> Any:
+        """The type of the items."""
+        raise NotImplementedError
+
+    @property
+    def item(self) -> Any:
+        if self._type is None:
+            self._type = self.item_type()
+        return self._type
 
     @property
     def values(self) -> Any:
@@ -57,14 +67,18 @@ class LazyList(TensorList):
 class StackedList(LazyList):
     """A list whose items are the rows of one array."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("_dtype", "rows")
 
     def __init__(self, rows: Any, dtype: Any) -> None:
-        super().__init__((), TensorSpec(rows.shape[1:], dtype))
+        super().__init__()
         self.rows = rows
+        self._dtype = dtype
 
     def made(self) -> Any:
         return self.rows
+
+    def item_type(self) -> Any:
+        return TensorSpec(self.rows.shape[1:], self._dtype)
 
     @property
     def dtype(self) -> Any:

@@ -54,6 +54,9 @@ MEMORY: dict[str, Any] = {name: write for family in MEMORY_FAMILIES for name, wr
 # on arrays these are element operations
 ON_LISTS: dict[str, Any] = {name: MEMORY.pop(name) for name in ("list_zeros_like", "list_ones_like")} | list_ops.ON_LISTS
 TAKES: dict[str, Any] = {**products.TAKES}
+# operations that find sizes of their results; `composites.py` makes the last two
+SIZED = frozenset({*index.PREPARE, *dynamic.MEMORY_OPS, *list_ops.MEMORY_OPS, *scatter.MEMORY_OPS, "concat", "call", "custom",
+                   "piece", "joined"})  # fmt: skip
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 
 
@@ -125,11 +128,17 @@ def keeps(operation: Operation, k: int) -> int:
 
 
 def fails(operation: Operation) -> bool:
+    if joining.stays(operation):
+        return True
     return index.fails(operation) or (operation.op.name in elementwise.ELEMENT and elementwise.fails(operation))
 
 
 def repeats(operation: Operation) -> bool:
     return operation.op.name in pooling.ELEMENT and pooling.overlaps(operation)
+
+
+def sizes(operation: Operation) -> bool:
+    return operation.op.name in SIZED
 
 
 def takes(operation: Operation, value: Value) -> str:
@@ -164,6 +173,7 @@ FACTS = Facts(
     Fold.axes,
     keeps,
     fails,
+    sizes,
     repeats,
     shapes.is_static,
     part,

@@ -89,6 +89,10 @@ class Writer:
         self._count += 1
         return f"%{stem}{self._count}" if stem else f"%v{self._count}"
 
+    def mark(self) -> int:
+        """The number of the newest register: those that come later have larger ones."""
+        return self._count
+
     def do(self, text: str) -> None:
         self.lines.append("  " + text)
 

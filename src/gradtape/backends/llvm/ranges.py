@@ -1,0 +1,253 @@
+"""What is known about integers inside a loop: as 64-bit numbers without wrapping around, and between which bounds.
+
+The index of a counted loop runs from 0 to its count, so i + 1 and the like run between bounds that are known before the
+loop. An element access at such a place is checked there, once for all iterations: what is left in the loop is a load or a
+store. A check that fails ends the call, and the reference says what is wrong (an iteration that never came to the access is
+then no error there); so programs with effects, which cannot run twice, check where the access stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.llvm.text import Index, Writer
+from gradtape.backends.llvm.types import is_integer, name_of
+from gradtape.backends.llvm.values import Lazy
+from gradtape.ir.graph import Block, Operation, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A whole number known before a loop: a constant and multiples of operands, so that n − (n − 1) is 1."""
+
+    constant: int
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(index: Index) -> Sum:
+        return Sum(index) if isinstance(index, int) else Sum(0, ((index, 1),))
+
+    def plus(self, other: Sum, times: int = 1) -> Sum:
+        found = dict(self.terms)
+        for operand, factor in other.terms:
+            found[operand] = found.get(operand, 0) + times * factor
+        return Sum(self.constant + times * other.constant, tuple((k, v) for k, v in sorted(found.items()) if v))
+
+    def times(self, factor: int) -> Sum:
+        return Sum(0).plus(self, factor)
+
+    def write(self, w: Writer) -> Index:
+        total: Index = self.constant
+        for operand, factor in self.terms:
+            total = w.add(w.multiply(operand, factor), total)
+        return total
+
+
+Span = tuple[Sum, Sum]
+_NUMBER = re.compile(r"%[a-z]*(\d+)")
+_LITERAL = re.compile(r"-?\d+")
+
+
+class Frame:
+    """A counted loop while it is written: code for the place before it, and bounds of integers in it."""
+
+    def __init__(self, program: Any, body: Block, count: Index) -> None:
+        w: Writer = program.writer
+        self.program = program
+        self.block = body
+        self.count = count
+        before, self.begin = w.label("before"), w.label("begin")
+        w.go(before)
+        w.start(before)
+        self.mark = w.mark()
+        self.place = len(w.lines)
+        w.lines += ["", ""]
+        w.start(self.begin)
+        self.lines: list[str] = []
+        self.bad: str | None = None
+        self.operation: Operation | None = None
+        self.spans: dict[str, Span] = {}
+        self.seen: set[Any] = set()
+
+    @contextmanager
+    def early(self) -> Iterator[Writer]:
+        """Write before the loop."""
+        w: Writer = self.program.writer
+        lines, w.lines = w.lines, self.lines
+        yield w
+        w.lines = lines
+
+    def knows(self, index: Index) -> bool:
+        """Whether an operand is there before the loop."""
+        if isinstance(index, int):
+            return True
+        found = _NUMBER.fullmatch(index)
+        return found is not None and int(found[1]) <= self.mark
+
+    def span(self, index: Index) -> Span | None:
+        """The bounds of a number in all iterations."""
+        known = self.spans.get(index) if isinstance(index, str) else None
+        if known is None and self.knows(index):
+            return Sum.of(index), Sum.of(index)
+        return known
+
+    def fail_if(self, flag: str, operation: Operation) -> None:
+        """Write code, inside `early`, that ends the call before the loop if the flag is set and the loop runs at all."""
+        w: Writer = self.program.writer
+        self.bad = flag if self.bad is None else w.let(f"or i1 {self.bad}, {flag}")
+        self.operation = self.operation or operation
+
+    def close(self) -> None:
+        """The loop is written: put the code before it."""
+        w: Writer = self.program.writer
+        end = f"  br label %{self.begin}"
+        if self.bad is not None:
+            with self.early():
+                runs = w.let(f"icmp sgt i64 {self.count}, 0")
+                flag = w.let(f"and i1 {self.bad}, {runs}")
+            number = self.program.check(self.operation)
+            bad = w.label("bad")
+            end = (
+                f"  br i1 {flag}, label %{bad}, label %{self.begin}, !prof {self.program.unlikely()}\n"
+                f"{bad}:\n  store i32 {number}, ptr %status\n  br label %leave"
+            )
+        w.lines[self.place] = "\n".join(self.lines)
+        w.lines[self.place + 1] = end
+
+
+def frame_of(scope: Any) -> Frame | None:
+    """The loop whose body is being written, if every iteration comes to this place."""
+    loops = scope.program.loops
+    return loops[-1] if loops and loops[-1].block is scope.block and not scope.program.effects else None
+
+
+def inside(scope: Any, operation: Operation, index: Index, size: Index) -> Index | None:
+    """A place inside an axis that was checked before the loop; None where that cannot be."""
+    frame = frame_of(scope)
+    span = frame.span(index) if frame is not None and frame.knows(size) else None
+    if frame is None or span is None:
+        return None
+    low, high = span
+    counts_back = bool(low.terms) or low.constant < 0
+    key = (low, high, size)
+    if key not in frame.seen:
+        frame.seen.add(key)
+        with frame.early():
+            if counts_back:
+                _require_at_least(frame, operation, low.plus(Sum.of(size)), 0)
+            _require_at_least(frame, operation, Sum.of(size).plus(high, -1), 1)
+    if not counts_back:
+        return index
+    w = scope.writer
+    below = w.let(f"icmp slt i64 {index}, 0")
+    return str(w.let(f"select i1 {below}, i64 {w.add(index, size)}, i64 {index}"))
+
+
+def _require_at_least(frame: Frame, operation: Operation, number: Sum, least: int) -> None:
+    w: Writer = frame.program.writer
+    if not number.terms:
+        if number.constant < least:
+            frame.fail_if("true", operation)
+        return
+    frame.fail_if(w.let(f"icmp slt i64 {number.write(w)}, {least}"), operation)
+
+
+# -- integers that follow from others
+
+
+def wide(scope: Any, value: Value) -> Index | None:
+    """A scalar integer as a 64-bit number, if it is known as one or costs nothing to have as one."""
+    if len(value.type.shape) or not is_integer(value.type.dtype):
+        return None
+    register = scope.scalar(value)
+    if _LITERAL.fullmatch(register):
+        return int(register)
+    if name_of(value.type.dtype) == "int64":
+        return str(register)
+    found: Index | None = scope.program.wide.get(register)
+    frame = frame_of(scope)
+    if found is None and frame is not None and frame.knows(register) and name_of(value.type.dtype) == "int32":
+        with frame.early() as w:
+            found = scope.program.wide[register] = w.let(f"sext i32 {register} to i64")
+        frame.spans[found] = (Sum.of(found), Sum.of(found))
+    return found
+
+
+def follow(scope: Any, operation: Operation, register: str) -> None:
+    """Note what a scalar that was just computed is, if it follows from integers of the loop."""
+    frame = frame_of(scope)
+    name = operation.op.name
+    if frame is None or name not in ("add", "subtract", "multiply", "cast", "identity"):
+        return
+    if name_of(operation.result.type.dtype) not in ("int32", "int64"):
+        return
+    known = [wide(scope, value) for value in operation.operands]
+    if any(index is None for index in known):
+        return
+    spans = [frame.span(index) for index in known]  # type: ignore[arg-type]
+    if any(span is None for span in spans) or all(frame.knows(index) for index in known):  # type: ignore[arg-type]
+        return
+    w = scope.writer
+    if name in ("cast", "identity"):
+        found, span = known[0], spans[0]
+    else:
+        found, span = _combined(frame, w, name, known, spans)
+    if found is None or span is None:
+        return
+    if name_of(operation.result.type.dtype) == "int32":
+        scope.program.wide[register] = found
+    if isinstance(found, str):
+        frame.spans[found] = span
+    if name_of(operation.result.type.dtype) == "int64":
+        frame.spans[register] = span
+
+
+def _combined(frame: Frame, w: Writer, name: str, known: list[Any], spans: list[Any]) -> tuple[Index | None, Span | None]:
+    (a, b), ((low, high), (least, most)) = known, spans
+    if name == "add":
+        return w.add(a, b), (low.plus(least), high.plus(most))
+    if name == "subtract":
+        return w.subtract(a, b), (low.plus(most, -1), high.plus(least, -1))
+    if isinstance(a, int):
+        a, b, low, high = b, a, least, most
+    if not isinstance(b, int):
+        return None, None
+    ends = low.times(b), high.times(b)
+    return w.multiply(a, b), ends if b >= 0 else (ends[1], ends[0])
+
+
+def counted(scope: Any, source: Value, index: Index) -> str | None:
+    """Element `index` of an array that counts, as a register: of a range, or of a constant with equal steps."""
+    lowered = scope.find(source)
+    if not isinstance(lowered, Lazy) or name_of(source.type.dtype) not in ("int32", "int64"):
+        return None
+    made, w = lowered.operation, scope.writer
+    frame = frame_of(scope)
+    if made.op.name == "constant":
+        values = np.asarray(made.attrs["value"])
+        if values.ndim != 1 or values.size < 2 or len(steps := set(np.diff(values.astype(np.int64)).tolist())) != 1:
+            return None
+        start: Any = int(values[0])
+        (step,) = steps
+    elif made.op.name == "range" and frame is not None:
+        start, step = (wide(scope, value) for value in (made.operands[0], made.operands[2]))
+        if start is None or not isinstance(step, int) or not frame.knows(start):
+            return None
+    else:
+        return None
+    found = w.add(w.multiply(index, step), start)
+    register = str(found)
+    if name_of(source.type.dtype) == "int32" and not isinstance(found, int):
+        register = w.let(f"trunc i64 {found} to i32")
+        scope.program.wide[register] = found
+    span = frame.span(index) if frame is not None else None
+    if frame is not None and span is not None and isinstance(found, str) and not frame.knows(found):
+        low, high = (end.times(step).plus(Sum.of(start)) for end in span)
+        frame.spans[found] = (low, high) if step >= 0 else (high, low)
+    return register

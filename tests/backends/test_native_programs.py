@@ -1,0 +1,87 @@
+"""Whole programs natively against the interpreter: the zoo and random functions, values and derivatives of order 1 and 2.
+
+Every program that is compiled on the way (a function, its forward and backward halves, and theirs) runs on both backends.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import gradtape as gt
+from tests.backends.agreement import compared
+from tests.harness.tolerances import same_array
+from tests.zoo.checks import gradients, run
+from tests.zoo.programs import programs
+from tests.zoo.sized_programs import sized_programs
+from tests.zoo.test_random_functions import first_order, is_refusal, load, second_order
+from tests.zoo.test_zoo import ENTRIES, GRADIENT, eager_gradients, eager_run, same
+
+SECOND = 4  # one entry in so many is differentiated twice
+PROGRAMS, SIZED = 120, 30  # random functions, and such with sizes known at run time only
+PARTS = 4
+
+PLAIN = [entry for entry in ENTRIES.values() if not entry.order]
+SMOOTH = [entry for entry in ENTRIES.values() if entry.order]
+
+
+def sampled(entry):
+    return zlib.crc32(entry.name.encode()) % SECOND == 0
+
+
+@pytest.mark.parametrize("entry", PLAIN, ids=str)
+def test_values_of_the_zoo(entry):
+    with compared():
+        same(run(entry, gt.function), eager_run(entry.name), entry.name)
+
+
+@pytest.mark.parametrize("entry", SMOOTH, ids=str)
+def test_derivatives_of_the_zoo(entry):
+    order = min(entry.order, 2 if sampled(entry) else 1)
+    with compared() as made:
+        found = gradients(entry, entry.inputs[0], gt.function, order=order)
+    if any(program.effects for program in made):  # they ran natively only
+        for a, b in zip(found[-1], eager_gradients(entry.name, 0, order)[-1], strict=True):
+            same_array(a, b, GRADIENT, entry.name)
+
+
+def check_random(folder, program, refused=lambda error: False) -> None:
+    """Differentiate a random function, one in some twice, on both backends."""
+    function, _, _ = load(folder, program, 0)
+    with compared():
+        try:
+            first_order(gt.function(function), 0)
+            if zlib.crc32(repr(program).encode()) % SECOND == 0:
+                second_order(gt.function(function), 1)
+        except Exception as error:
+            if not refused(error):
+                raise
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_functions(part, tmp_path):
+    @seed(1000 + part)
+    @settings(
+        max_examples=PROGRAMS // PARTS, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+    )  # fmt: skip
+    @given(programs())
+    def check(program):
+        check_random(tmp_path, program)
+
+    check()
+
+
+def test_random_functions_with_sizes_known_at_run_time(tmp_path):
+    @seed(2000)
+    @settings(
+        max_examples=SIZED, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+    )  # fmt: skip
+    @given(sized_programs())
+    def check(program):
+        check_random(tmp_path, program, is_refusal)
+
+    check()
