@@ -125,6 +125,35 @@ def test_unknown_sizes_are_not_broadcast() -> None:
         product(gt.constant(X), gt.constant(3), gt.constant(1))
 
 
+def test_slices_between_the_same_bounds_have_one_length() -> None:
+    @gt.function
+    def f(x: Any, m: Any, n: Any) -> Any:
+        total = gt.reduce_sum(x[: n + 1] * m[n, : n + 1])
+        for i in gt.range(3):
+            total = total + gt.reduce_sum(m[i, :i] * x[:i] + x[:i][::-1])
+        return total
+
+    m = np.arange(9.0).reshape(3, 3)
+    found = f(gt.constant(X), gt.constant(m), gt.constant(1)).numpy()
+    parts = [(m[i, :i] * X[:i] + X[:i][::-1]).sum() for i in range(3)]
+    same_array(found, X[:2] @ m[1, :2] + sum(parts), 1e-12, "sum of parts")
+    assert "sized" not in f.to_text()
+
+
+def test_slices_of_other_axes_or_bounds_have_lengths_of_their_own() -> None:
+    @gt.function
+    def f(x: Any, y: Any, n: Any, k: Any) -> Any:
+        return x[:n] * y[:n], x[:n] * x[:k], x[:n] * x[:n:2]
+
+    arrays = gt.constant(np.arange(5.0)), gt.constant(np.arange(4.0))
+    assert [len(part) for part in f(*arrays, gt.constant(1), gt.constant(1))] == [1, 1, 1]
+    with pytest.raises(InvalidArgumentError, match="broadcast"):
+        f(*arrays, gt.constant(5), gt.constant(5))
+    with pytest.raises(InvalidArgumentError, match="broadcast"):
+        f(*arrays, gt.constant(1), gt.constant(3))
+    assert f.to_text().count("sized") == 3
+
+
 @gt.function
 def image(x: Any, n: Any, k: Any) -> Any:
     return gt.linalg.matvec(x[:n, None] * x[None, :k], x[:n])

@@ -124,7 +124,7 @@ CALL_NUMPY = frozenset({
     "pad_zeros", "pinv", "places_at", "polygamma", "put_rows", "qr", "random_binomial", "random_bits",
     "random_categorical", "random_gamma", "random_integers", "random_normal", "random_permutation", "random_poisson",
     "random_truncated_normal", "random_uniform", "searchsorted", "segment_extreme", "segment_slots", "singular_values",
-    "sized", "slogdet", "solve", "sort", "sqrtm", "svd", "sylvester", "triangular_solve", "winners_at", "zeta", "zeta_dx",
+    "slogdet", "solve", "sort", "sqrtm", "svd", "sylvester", "triangular_solve", "winners_at", "zeta", "zeta_dx",
 })  # fmt: skip
 
 

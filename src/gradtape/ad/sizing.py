@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gradtape.dtypes import bool_
 from gradtape.ir.dims import Constraint, Dim, fresh_symbol, infer_by_probing, match, substitute, symbol, symbols_in
-from gradtape.ir.graph import Block
+from gradtape.ir.graph import Block, Value
 from gradtape.ir.sizes import defined_sizes, free_sizes, sizes_of
+from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import clone
+from gradtape.ir.walk import clone, has_effect
+from gradtape.ops.dynamic import GETITEM_AT, is_open, ranks_of, result_axes
 from gradtape.ops.opdef import Op
 
 
@@ -29,6 +33,7 @@ class Typing:
         self._known: dict[Any, tuple[Any, list[Any]]] = {}  # the same for all operations
         self._types: dict[Any, Any] = {}
         self._equations: list[Constraint] = []  # between others, of the rule asked last
+        self._lengths: dict[Any, Any] = {}  # of slices between bounds that run time knows
 
     def of(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         """The type of an operation's result, or the tuple of their types."""
@@ -61,6 +66,20 @@ class Typing:
                 self._equations.append(constraint)
         return tuple([_named(t) for t in inferred]) if inferred.__class__ is tuple else _named(inferred)
 
+    def sliced(self, op: Op, operands: Sequence[Value], attrs: Mapping[str, Any], spec: Any, block: Block) -> Any:
+        """The type of an operation's result, sizes called as before: slices of axes of one size between the same bounds have
+        one length."""
+        if op is not GETITEM_AT or attrs["size"] is not None or not any(is_open(part) for part in attrs["key"]):
+            return spec
+        x, *indices = operands
+        shape = list(spec.shape)
+        for k, source in enumerate(result_axes(attrs["key"], len(x.type.shape), ranks_of([v.type for v in indices]))):
+            if isinstance(source, tuple) and is_open(source[1]):
+                part = source[1]
+                ends = [_meaning(indices[b.index]) if isinstance(b, Slot) else b for b in (part.start, part.stop)]
+                shape[k] = self._lengths.setdefault((block, x.type.shape[source[0]], part.step, *ends), shape[k])
+        return TensorSpec(shape, spec.dtype)
+
     def equal_shapes(self, types: list[Any]) -> dict[int, tuple[Any, ...]]:
         """The operands (by position) that must have another shape than their types say, if the rule asked last counts on it."""
         if not self._equations:
@@ -73,6 +92,20 @@ class Typing:
                 if name in symbols_in(spec) and spec.__class__ is TensorSpec:
                     found[i] = tuple(substitute(found.get(i, tuple(spec.shape)), {name: size}))
         return found
+
+
+def _meaning(value: Value, depth: int = 4) -> Any:
+    """Equal for numbers that are computed in the same way from the same values."""
+    made = value.producer
+    if made is None or not depth or made.regions or has_effect(made) or len(made.results) != 1 or len(value.type.shape):
+        return value
+    attrs = {name: attr.tobytes() if isinstance(attr, np.generic) else _frozen(attr) for name, attr in made.attrs.items()}
+    found = (made.op, value.type.dtype, *attrs.items(), *[_meaning(operand, depth - 1) for operand in made.operands])
+    try:
+        hash(found)
+    except TypeError:  # an attribute that has no hash
+        return value
+    return found
 
 
 def _solved(constraint: Constraint, first: frozenset[str]) -> tuple[str | None, Any]:

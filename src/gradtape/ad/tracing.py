@@ -252,7 +252,7 @@ class Trace:
                     operands[i] = self.emit(staged.SIZED, (traced(operands[i]),), {"shape": shape})._data
                 inferred = self.typing.of(op, [v.type for v in operands], attrs)
             several = inferred.__class__ is tuple
-            types = list(inferred) if several else [inferred]
+            types = list(inferred) if several else [self.typing.sliced(op, operands, attrs, inferred, block)]
         else:
             self.types = None
             several = op.outputs != 1

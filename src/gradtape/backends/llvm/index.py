@@ -59,19 +59,27 @@ def _prepare_checked(scope: Scope, operation: Operation) -> None:
     keys.check_all(scope, operation, part)
 
 
+def _prepare_sized(scope: Scope, operation: Operation) -> None:
+    """The operand has the sizes that are said."""
+    (x,) = operation.operands
+    scope.sized(operation, operation.result.type, scope.dims(x))
+
+
 def _same(scope: Scope, operation: Operation, place: Place) -> str:
     return scope.element(operation.operands[0], place)
 
 
 READS = ("getitem", "getitem_at", "take", "index")
-ELEMENT: dict[str, Any] = {**dict.fromkeys(READS, _element), "checked_indices": _same}
-PREPARE: dict[str, Any] = {**dict.fromkeys(READS, _prepare), "checked_indices": _prepare_checked}
+ELEMENT: dict[str, Any] = {**dict.fromkeys(READS, _element), "checked_indices": _same, "sized": _same}
+PREPARE: dict[str, Any] = {**dict.fromkeys(READS, _prepare), "checked_indices": _prepare_checked, "sized": _prepare_sized}
 
 
 def accepts(operation: Operation) -> bool:
     """Whether the key is one that is written here."""
     if operation.op.name == "checked_indices":
         return is_integer(operation.operands[0].type.dtype)
+    if operation.op.name == "sized":
+        return len(operation.operands[0].type.shape) == len(operation.result.type.shape)
     key, indices = key_of(operation)
     return keys.accepts(key, indices)
 
@@ -80,7 +88,7 @@ def fails(operation: Operation) -> bool:
     """Whether reading can go wrong."""
     if operation.op.name not in PREPARE:
         return False
-    if operation.op.name == "checked_indices":
+    if operation.op.name in ("checked_indices", "sized"):
         return True
     key, _ = key_of(operation)
     shapes = [operation.operands[0].type.shape, operation.result.type.shape]

@@ -26,7 +26,7 @@ from gradtape.backends.llvm.contractions import (
     work,
 )
 from gradtape.backends.llvm.kernels import Access, rolled
-from gradtape.backends.llvm.layouts import Layout, dense, layout_of
+from gradtape.backends.llvm.layouts import Layout, dense, is_one, layout_of
 from gradtape.backends.llvm.parallel import shared
 from gradtape.backends.llvm.plan import Special
 from gradtape.backends.llvm.scope import Note, Scope
@@ -59,6 +59,7 @@ def _matmul(scope: Scope, operation: Operation) -> list[Lowered]:
     if not supported(operation):
         return write_callback(scope, operation)
     result = operation.result
+    _agree(scope, operation)
     home = scope.room(result)
     a, b = (operand(scope, value) for value in operation.operands)
     shape = tuple(result.type.shape)
@@ -71,6 +72,7 @@ def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
         return write_callback(scope, operation)
     result = operation.result
     terms, out, sizes = pair_sizes(operation)
+    _agree(scope, operation)
     a, b = (operand(scope, value) for value in operation.operands)
     axes = of_pair(terms, out, sizes, a.layout, b.layout, dense(result.type.shape))
     if not len(result.type.shape):
@@ -110,6 +112,22 @@ def supported(operation: Operation) -> bool:
         return False
     kinds = {name_of(v.type.dtype) for v in (*operation.operands, operation.result)}
     return len(kinds) == 1 and is_native(operation.result.type.dtype) and kinds != {"bool"}
+
+
+def _agree(scope: Scope, operation: Operation) -> None:
+    """Sizes that only run time knows and that the product counts on being equal are, or the call fails."""
+    left, right = (tuple(value.type.shape) for value in operation.operands)
+    if operation.op.name == "einsum":
+        terms, _, sizes = pair_sizes(operation)
+        pairs = [(n, sizes[c]) for term, shape in zip(terms, (left, right), strict=True)
+                 for c, n in zip(term, shape, strict=True)]  # fmt: skip
+    else:
+        batch = zip(left[-3::-1], right[-3::-1], strict=False)
+        pairs = [(left[-1], right[-2]), *((m, n) for m, n in batch if not is_one(m) and not is_one(n))]
+    for m, n in pairs:
+        if m != n:
+            found, wanted = scope.program.index(m), scope.program.index(n)
+            scope.fail_if(scope.writer.let(f"icmp ne i64 {found}, {wanted}"), operation)
 
 
 # -- operands
@@ -513,6 +531,7 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
 def _summed(scope: Scope, operation: Operation) -> list[Lowered]:
     """A sum over the batch of a product: the batch is one more axis to sum over."""
     made: Operation = operation.operands[0].producer  # type: ignore[assignment]
+    _agree(scope, made)
     home = scope.room(operation.result)
     a, b = (operand(scope, value) for value in made.operands)
     shape = tuple(made.result.type.shape)
@@ -528,6 +547,7 @@ def _summed(scope: Scope, operation: Operation) -> list[Lowered]:
 def _added(scope: Scope, operation: Operation) -> list[Lowered]:
     """A product added to what is there."""
     (made,) = scope.plan.special[operation].absorbed
+    _agree(scope, made)
     k = operation.operands.index(made.result)
     home = scope.memory(operation.operands[1 - k])
     a, b = (operand(scope, value) for value in made.operands)

@@ -101,7 +101,7 @@ def pointwise(operation: Operation) -> bool:
         name in elementwise.ELEMENT
         or name in shapes.POINTWISE
         or name in dynamic.POINTWISE
-        or name in ("add_n", "checked_indices", "piece")
+        or name in ("add_n", "checked_indices", "piece", "sized")
     )
 
 
