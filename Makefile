@@ -38,7 +38,7 @@ format: $(STAMP) ## format the source
 	$(RUN) -m ruff check --fix --select I .
 
 clean: ## remove what the other targets made, except the virtual environment
-	rm -rf demo_output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf demo_output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

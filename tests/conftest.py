@@ -1,11 +1,19 @@
 """What all tests share: a clean state before each, and one line about the ops at the end."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gradtape import config
 from gradtape.ops.record import SCOPE
+
+
+# object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
+os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
+config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -19,6 +27,17 @@ def _nothing_left_recording() -> Iterator[None]:
     scope = SCOPE.get()
     SCOPE.set(None)
     assert scope is None, "a tape or accumulator is still recording after the test"
+
+
+@pytest.fixture(scope="module")
+def reference_backend() -> Iterator[None]:
+    """Functions run on the NumPy backend: for what is about the meaning of programs, or to the bit.
+
+    `tests/backends/test_native_programs.py` compares machine code with it.
+    """
+    config.native_code(False)
+    yield
+    config.native_code(True)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

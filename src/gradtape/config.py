@@ -10,7 +10,7 @@ settings: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
     "gradients_strict": os.environ.get("GRADTAPE_STRICT_GRADIENTS", "") not in ("", "0"),
     "passes_debugged": os.environ.get("GRADTAPE_DEBUG_PASSES", "") not in ("", "0"),
-    "native": os.environ.get("GRADTAPE_NATIVE", "0") not in ("", "0"),
+    "native": os.environ.get("GRADTAPE_NATIVE", "1") not in ("", "0"),
     "native_cache": os.environ.get("GRADTAPE_CACHE"),
     "threads": None,
 }
@@ -47,9 +47,9 @@ def passes_debugged() -> bool:
 
 
 def native_code(enabled: bool) -> None:
-    """Whether functions that do not say `jit_compile` run as machine code or, as by default, on the NumPy backend.
+    """Whether functions that do not say `jit_compile` run as machine code, as by default, or on the NumPy backend.
 
-    Functions compiled before keep what they have; GRADTAPE_NATIVE=1 does the same from the start.
+    Functions compiled before keep what they have; GRADTAPE_NATIVE=0 means False from the start.
     """
     settings["native"] = bool(enabled)
 

@@ -626,7 +626,7 @@ def test_explain_names_everything():
     text = f.explain()
     for part in (
         "function `f`",
-        "stages: Python converted by AutoGraph → trace → passes → NumPy interpreter",
+        "stages: Python converted by AutoGraph → trace → passes → machine code (LLVM)",
         "calls: 1 served by a program, 2 traced",
         "trace 1: first call",
         "trace 2: argument `n`: 2 → 3 (a Python value; pass gt.constant(n) to avoid a trace per value)",

@@ -25,6 +25,8 @@ from tests.zoo.checks import values, weighted
 from tests.zoo.programs import HEAD, Program, programs
 from tests.zoo.sized_programs import sized_programs
 
+pytestmark = pytest.mark.usefixtures("reference_backend")
+
 PARTS = 10
 SIZED = 3  # further parts, of programs with sizes known at run time only
 SAMPLE = 4  # one program in so many is differentiated twice

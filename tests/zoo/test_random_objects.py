@@ -13,6 +13,8 @@ from tests.harness.tolerances import IDENTITY, same_array
 from tests.zoo.checks import values
 from tests.zoo.object_programs import program
 
+pytestmark = pytest.mark.usefixtures("reference_backend")
+
 HEAD = "import gradtape as gt\n\n\nclass Box:\n    pass\n\n\n"
 INPUTS = [np.array([0.3, -0.5, 0.8]), np.array([1.3, 1.5, 0.7]), np.array([0.6, 1.1, -0.95])]
 PARTS = 10

@@ -37,6 +37,8 @@ from tests.zoo import (  # noqa: F401  (importing registers the entries)
 from tests.zoo.checks import SEED, gradients, run, slope, slope_of_gradient, sources_of, weighted
 from tests.zoo.registry import ENTRIES, Entry, arguments, signature
 
+pytestmark = pytest.mark.usefixtures("reference_backend")
+
 SMOOTH = [(entry, i) for entry in ENTRIES.values() if entry.order for i in range(len(entry.inputs))]
 TWICE = [(entry, i) for entry, i in SMOOTH if entry.order == 2]
 GRADIENT = 1e-9  # compiled against eager derivatives: sums in another order

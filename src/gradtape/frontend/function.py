@@ -380,14 +380,15 @@ def function(
         func: the function; None gives a decorator.
         input_signature: a `gt.TensorSpec` (or nested ones) per argument; None dimensions take any size with one trace.
         autograph: whether Python's `if`, `for`, `while`, ... on tensors become part of the program.
-        jit_compile: True asks for machine code, False for the reference backend (NumPy), which is also what None means unless
-            `gt.config.native_code(True)` (or GRADTAPE_NATIVE=1) says otherwise.
+        jit_compile: True asks for machine code, which is also what None means unless `gt.config.native_code(False)` (or
+            GRADTAPE_NATIVE=0) says otherwise; False for the reference backend, which runs operation by operation on NumPy.
         reduce_retracing: dimensions that turn out to vary are left open, so that further sizes need no trace.
         backend: "llvm" (machine code), "numpy", or None for the usual one.
         check: compare the first call of each signature, and its gradients, with the undecorated function.
         memory_limit: bytes that loops may keep for their backward pass; they run parts again instead of keeping everything.
-            The gradient has the same bits, and each iteration runs again at most log2(iterations) times (a warning says
-            when that needs more bytes). Effects never run twice. Derivatives of higher order are right, but not limited.
+            The gradient is the same (as machine code up to rounding), and each iteration runs again at most log2(iterations)
+            times (a warning says when that needs more bytes). Effects never run twice. Derivatives of higher order are right,
+            but not limited.
         name: for messages; by default the function's own.
 
     Programs are kept for the 64 signatures used last. `f.explain()` says what was traced and why.

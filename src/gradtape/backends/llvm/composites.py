@@ -170,6 +170,10 @@ def _of_flags(op: Op) -> Callable[..., Value | None]:
     return make_fold
 
 
+def _collapsed(make: Maker, x: Value, size: Any, axis: int) -> Value | None:
+    return make.fold(REDUCE_SUM, x, (axis,), keepdims=False) if isinstance(x.type, TensorSpec) else None
+
+
 EXPANSIONS: dict[str, Callable[..., Value | None]] = {
     **joining.EXPANSIONS,
     **products.EXPANSIONS,
@@ -182,6 +186,7 @@ EXPANSIONS: dict[str, Callable[..., Value | None]] = {
     "softmax_cross_entropy": _cross_entropy,
     "sparse_softmax_cross_entropy": _sparse_cross_entropy,
     "normalize": _normalize,
+    "list_collapse": _collapsed,
 }
 
 

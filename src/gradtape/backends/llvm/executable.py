@@ -34,6 +34,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import has_effect
 
 LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
+HEAVY = 1 << 16  # elements: a program that computes more, or has a loop, is worth LLVM's more expensive passes
 
 
 class Calls:
@@ -84,14 +85,15 @@ class Executable:
         self._forms = [form(type, fixed) for type in self._params]
         self._made = [(value.type, form(value.type, fixed)) for value in block.results]
         self._returns = _write(program, expanded(block))
-        long = bool(program.calls) or any(n.kind == "loop" for n in program.notes) or _elements(block) > LONG
+        loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
+        long = bool(program.calls) or loops or elements > LONG
         entry.write_entry(module, [packing.carrier(t, fixed) for t in self._params], self._returns, program.frame.size, long)
         self._frame = program.frame.size
         self.source = str(module)
         written = time.perf_counter()
         machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
         machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
-        self._library = machine.Library(self.source)
+        self._library = machine.Library(self.source, heavy=loops or elements > HEAVY)
         self.notes: list[Note] = program.notes
         self._calls = Calls(program.calls)
         self._entry, self._method = entry.builtin(self._library, name, self._calls)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.backends.llvm import lists
+from gradtape.backends.llvm.callbacks import write_callback
 from gradtape.backends.llvm.kernels import Access, loops
 from gradtape.backends.llvm.lists import as_list, new_list
 from gradtape.backends.llvm.scope import Scope, copy
@@ -518,6 +519,8 @@ def _spread(scope: Scope, operation: Operation) -> Results:
 
 
 def _collapse(scope: Scope, operation: Operation) -> Results:
+    if isinstance(operation.result.type, TensorSpec):  # of a dtype that native code does not add up
+        return write_callback(scope, operation)
     axis = operation.attrs["axis"]
     w = scope.writer
     made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))

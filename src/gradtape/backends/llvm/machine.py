@@ -21,7 +21,7 @@ from gradtape.backends.llvm import object_cache
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
-LARGE = 400_000  # characters of IR from which on the passes are cheaper ones
+LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
 
 
 def _target() -> Any:
@@ -102,8 +102,9 @@ def optimized(text: str, level: int = 3) -> Any:
 def key_of(text: str, level: int) -> str:
     """What names a module's object code on disk."""
     _target()
-    makers = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info)
-    parts = (*makers, _STATE["cpu"], _STATE["features"], str(level), text)
+    if "makers" not in _STATE:
+        _STATE["makers"] = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info)
+    parts = (*_STATE["makers"], _STATE["cpu"], _STATE["features"], str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -121,8 +122,8 @@ def object_code(text: str, level: int) -> tuple[bytes, bool]:
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
-    def __init__(self, text: str) -> None:
-        level = 3 if len(text) < LARGE else 2
+    def __init__(self, text: str, heavy: bool = True) -> None:
+        level = 3 if heavy and len(text) < LARGE else 2
         with _LOCK:
             code, self.cached = object_code(text, level)
             empty = llvm.parse_assembly("")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.backends.llvm.code import converted
 from gradtape.backends.llvm.elementwise import operand_place
-from gradtape.backends.llvm.scope import Scope
+from gradtape.backends.llvm.scope import Scope, copy
 from gradtape.backends.llvm.text import Index
-from gradtape.backends.llvm.types import is_integer, literal, name_of
-from gradtape.backends.llvm.values import Array, Flat, Place
+from gradtape.backends.llvm.types import REGISTER, bytes_of, is_integer, literal, name_of
+from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
 from gradtape.dtypes import int64
+from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Operation
+from gradtape.ir.polynomial import Opaque
 
 SMALL = 1024  # bytes up to which a constant of one number is written out
 
@@ -113,6 +116,11 @@ def _filled(scope: Scope, operation: Operation, place: Place) -> str:
     return literal(operation.attrs["value"], operation.result.type.dtype)
 
 
+def _spread(scope: Scope, operation: Operation, place: Place) -> str:
+    axis = operation.attrs["axis"]
+    return scope.element(operation.operands[0], (*place[:axis], *place[axis + 1 :]))
+
+
 def _like(number: int) -> Any:
     return lambda scope, operation, place: literal(number, operation.result.type.dtype)
 
@@ -149,10 +157,11 @@ def _roll(scope: Scope, operation: Operation, place: Place) -> str:
     dims, moved = scope.dims(x), list(place)
     for shift, axis in zip(operation.attrs["shift"], operation.attrs["axis"], strict=True):
         size = dims[axis]
-        if isinstance(size, int):
-            back: Index = int(shift) % size if size else 0
+        steps = scope.program.index(shift)
+        if isinstance(size, int) and isinstance(steps, int):
+            back: Index = steps % size if size else 0
         else:  # an axis without elements has no index either
-            rest = w.let(f"srem i64 {int(shift)}, {w.larger(size, 1)}")
+            rest = w.let(f"srem i64 {steps}, {w.larger(size, 1)}")
             back = w.let(f"select i1 {w.let(f'icmp slt i64 {rest}, 0')}, i64 {w.add(rest, size)}, i64 {rest}")
         if back == 0:
             continue
@@ -181,6 +190,33 @@ def _slice_axis(scope: Scope, operation: Operation, place: Place) -> str:
     return scope.element(x, tuple(moved))
 
 
+def checked_reshape(scope: Scope, operation: Operation) -> list[Lowered]:
+    """A reshape to sizes that run time finds: they may not fit."""
+    w = scope.writer
+    (x,) = operation.operands
+    for size in operation.result.type.shape:
+        for divisor in _divisors(size):  # of nothing, any number of parts is the rest
+            scope.fail_if(w.let(f"icmp eq i64 {scope.program.index(divisor)}, 0"), operation)
+    source = scope.memory(x)
+    count = w.product(scope.dims(operation.result))
+    scope.fail_if(w.let(f"icmp ne i64 {w.product(source.dims)}, {count}"), operation)
+    home = scope.room(operation.result)
+    copy(w, home.address, source.address, w.multiply(count, bytes_of(home.dtype)))
+    scalar = not home.dims and name_of(home.dtype) in REGISTER
+    return [Scalar(scope.load(home, ()), home.dtype) if scalar else home]
+
+
+def _divisors(size: Any) -> Iterator[Any]:
+    """The sizes by which another one is divided to find this one."""
+    for monomial, _ in size._terms if isinstance(size, Dim) else ():
+        for atom in monomial:
+            if isinstance(atom, Opaque):
+                yield from (*_divisors(atom.left), *_divisors(atom.right))
+                if atom.kind in ("//", "%") and isinstance(atom.right, Dim):
+                    yield atom.right
+
+
+WHEN_UNSURE: dict[str, Any] = {"reshape": checked_reshape}  # how operations are written that `accepts` refuses
 ELEMENT: dict[str, Any] = {
     "identity": _identity,
     "stop_gradient": _identity,
@@ -201,6 +237,7 @@ ELEMENT: dict[str, Any] = {
     "one_hot": _one_hot,
     "list_zeros_like": _like(0),
     "list_ones_like": _like(1),
+    "list_spread": _spread,
 }
 POINTWISE = frozenset({"identity", "stop_gradient", "assign", "gradient", "copy", "filled", "zeros_like", "ones_like",
                        "list_zeros_like", "list_ones_like"})  # fmt: skip
@@ -222,4 +259,6 @@ def accepts(operation: Operation) -> bool:
         pairs = zip(source[::-1], target[::-1], strict=False)
         return len(source) <= len(target) and all((a.__class__ is int and a == 1) or a == b for a, b in pairs)
     shape = tuple(operation.result.type.shape)
+    if name == "reshape":  # else it is `checked_reshape`
+        return bool(math.prod(operation.operands[0].type.shape) == math.prod(shape))
     return name != "identity" or all(tuple(v.type.shape) == shape for v in operation.operands)

@@ -52,7 +52,9 @@ MEMORY_FAMILIES: tuple[Any, ...] = (
 )
 MEMORY: dict[str, Any] = {name: write for family in MEMORY_FAMILIES for name, write in family.MEMORY_OPS.items()}
 # on arrays these are element operations
-ON_LISTS: dict[str, Any] = {name: MEMORY.pop(name) for name in ("list_zeros_like", "list_ones_like")} | list_ops.ON_LISTS
+ON_LISTS: dict[str, Any] = {
+    name: MEMORY.pop(name) for name in ("list_zeros_like", "list_ones_like", "list_spread")
+} | list_ops.ON_LISTS
 TAKES: dict[str, Any] = {**products.TAKES}
 # operations that find sizes of their results; `composites.py` makes the last two
 SIZED = frozenset({*index.PREPARE, *dynamic.MEMORY_OPS, *list_ops.MEMORY_OPS, *scatter.MEMORY_OPS, "concat", "call", "custom",
@@ -182,11 +184,12 @@ TABLES = Tables(
     FACTS,
     ELEMENT,
     FOLDS,
-    {**MEMORY, **ON_LISTS},
+    {**MEMORY, **ON_LISTS, **shapes.WHEN_UNSURE},
     kernels.write_kernel,
     callbacks.write_callback,
     index.PREPARE,
     lists.free_list,
     callbacks.write_failure,
     shapes.constant_of,
+    lambda operation: operation.op.name in elementwise.ELEMENT or operation.op.name == "add_n",
 )
