@@ -10,8 +10,11 @@ import pytest
 
 from gradtape.backends.numpy import compile_block
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.slots import Slot, filled
 from gradtape.ir.types import TensorSpec
+from gradtape.ops.dynamic import ADD_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
+from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.select import MAXIMUM, MINIMUM
 from gradtape.ops.staged import CONSTANT, MASKED_MULTIPLY
 from gradtape.passes.canonicalize import canonicalize
@@ -96,3 +99,52 @@ def test_every_pair_of_casts() -> None:
         before, after = compile_block(block)(x), compile_block(new)(x)
         assert same_bits(before[0], after[0]), (first, second, third)
     assert shorter > 300
+
+
+def names(block: Block) -> list[str]:
+    return [operation.op.name for operation in block.operations]
+
+
+def test_putting_a_turned_whole_into_zeros_is_reading_it_turned() -> None:
+    x = numbers("float32").reshape(1, -1)
+    block = Block([TensorSpec(x.shape, "float32")])
+    (param,) = block.params
+    turned = (slice(None), slice(None, None, -1))
+    block.give(outputs=[append(block, PUT_SLICE, [param], key=turned, shape=x.shape)])
+    assert names(optimize(block)) == ["getitem"]
+    same_after_all_passes(block, x)
+    block = Block([TensorSpec(x.shape, "float32")])
+    (param,) = block.params
+    wide = (slice(None), slice(None, None, -2))  # covers every other place
+    block.give(outputs=[append(block, PUT_SLICE, [param], key=wide, shape=(1, 2 * x.shape[1]))])
+    assert names(optimize(block)) == ["put_slice"]
+    same_after_all_passes(block, x)
+
+
+@pytest.mark.parametrize("key", [(slice(1, 4),), (slice(None, Slot(0)),), (Slot(0),), (2,), (Ellipsis, slice(0, 1))], ids=str)
+def test_sums_at_a_place_that_was_just_replaced(key: Any) -> None:
+    x = numbers("float32")
+    block = Block([TensorSpec(x.shape, "float32")])
+    (param,) = block.params
+    number = append(block, CONSTANT, [], value=np.int32(3))
+    places = [number] if any(isinstance(k, Slot) or getattr(k, "stop", None) == Slot(0) for k in key) else []
+    at = filled(key, [3])
+    part = append(block, CONSTANT, [], value=x[::-1][at])
+    total = append(block, UPDATE_AT, [param, append(block, CONSTANT, [], value=np.float32(-0.0)), *places], key=key)
+    for _ in range(2):
+        total = append(block, ADD_AT, [total, part, *places], key=key)
+    block.give(outputs=[total])
+    assert "add_at" not in names(optimize(block))
+    same_after_all_passes(block, x)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_sums_at_other_places_or_of_values_that_are_seen_stay(seen: bool) -> None:
+    x = numbers("float32")
+    block = Block([TensorSpec(x.shape, "float32")])
+    (param,) = block.params
+    first = append(block, UPDATE_AT, [param, append(block, CONSTANT, [], value=np.float32(2.0))], key=(slice(0, 3),))
+    total = append(block, ADD_AT, [first, append(block, GETITEM, [param], key=(0,))], key=(slice(0, 3 if seen else 2),))
+    block.give(outputs=[total, first] if seen else [total])
+    assert "add_at" in names(optimize(block))
+    same_after_all_passes(block, x)

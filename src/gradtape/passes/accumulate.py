@@ -2,11 +2,12 @@
 
 The derivative of reading a part is that part put into zeros (`put_slice`, `put_at`, `index_add`, `take_add`, an item added to a
 list of zeros), and cotangents of several readings are added up; in a loop that costs the whole array at each step.
-`add_at(acc, v, key)` costs the part, once `bufferize` has made it in place. Where the sparse value comes out of a branch, the
-total goes into the branch and is added to there; where it comes out of a loop that sums up from zero, the loop starts from
-the total instead. Invariant: the same sums, added one after the other, as eager code adds cotangents. So the last bits may
-differ: a sum of sums is a sum of its terms now, and an element that is not touched stays -0.0 (-0.0 + 0.0 is 0.0). Sums that
-have nothing to do with such values keep their bits.
+`add_at(acc, v, key)` costs the part, once `bufferize` has made it in place; what is added where a value was just put is added
+to that value before it goes there. Where the sparse value comes out of a branch, the total goes into the branch and is added
+to there; where it comes out of a loop that sums up from zero, the loop starts from the total instead. Invariant: the same
+sums, added one after the other, as eager code adds cotangents. So the last bits may differ: a sum of sums is a sum of its
+terms now, and an element that is not touched stays -0.0 (-0.0 + 0.0 is 0.0). Sums that have nothing to do with such values
+keep their bits.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, uses
-from gradtape.ops.dynamic import ADD_AT, PUT_AT
+from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
-from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD
+from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
 from gradtape.ops.regions import CHECKPOINTED, COND, SCAN, WHILE
-from gradtape.passes.facts import same_type, uniform
+from gradtape.passes.facts import attr_key, same_type, uniform
 
 _SUMS = (ADD, LIST_ADD)
 _INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
@@ -44,6 +45,8 @@ def accumulate(block: Block) -> Block:
         plan = plans[scope.old]
         if operation in plan.done:
             scope.replace(operation, [scope[plan.done[operation]]])
+        elif operation.op is ADD_AT and _replaced(scope, operation, plan.readers):
+            pass
         elif operation.op in _SUMS:
             _sum(scope, operation, operation in brought)
         elif operation in plan.totals and operation.op is COND:
@@ -106,6 +109,25 @@ def _added(scope: Rebuild, total: Value, terms: list[Operation]) -> Value:
         else:
             total = scope.emit(ADD_AT, [total, *term.operands], [total.type], {"key": _key(term)}).result
     return total
+
+
+def _replaced(scope: Rebuild, operation: Operation, readers: _Uses) -> bool:
+    """A sum at a place that nobody has read since it was replaced: the sum takes the place of what was there before."""
+    total, value, *indices = scope.operands(operation)
+    update = total.producer
+    if update is None or update.op not in (UPDATE, UPDATE_AT) or len(readers[operation.operands[0]]) != 1:
+        return False
+    x, before, *places = update.operands
+    key = operation.attrs["key"]
+    if places != indices or attr_key(update.attrs["key"]) != attr_key(key) or any(len(v.type.shape) for v in indices):
+        return False
+    single = all(k is None or k is Ellipsis or k.__class__ in (int, slice, Slot) for k in key)
+    kinds = {v.type.dtype for v in (x, before, value)}
+    if not single or len(kinds) != 1 or (len(before.type.shape) and not same_type(before.type, value.type)):
+        return False
+    made = scope.emit(ADD, [before, value], [value.type]).result
+    scope.replace(operation, [scope.emit(UPDATE_AT, [x, made, *indices], [total.type], {"key": key}).result])
+    return True
 
 
 def _key(producer: Operation) -> tuple[Any, ...]:
@@ -239,6 +261,7 @@ class _Plan:
     """Which sums of a block can be made where their sparse operand comes from: in the branches of a cond, in a loop."""
 
     def __init__(self, block: Block) -> None:
+        self.readers = uses(block) if any(o.op is ADD_AT for o in block.operations) else {}
         self.done: dict[Operation, Value] = {}  # sum → the result that stands for it
         self.totals: dict[Operation, dict[int, Value]] = {}  # cond or loop → place of a result → what it adds to
         sums = [o for o in block.operations if o.op in _SUMS and any(map(_structured, o.operands))]

@@ -168,6 +168,16 @@ def _read_back(scope: Rebuild, operation: Operation, operands: list[Value]) -> V
     return put.operands[0]
 
 
+def _turned(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
+    """Put into zeros that it covers, each axis as it is or from its end on: read in the same way."""
+    (x,) = operands
+    key = operation.attrs["key"]
+    full = all(k.__class__ is slice and k.start is None and k.stop is None and k.step in (None, 1, -1) for k in key)
+    if not full or len(key) > len(x.type.shape) or not same_type(x.type, operation.results[0].type):
+        return None
+    return scope.emit(GETITEM, [x], [operation.results[0].type], {"key": key}).result
+
+
 def _whole_axis(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
     """A part of an axis that is all of it (the types say so)."""
     return operands[0] if operation.attrs["start"].__class__ is int and operation.attrs["start"] == 0 else None
@@ -187,6 +197,7 @@ RULES: dict[Any, tuple[Rule, ...]] = {
     POWER: (_power_one,),
     WHERE: (_where_known,),
     GETITEM: (_whole, _read_back),
+    PUT_SLICE: (_turned,),
     SLICE_AXIS: (_whole_axis,),
     REDUCE_SUM: (_no_axes,),
     REDUCE_MEAN: (_no_axes,),

@@ -109,7 +109,7 @@ class InTwoBuffers(Carried):
         own = inner.plan.buffers(result).difference(inner.block.params)
         given = inner.plan.buffers(result) - own
         mine = inner.block.group("carried")[inner.block.results.index(result)]
-        return given <= {mine} and len(own) <= 1 and all(inner.homes.get(buffer) is self.home for buffer in own)
+        return given <= {mine} and len(own) <= 1 and own <= inner.settled
 
     def end(self, value: Value) -> Lowered:
         for slot in self.slots:

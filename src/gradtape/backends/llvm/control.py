@@ -324,7 +324,7 @@ class Joined:
             self._take_any_size(inner, value, found)  # type: ignore[arg-type]
         else:
             own = inner.plan.buffers(value).difference(inner.block.params)
-            if self.home is not None and not all(inner.homes.get(buffer) is self.home for buffer in own):
+            if self.home is not None and not own <= inner.settled:
                 found = inner.copied(found, self.home)
             w.store("ptr", found.address, self.address)  # type: ignore[union-attr]
 

@@ -120,6 +120,7 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
     made = w.cell("ptr", max(1, len(returns)))
     w.store("i64", 0, context)
     w.store("ptr", "%self", w.at("i64", context, 1))
+    w.store("i64", 0, w.at("i64", context, runtime.TABLE))
 
     def expect(flag: str) -> None:
         fine = w.label("fine")

@@ -225,6 +225,7 @@ class Scope:
         self.values: dict[Value, Lowered] = {}
         self.prepared: dict[Operation, Any] = {}
         self.homes: dict[Value, Array] = {}  # where buffers are wanted
+        self.settled: set[Value] = set()  # buffers that are where they are wanted
         self._owned: dict[Value, list[Slot | NativeList]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
@@ -251,6 +252,8 @@ class Scope:
             wanted = (homes or {}).get(k)
             if wanted is None and isinstance(self.values[value], Lazy):
                 wanted = self.homes.get(value)
+                if wanted is not None:
+                    self.settled.add(value)
             lowered = self.values[value] if wanted is None else self.placed(value, wanted)
             results.append(self.memory(value) if isinstance(lowered, Lazy) else lowered)
         return results
@@ -348,6 +351,7 @@ class Scope:
         dims = self.dims(value)
         home = self.homes.get(value)
         if home is not None:
+            self.settled.add(value)
             return Array(home.address, dims, value.type.dtype)
         slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
         self.own(value, slot)

@@ -1,0 +1,97 @@
+"""Memory that native code takes while it runs: small blocks cut from chunks, large ones alone; what is released is not read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape.backends.llvm import runtime
+from tests.backends.agreement import compared
+from tests.harness.tolerances import same_array
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is released is overwritten."""
+    monkeypatch.setattr(runtime, "POISON", True)
+
+
+def loop_in_a_branch(x: Any, n: Any) -> Any:
+    u, s = x[:n], x[0]
+    for i in gt.range(2):
+        if x[i] > 0.0:
+            for e in u:
+                u = u + e * gt.sin(u) * 0.3
+        else:
+            u = u * 0.8
+        s = s + gt.reduce_sum(u * u)
+    return s
+
+
+def loop_in_a_loop(x: Any, n: Any) -> Any:
+    u, s = x[:n], x[0]
+    for _ in gt.range(3):
+        for e in u:
+            u = u + e * gt.sin(u) * 0.3
+        s = s + gt.reduce_sum(u * u)
+    return s + gt.reduce_sum(u)
+
+
+def arrays_that_grow(x: Any, n: Any) -> Any:
+    u, parts = x[:n], []
+    for i in gt.range(6):
+        u = gt.concat([u, x[:i] * u[0]], 0)
+        parts.append(gt.sin(u))
+    return gt.reduce_sum(gt.concat(parts, 0)) + gt.reduce_sum(u)
+
+
+def updates_of_slices(x: Any, n: Any) -> Any:
+    y = gt.identity(x)
+    for k in gt.range(1, n + 1):
+        y[:k] = y[:k] + x[k - 1] * y[:k][::-1]
+    return gt.reduce_sum(y * y)
+
+
+@pytest.mark.parametrize("function", [loop_in_a_branch, loop_in_a_loop, arrays_that_grow, updates_of_slices])
+def test_nothing_released_is_read(function: Any, poison: None) -> None:
+    program = gt.function(function)
+
+    def derivatives(f: Any, n: int) -> list[Any]:
+        x = gt.constant(X)
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x, gt.constant(n))
+        return [y.numpy(), tape.gradient(y, x).numpy()]
+
+    with compared():
+        for n in (1, 3, 2):
+            for a, b in zip(derivatives(program, n), derivatives(function, n), strict=True):
+                same_array(a, b, 1e-10, f"{function.__name__} with n = {n}")
+
+
+@pytest.mark.parametrize("small", [0, runtime.SMALL])
+def test_blocks_of_all_sizes(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a chunk holds; sizes around those where the way a block is made changes."""
+    monkeypatch.setattr(runtime, "SMALL", small)
+    sizes = [0, 1, 7, 8, 9, 255, 511, 512, 513, 1000, 4096, *range(0, 700, 13)] * 3
+    x = np.linspace(-1.0, 1.0, 4096)
+
+    @gt.function(jit_compile=True)
+    def f(x: Any, sizes: Any) -> Any:
+        kept, total = [], gt.reduce_sum(x)
+        for n in sizes:
+            part = x[:n] * 2.0
+            kept.append(part)
+            total = total + gt.reduce_sum(part[::-1] * x[:n])
+        for part in kept:
+            total = total + gt.reduce_sum(part)
+        return total
+
+    expected = x.sum() + sum(2 * (x[:n] @ x[:n][::-1]) + 2 * x[:n].sum() for n in sizes)
+    for _ in range(3):
+        same_array(f(gt.constant(x), gt.constant(sizes)).numpy(), expected, 1e-10, "sum over parts")
