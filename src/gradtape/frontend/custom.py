@@ -339,11 +339,19 @@ def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
     values = result if isinstance(result, (list, tuple)) else [result]
     if len(values) != len(dtypes):
         raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
-    return tuple(np.asarray(v).astype(numpy_dtype(d))[()] for v, d in zip(values, dtypes, strict=True))
+    return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
+
+
+def _as_array(value: Any, wanted: Any) -> Any:
+    if not isinstance(wanted, TensorSpec):
+        return np.asarray(value).astype(numpy_dtype(wanted))[()]
+    if not wanted.shape.is_compatible_with(np.shape(value)):
+        raise InvalidArgumentError(f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}")
+    return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
 
 
 def _numpy_spec(*xs: TensorSpec, func: Any, dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(None, d) for d in dtypes)
+    return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
 
 
 NUMPY_FUNCTION = Op(
@@ -363,6 +371,14 @@ def numpy_function(
     func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
 ) -> Any:
     """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
+
+    `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
+    become machine code.
+
+    >>> import gradtape as gt
+    >>> import numpy as np
+    >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
+    array([1., 3.], dtype=float32)
 
     Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
     """

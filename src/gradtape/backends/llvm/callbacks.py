@@ -59,6 +59,8 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     for value in (*operation.operands, *operation.results):
         if value.type.dtype.dtype.kind == "O":
             raise UnsupportedError("text", operation)
+        if isinstance(value.type, TensorSpec) and value.type.shape.rank is None:
+            raise UnsupportedError(f"the rank of what {operation.op.name} gives is not known", operation)
     words, items = _operands(scope, operation)
     held = [_is_held(scope, value) for value in operation.results]
     homes: list[Array | None] = []

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.backends.llvm import ranges, runtime
+from gradtape.backends.llvm import ranges, runtime, sizes
 from gradtape.backends.llvm.plan import Facts, Plan
 from gradtape.backends.llvm.text import Index, Module, Writer
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
@@ -54,6 +54,7 @@ class Tables:
     free_list: Any  # (scope, list) → None
     failed: Any  # (scope, operation) → None: have Python raise what an operation raises
     constant: Any  # (scope, operation) → the array of a constant that is in memory, or None
+    broadcasts: Any  # (operation) → whether its operands are broadcast against each other
 
 
 @dataclass(slots=True)
@@ -148,6 +149,7 @@ class Program:
             return w.larger(a, b)
         if atom.kind == "min":
             return w.smaller(a, b)
+        b = w.larger(b, 1)  # whether a size is none is checked where it matters; a division by it must not end the process
         below = w.let(f"icmp slt i64 {a}, 0")  # rounds down, as Python does
         remainder = w.let(f"srem i64 {a}, {b}")
         odd = w.let(f"icmp ne i64 {remainder}, 0")
@@ -229,6 +231,7 @@ class Scope:
         self._owned: dict[Value, list[Slot | NativeList]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
+        self.compared: set[tuple[Any, Any]] = set() if outer is None else set(outer.compared)  # sizes: see `sizes.compare`
 
     # --- the whole block
 
@@ -275,9 +278,11 @@ class Scope:
     def _operation(self, i: int, operation: Operation) -> None:
         tables, kind = self.program.tables, self.plan.kinds[operation]
         if kind == "element":
+            sizes.compare(self, (operation,))
             self.prepare(operation)
         kernel = self.plan.kernels.get(i)
         if kernel is not None:
+            sizes.check(self, kernel)
             tables.kernel(self, kernel)
         if operation in self.plan.roots:
             return
@@ -353,7 +358,7 @@ class Scope:
         if home is not None:
             self.settled.add(value)
             return Array(home.address, dims, value.type.dtype)
-        slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
+        slot = self.take(sizes.needed(self, value, dims))
         self.own(value, slot)
         return Array(slot.address, dims, value.type.dtype)
 
@@ -411,7 +416,7 @@ class Scope:
         from gradtape.backends.llvm.kernels import fill
 
         dims = self.dims(value)
-        slot = self.take(self.writer.multiply(self.writer.product(dims), bytes_of(value.type.dtype)))
+        slot = self.take(sizes.needed(self, value, dims))
         self.own(value, slot)
         made = Array(slot.address, dims, value.type.dtype)
         fill(self, value, made)
