@@ -346,7 +346,9 @@ def _as_array(value: Any, wanted: Any) -> Any:
     if not isinstance(wanted, TensorSpec):
         return np.asarray(value).astype(numpy_dtype(wanted))[()]
     if not wanted.shape.is_compatible_with(np.shape(value)):
-        raise InvalidArgumentError(f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}")
+        raise InvalidArgumentError(
+            f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"
+        )
     return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
 
 

@@ -215,7 +215,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     if any(t.wraps for t in tensors):
         kind = as_dtype(dtype) if dtype is not None else _common(tensors)
         known = start.__class__ is int and start == 0 and delta.__class__ is int and delta == 1 and tensors[1].dtype.is_integer
-        length = size_of(limit) if known and TRACING.get() is not None else None
+        length = _count_to(tensors[1]) if known and TRACING.get() is not None else None
         return apply(RANGE, *tensors, dtype=kind, length=length)
     values = [t._data for t in tensors]
     target = numpy_dtype(dtype) if dtype is not None else as_dtype(_common(values)).dtype
@@ -223,6 +223,12 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     if step == 0:
         raise InvalidArgumentError("range: delta must not be 0")
     return box(np.arange(first, last, step, dtype=target))
+
+
+def _count_to(limit: Tensor) -> Any:
+    """How many numbers there are from 0 to below a limit of the program: none if it is negative."""
+    length = size_of(maximum(limit, 0) if known_size(limit) is None else limit)
+    return max(length, 0) if length.__class__ is int else length
 
 
 def _common(values: Any) -> Any:
@@ -336,6 +342,6 @@ OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
 COMPOSITES = (fill, linspace, one_hot)
 
 from gradtape.ops.compare import equal
-from gradtape.ops.select import where
+from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
-from gradtape.ops.staged import DIMS, RANGE, filled_with, nullary, number_of, size_of, sizes_of
+from gradtape.ops.staged import DIMS, RANGE, filled_with, known_size, nullary, number_of, size_of, sizes_of

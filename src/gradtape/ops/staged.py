@@ -266,7 +266,7 @@ def size_of(value: Any) -> Any:
         return value.__index__()
     if not value.dtype.is_integer or value.ndim:
         raise TypeError(f"a dimension is a scalar integer, got shape {tuple(value.shape)}, dtype {value.dtype.name}")
-    known = _known_size(value._data)
+    known = known_size(value)
     return apply(EXTENT, value).shape[0] if known is None else known
 
 
@@ -280,9 +280,9 @@ def sizes_of(vector: Any) -> tuple[Any, ...]:
     return tuple([size_of(vector[i]) for i in range(vector.shape[0])])
 
 
-def _known_size(value: Any) -> Any:
+def known_size(tensor: Any) -> Any:
     """The dimension a traced integer is known to be, from how it was computed; None where it is not."""
-    made = getattr(value, "producer", None)
+    made = getattr(tensor._data, "producer", None)
     while made is not None and made.op.name in ("cast", "identity"):
         made = made.operands[0].producer
     if made is None:
