@@ -9,16 +9,19 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench format clean
+.PHONY: help demo test test-all check docs bench format clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/'
 
 demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
 	$(RUN) -m gradtape.tools.cli demo
 
 test: $(STAMP) ## all tests, one process per core
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal tests
+
+test-all: check ## lint and types, then all tests with four times as many random programs
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal tests --programs 2000
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
@@ -30,7 +33,7 @@ docs: $(STAMP) ## run every example of the documentation
 	$(RUN) -m pytest tests/structure/test_doctests.py tests/examples $(wildcard tests/docs)
 
 bench: $(STAMP) ## measure against the peers; PEERS="jax torch" ONLY=name QUICK=1 THREADS=n
-	$(RUN) -m benchmarks --environments .benchmarks $(if $(PEERS),--peers $(PEERS)) $(ONLY:%=--only %) \
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks --environments .benchmarks $(if $(PEERS),--peers $(PEERS)) $(ONLY:%=--only %) \
 		$(if $(QUICK),--quick) $(if $(THREADS),--threads $(THREADS))
 
 format: $(STAMP) ## format the source

@@ -19,16 +19,25 @@ from tests.zoo.sized_programs import sized_programs
 from tests.zoo.test_random_functions import first_order, is_refusal, load, second_order
 from tests.zoo.test_zoo import ENTRIES, GRADIENT, eager_gradients, eager_run, same
 
-SECOND = 4  # one entry in so many is differentiated twice
-PROGRAMS, SIZED = 120, 30  # random functions, and such with sizes known at run time only
+SECOND = 4  # one entry in so many is differentiated twice, unless there is time for many programs (`make test-all`)
+MANY = 1000
 PARTS = 4
+SIZED = 2  # further parts, of functions with sizes known at run time only
 
 PLAIN = [entry for entry in ENTRIES.values() if not entry.order]
 SMOOTH = [entry for entry in ENTRIES.values() if entry.order]
 
 
-def sampled(entry):
-    return zlib.crc32(entry.name.encode()) % SECOND == 0
+@pytest.fixture
+def number(request):
+    """Of random functions in a part: a fifth of what `tests/zoo` compares in all."""
+    return max(1, request.config.getoption("--programs") // 5 // PARTS)
+
+
+@pytest.fixture
+def sampled(request):
+    every = request.config.getoption("--programs") >= MANY
+    return lambda name: every or zlib.crc32(name.encode()) % SECOND == 0
 
 
 @pytest.mark.parametrize("entry", PLAIN, ids=str)
@@ -38,8 +47,8 @@ def test_values_of_the_zoo(entry):
 
 
 @pytest.mark.parametrize("entry", SMOOTH, ids=str)
-def test_derivatives_of_the_zoo(entry):
-    order = min(entry.order, 2 if sampled(entry) else 1)
+def test_derivatives_of_the_zoo(entry, sampled):
+    order = min(entry.order, 2 if sampled(entry.name) else 1)
     with compared() as made:
         found = gradients(entry, entry.inputs[0], gt.function, order=order)
     if any(program.effects for program in made):  # they ran natively only
@@ -61,10 +70,10 @@ def check_random(folder, program, refused=lambda error: False) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_functions(part, tmp_path):
+def test_random_functions(part, number, tmp_path):
     @seed(1000 + part)
     @settings(
-        max_examples=PROGRAMS // PARTS, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        max_examples=number, deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
     )  # fmt: skip
     @given(programs())
@@ -74,10 +83,11 @@ def test_random_functions(part, tmp_path):
     check()
 
 
-def test_random_functions_with_sizes_known_at_run_time(tmp_path):
-    @seed(2000)
+@pytest.mark.parametrize("part", range(SIZED))
+def test_random_functions_with_sizes_known_at_run_time(part, number, tmp_path):
+    @seed(2000 + part)
     @settings(
-        max_examples=SIZED, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        max_examples=max(1, number // 2), deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
     )  # fmt: skip
     @given(sized_programs())

@@ -41,7 +41,7 @@ _said: list[Any] = []
 
 def say(*values: Any) -> None:
     """The effect of random programs."""
-    _said.append([np.asarray(v).tobytes() for v in values])
+    _said.append([np.array(v)[()] for v in values])
 
 
 def effects_of(run: Callable[[], Any]) -> tuple[Any, list[Any]]:
@@ -49,6 +49,13 @@ def effects_of(run: Callable[[], Any]) -> tuple[Any, list[Any]]:
     _said.clear()
     result = run()
     return result, list(_said)
+
+
+def same_effects(before: list[Any], after: list[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether the same was said, in the same order."""
+    return len(before) == len(after) and all(
+        len(a) == len(b) and all(map(same, a, b)) for a, b in zip(before, after, strict=True)
+    )
 
 
 def program(seed: int, size: int = 12, depth: int = 2, effects: bool = False) -> Block:
