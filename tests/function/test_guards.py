@@ -1,5 +1,6 @@
 """Guards: every kind of read, what counts as changed, the words for it, and that nothing is kept alive."""
 
+import copy
 import gc
 import types
 import weakref
@@ -421,3 +422,48 @@ def test_slices_as_keys():
     agrees(guards, True)
     items[2] = -1
     agrees(guards, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([1, 2], [1, True]), ([1, 2], [1, 2.0]), ([1, 2], [1, 2, 3]), ([], [0]), ([0.0], [-0.0]), ([1], (1,)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"a": 1}, {"a": True}), ({}, {"a": 1}), ({"a": 1}, {"b": 1}),
+        ({"a": 0.0}, {"a": -0.0}),
+        ((1, 2), (1, True)), ((1, 2.0), (1, 2)), ((0.0,), (-0.0,)), (("a",), ["a"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_containers_of_numbers_and_text_count_by_their_items(before, after):
+    held = before
+
+    @gt.function
+    def f(x):
+        return x + len(repr(held))
+
+    x = gt.constant(1.0)
+    f(x), f(x)
+    held = copy.deepcopy(before)  # another object with the same items
+    f(x)
+    assert f.experimental_get_tracing_count() == 1
+    held = after
+    f(x)
+    assert f.experimental_get_tracing_count() == 2
+    held = before
+    f(x)
+    assert f.experimental_get_tracing_count() == 2
+
+
+def test_a_list_that_changes_in_place_is_noticed():
+    held = [1, "a"]
+
+    @gt.function
+    def f(x):
+        return x * held[0]
+
+    assert [f(gt.constant(1.0)).numpy() for _ in range(3)] == [1.0] * 3
+    held[0] = 5
+    assert f(gt.constant(1.0)).numpy() == 5.0
+    held.append(3)
+    held[0] = 1
+    assert f(gt.constant(1.0)).numpy() == 1.0

@@ -75,12 +75,13 @@ class _Read:
 class _Expected:
     """What a read must give, and how messages call it."""
 
-    __slots__ = ("holds", "text", "value")
+    __slots__ = ("holds", "plain", "text", "value")
 
-    def __init__(self, holds: Callable[[Any], bool], text: str, value: Any) -> None:
+    def __init__(self, holds: Callable[[Any], bool], text: str, value: Any, plain: Any = None) -> None:
         self.holds = holds
         self.text = text
         self.value = value  # for the compiled check: an exact scalar, a token, or `_GONE` for none of them
+        self.plain = plain  # of a container of numbers and text: that, to be compared with quickly
 
 
 class Guards:
@@ -308,7 +309,25 @@ def expected(value: Any) -> _Expected:
 def _by_token(value: Any, limit: int = 64) -> _Expected:
     stand_in = frozen(value, limit)
     kept = value if value.__class__ in SCALARS else stand_in if limit <= 64 else _GONE
-    return _Expected(lambda now: frozen(now, limit) == stand_in, shown(value), kept)
+    return _Expected(lambda now: frozen(now, limit) == stand_in, shown(value), kept, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A copy of a list or dict, or a tuple itself, if it is equal only to what counts as unchanged, classes aside."""
+    kind = value.__class__
+    if kind is tuple:
+        return value if value and all(item.__class__ in SCALARS for item in value) else None
+    if kind is list:
+        return list(value) if all(map(_is_exact, value)) else None
+    if kind is dict:
+        return dict(value) if all(k.__class__ is str and _is_exact(v) for k, v in value.items()) else None
+    return None
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a value of the same class that is equal is the same: not so for zeros and NaN."""
+    kind = value.__class__
+    return kind is int or kind is str or kind is bool or value is None or (kind is float and value == value and value != 0)
 
 
 def _by_class(value: Any) -> _Expected:
@@ -458,8 +477,20 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
     if kind is tuple and value and value[0] in BOUND:
         space[f"s{n}"], space[f"f{n}"], space[f"m{n}"] = value[1]._ref, value[2]._ref, value[0]
         return f"{name}.__class__ is not m{n} or {name}.__self__ is not s{n}() or {name}.__func__ is not f{n}()"
+    plain = condition.plain
+    if plain is not None and plain.__class__ is not tuple:
+        which = plain.__class__.__name__
+        if not plain:
+            return f"{name}.__class__ is not {which} or {name}"
+        items = plain.values() if which == "dict" else plain
+        space[f"p{n}"], space[f"t{n}"], space[f"k{n}s"] = plain, [item.__class__ for item in items], list(plain)
+        now, keys = (f"{name}.values()", f" or [*{name}] != k{n}s") if which == "dict" else (name, "")
+        return f"{name}.__class__ is not {which} or [*map(type, {now})] != t{n} or {name} != p{n}{keys}"
     if kind is tuple and not identities(value) and value:
         space[f"c{n}"] = value
+        if plain is not None:  # the same tuple is the same numbers and text
+            space[f"p{n}"] = plain
+            return f"{name} is not p{n} and _frozen({name}) != c{n}"
         return f"_frozen({name}) != c{n}"
     space[f"h{n}"] = condition.holds
     return f"not h{n}({name})"

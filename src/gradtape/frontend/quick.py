@@ -7,10 +7,11 @@ fails half-way must not print or draw twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.frontend.program import Output, filled
+from gradtape.ir.types import ListSpec
 from gradtape.ops.tensor import Tensor, box
 
 MISS: Any = object()
@@ -38,6 +39,8 @@ def quick(traced: Any) -> Quick | None:
     if count == 1 and not captures and not actions and result.__class__ is Output and result.number is None:
         return Quick(traced, _one(entry, result.index))
 
+    build = builder(result, [isinstance(value.type, ListSpec) for value in program.block.results])
+
     def run(args: tuple[Any, ...]) -> Any:
         arrays = []
         for x in args:
@@ -57,9 +60,28 @@ def quick(traced: Any) -> Quick | None:
         outs = [box(a) for a in found]
         for action in actions:
             action(outs, args, None)
-        return filled(result, outs)
+        return build(outs)
 
     return Quick(traced, run)
+
+
+def builder(template: Any, lists: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:
+    """`filled` for one template, as a function without loops; `lists` says which outputs are lists."""
+    space: dict[str, Any] = {"filled": filled}
+
+    def text(part: Any) -> str:
+        kind = part.__class__
+        if kind is Output and part.number is None and not lists[part.index]:
+            return f"outs[{part.index}]"
+        if kind is list or kind is tuple:
+            inside = "".join([text(item) + ", " for item in part])
+            return f"[{inside}]" if kind is list else f"({inside})"
+        name = f"part{len(space)}"
+        space[name] = part
+        return name if kind in (str, int, float, bool, type(None)) else f"filled({name}, outs)"
+
+    made: Callable[[Sequence[Any]], Any] = eval(f"lambda outs: {text(template)}", space)  # noqa: S307  (names and numbers)
+    return made
 
 
 def _one(entry: Any, index: int) -> Callable[[tuple[Any, ...]], Any]:
