@@ -232,3 +232,37 @@ def test_loops_use_vectors(name: str) -> None:
         block = program([tensor(999, dtype=dtype)] * len(op.args), lambda b, *xs: b(op, *xs, **attrs))
         text = str(machine.optimized(compile_block(block).source))
         assert re.search(rf"store <\d+ x {kind}>", text), f"{name} of {dtype} is computed one by one"
+
+
+def test_bounded_functions_stay_in_bounds() -> None:
+    x = np.concatenate([np.linspace(-12, 12, 40_001), [np.inf, -np.inf, 1e30]]).astype(np.float32)
+    for name in ("tanh", "erf"):
+        got = run(name, x)
+        assert np.abs(got).max() == 1.0
+        assert np.array_equal(got[-3:], [1, -1, 1])
+        assert np.array_equal(np.signbit(got), np.signbit(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_with_partials_that_are_not_finite(dtype: str) -> None:
+    """Where the cotangent is zero so is the product, in and out of vectors."""
+    values = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 5e-324, 1e-40, 3e38]).astype(dtype)
+    x, y = (np.ascontiguousarray(part).ravel() for part in np.meshgrid(values, values))
+    op = registry.op_by_name("masked_multiply")
+    with np.errstate(all="ignore"):
+        expected = op.impl(x, y)
+        np.testing.assert_array_equal(run("masked_multiply", x, y), expected)
+        finite = np.isfinite(y)
+        assert np.array_equal(np.signbit(run("masked_multiply", x, y)[finite]), np.signbit(expected[finite]))
+        single = compile_block(program([tensor(dtype=dtype)] * 2, lambda b, *xs: b(op, *xs)))
+        for a, b, exact in zip(x, y, expected, strict=True):
+            np.testing.assert_array_equal(single(a, b)[0], exact)
+
+
+def test_long_loops_of_functions_compute_several_vectors_at_once() -> None:
+    def divisions(size: int) -> int:
+        block = program([tensor(size, dtype="float32")], lambda b, x: b(registry.op_by_name("tanh"), x))
+        return len(re.findall(r"fdiv <\d+ x float>", str(machine.optimized(compile_block(block).source))))
+
+    assert divisions(100_000) >= 4
+    assert divisions(1000) >= 2

@@ -148,6 +148,41 @@ def test_sizes_known_at_run_time() -> None:
         executable(np.zeros((3, 0)))
 
 
+@pytest.mark.parametrize("shape", [(16, 16, 3), (9, 2), (1, 8, 4), (5, 13, 3), (70_000, 3), (4, 9_000, 2), ("n", "m", 3)])
+def test_narrow_last_axis(shape: tuple[Any, ...]) -> None:
+    """Several folds in one nest whose last axis is written out: each keeps what it keeps of it."""
+    op, rank = registry.op_by_name, len(shape)
+    axes = [(k,) for k in range(rank)] + [tuple(range(rank - 1)), tuple(range(rank))]
+
+    def make(b: Any, x: Any, y: Any) -> list[Any]:
+        product = b(op("multiply"), x, y)
+        names = ("reduce_sum", "reduce_mean", "reduce_max")
+        folds = [b(op(name), product, axis=axis, keepdims=len(axis) == 1) for axis in axes for name in names]
+        return [product, *folds]
+
+    sizes = [symbol(n) if isinstance(n, str) else n for n in shape]
+    executable = compile_block(program([tensor(*sizes), tensor(*sizes[1:])], make))
+    for given in ((4, 11, 3), (1, 1, 3), (20, 500, 3)) if "n" in shape else (shape,):
+        generator = np.random.default_rng(1)
+        x, y = generator.normal(size=given), generator.normal(size=given[1:])
+        product, *folds = executable(x, y)
+        np.testing.assert_array_equal(product, x * y)
+        expected = [f(x * y, axis=a, keepdims=len(a) == 1) for a in axes for f in (np.sum, np.mean, np.max)]
+        for got, exact in zip(folds, expected, strict=True):
+            assert got.shape == np.shape(exact)
+            np.testing.assert_allclose(got, exact, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(3, 300_000), (2, 2, 200_000), (1, 400_000)])
+def test_few_long_lines(shape: tuple[int, ...]) -> None:
+    """Lines that threads share: each makes a part of every fold."""
+    x = np.random.default_rng(2).normal(size=shape)
+    for name in ("sum", "mean", "max", "min"):
+        for _ in range(2):
+            got = native(f"reduce_{name}", x, axis=(len(shape) - 1,), keepdims=False)
+            np.testing.assert_allclose(got, getattr(np, name)(x, -1), rtol=1e-11, atol=1e-10)
+
+
 @pytest.mark.parametrize("count", [10**5, 3 * 10**6])
 def test_long_sums_keep_their_digits(count: int) -> None:
     """The error of a sum of many float32 numbers is of the size of NumPy's pairwise one, not of a plain loop's."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradtape.ad.keeping import cheapest
 from gradtape.ad.recording import Recording
 from gradtape.ad.sizing import witness
 from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, replay, traced, tracing
@@ -97,8 +98,12 @@ def extract(params: Sequence[Value], operations: Sequence[Operation], name: str,
 
 _CHEAP = frozenset(
     ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "cast", "negative", "identity", "less", "less_equal",
-     "greater", "greater_equal", "equal", "not_equal", "logical_not", "logical_and", "logical_or", "dim", "list_len", "filled")
+     "greater", "greater_equal", "equal", "not_equal", "logical_not", "logical_and", "logical_or", "dim", "list_len", "filled",
+     "getitem")
 )  # fmt: skip
+
+
+_SHORT = frozenset(("add", "subtract", "multiply", "square"))  # of numbers: done again in less time than one is kept and read
 
 
 def _cut(
@@ -123,7 +128,8 @@ def _cut(
     wanted = _outside_values(late_ops, grads, late, root.params[count:])
     own = root.params[:count]
     free_values = {own[i] for i in free}
-    again, saved = _recomputed(early_ops, wanted, free_values, recompute)
+    items = {own[i] for i in near} if free and not recompute else None  # of a loop: the items of lists
+    again, saved = _recomputed(early_ops, wanted, free_values, recompute, items)
     used_params = [i for i, p in enumerate(own) if p in saved and (i in free or i in near)]
     at_hand = {own[i] for i in used_params}
     keep = [v for v in saved if v not in at_hand]
@@ -186,9 +192,17 @@ def _outside_values(operations: list[Operation], grads: list[Value], late: set[i
 
 
 def _recomputed(
-    early: list[Operation], wanted: dict[Value, None], free: set[Value], everything: bool
+    early: list[Operation],
+    wanted: dict[Value, None],
+    free: set[Value],
+    everything: bool,
+    items: set[Value] | None = None,
 ) -> tuple[list[Operation], dict[Value, None]]:
-    """(operations to run again in the second half, in order; values to save)."""
+    """(operations to run again in the second half, in order; values to save).
+
+    In a loop (`items`: values of the first half that the second one has as well) more is run again where that takes less time
+    than keeping it for all iterations.
+    """
     place = {id(op): i for i, op in enumerate(early)}
     costless: dict[Value, bool] = {}
 
@@ -214,23 +228,32 @@ def _recomputed(
             stack.pop()
         return costless[value]
 
-    again: set[int] = set()
-    saved: dict[Value, None] = {}
-    pending = list(wanted)
-    seen: set[Value] = set()
-    while pending:
-        v = pending.pop()
-        if v in seen:
-            continue
-        seen.add(v)
-        producer = v.producer
-        if producer is None:
-            saved[v] = None
-        elif from_free(v) or _cheap(producer, wanted, from_free):
-            again.add(id(producer))
-            pending.extend(producer.operands)
-        else:
-            saved[v] = None
+    def chosen(keep: set[Value] | None) -> tuple[set[int], dict[Value, None]]:
+        """What is run again and what is saved; in `keep`, if given, is all that is saved."""
+        again: set[int] = set()
+        saved: dict[Value, None] = {}
+        pending = list(wanted)
+        seen: set[Value] = set()
+        while pending:
+            v = pending.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            producer = v.producer
+            if producer is None:
+                saved[v] = None
+            elif from_free(v) or (_cheap(producer, wanted, from_free) if keep is None else v not in keep):
+                again.add(id(producer))
+                pending.extend(producer.operands)
+            else:
+                saved[v] = None
+        return again, saved
+
+    again, saved = chosen(None)
+    if items is not None:
+        keep = cheapest(saved, lambda v: v in items or from_free(v))
+        if keep is not None:
+            again, saved = chosen(keep)
     order = sorted(place[i] for i in again)
     ordered = {v: None for v in wanted if v in saved}
     ordered.update(saved)
@@ -249,11 +272,12 @@ def had_again(block: Block, values: Sequence[Value], free: int) -> tuple[Block, 
     return extract(params, again, block.name, outputs=values), keep, own in saved
 
 
-def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool]) -> bool:
+def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool], depth: int = 6) -> bool:
     """Cheap operations on values that are there anyway."""
-    if producer.op.name not in _CHEAP:
+    number = producer.op.name in _SHORT and not len(producer.results[0].type.shape)
+    if not depth or not (number or producer.op.name in _CHEAP):
         return False
     for o in producer.operands:
-        if not (o in wanted or from_free(o) or (o.producer is not None and _cheap(o.producer, wanted, from_free))):
+        if not (o in wanted or from_free(o) or (o.producer is not None and _cheap(o.producer, wanted, from_free, depth - 1))):
             return False
     return True

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.backends.llvm import joining
-from gradtape.backends.llvm.folding import Folding, finished, folding, leave, step
+from gradtape.backends.llvm.folding import Folding, finished, folding, leave, only, prepare, start, step
 from gradtape.backends.llvm.grouping import Kernel, Phase
 from gradtape.backends.llvm.nests import Access, Level, fill_all, fill_row, finish_all, finish_row, loops, rolled
 from gradtape.backends.llvm.parallel import shared
@@ -30,6 +30,11 @@ CHUNK = 100_000  # units of work in a chunk, at least
 MOST = 64  # chunks
 TILE = 32  # rows and columns of the squares in which arrays are read that lie transposed
 SHORT = 128  # iterations of an innermost loop that a chunk has at least
+NARROW = 4  # elements of a last axis that is written out, so that the loop around it is the one that uses vectors
+WIDE = 8  # iterations of that loop, at least
+WRITTEN = 300  # operations that are written out for it, or written several times, at most
+COSTLY = 8  # the cost of an operation that is a mathematical function
+LONG = 4096  # iterations of a loop that may have more code
 SMALL = 1 << 15  # bytes of a row that is kept for one iteration only
 
 
@@ -69,6 +74,7 @@ class Nest:
         self.dims = [scope.program.dims(phase.space) for phase in kernel.phases]
         first = kernel.phases[0]
         self.flat = not self.prefix and all(is_flat(scope, root, first.space) for root in first.roots)
+        self.tail = 0 if self.flat or self.prefix else self._narrow(first)  # of the last axis, if that is written out
         self.homes: dict[Operation, Array] = {}
         self.slots: list[Slot] = []  # memory of single iterations
         self.axis = 0  # the loop that chunks are cut from
@@ -79,7 +85,7 @@ class Nest:
         scope, kernel = self.scope, self.kernel
         private = scope.plan.private
         roots = kernel.roots
-        self.folds = {root: folding(scope, root) for root in roots if scope.plan.kinds[root] == "reduce"}
+        self.folds = {root: folding(scope, root, self.tail) for root in roots if scope.plan.kinds[root] == "reduce"}
         self.kept: list[Operation] = []  # roots whose memory is that of one iteration
         self.passing: set[Operation] = set()  # roots that only their own phase reads: no memory at all
         for root in roots:
@@ -127,7 +133,7 @@ class Nest:
             with self._level():
                 self._run(0, self._sizes()[0] if self._sizes() else 1)
             for fold in self._closed_folds():
-                w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
+                w.store(fold.kind, only(scope, fold), fold.result)
         for fold in self._open_folds():
             finish_all(scope, fold, self.homes[fold.operation])
 
@@ -160,7 +166,7 @@ class Nest:
         """Cells of folds and memory for single iterations, in the function that is being written."""
         scope, w = self.scope, self.scope.writer
         for fold in self.folds.values():
-            fold.cell = w.cell(fold.kind)
+            prepare(scope, fold)
         for root in self.kept:
             row = self._row(root)
             assert row is not None
@@ -172,7 +178,7 @@ class Nest:
                 address = w.cell("i8", max(row, 1), 64)
             scope.values[root.result] = Array(address, scope.dims(root.result), root.result.type.dtype, self.prefix)
         for fold in self._closed_folds():
-            w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+            start(scope, fold)
         for root, home in self.homes.items():
             scope.values[root.result] = home
 
@@ -222,7 +228,29 @@ class Nest:
 
     def _sizes(self) -> list[Index]:
         """The loops of the first phase."""
-        return [self.scope.writer.product(self.dims[0])] if self.flat else list(self.dims[0])
+        dims = self.dims[0]
+        return [self.scope.writer.product(dims)] if self.flat else self._loops_of(dims)
+
+    def _loops_of(self, dims: Sequence[Index]) -> list[Index]:
+        """The axes that are loops."""
+        return list(dims[: len(dims) - (self.tail > 0)])
+
+    def _narrow(self, phase: Phase) -> int:
+        """The size of the last axis if it is better written out: it is narrow, the one before it is not, a fold keeps it.
+
+        The loop over the other one uses vectors then, and the fold keeps its values in registers.
+        """
+        plan = self.scope.plan
+        if len(phase.space) < 2:
+            return 0
+        before, last = phase.space[-2:]
+        if not isinstance(last, int) or not 1 < last <= NARROW or (isinstance(before, int) and before < WIDE):
+            return 0
+        folds = [plan.facts.axes(root) for root in phase.roots if plan.kinds[root] == "reduce"]
+        parts = set().union(*(plan.parts(root) for root in phase.roots))
+        if all(len(phase.space) - 1 in axes for axes in folds) or len(parts) * last > WRITTEN:
+            return 0
+        return last
 
     def _cut_axis(self) -> int | None:
         """The loop that chunks are cut from: best one that nothing is folded over, and as far outside as there is enough."""
@@ -277,12 +305,14 @@ class Nest:
                     self._run(first, w.smaller(w.add(first, size), outer))
                 for fold in closed:
                     slot, _ = parts[fold.operation]
-                    made = scope.to_memory(w.load(fold.kind, fold.cell), fold.dtype)
+                    made = scope.to_memory(only(scope, fold), fold.dtype)
                     w.store(MEMORY[name_of(fold.dtype)], made, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
 
         moved = shared(scope, count, some)
         for fold in open_:
             fold.home = self.homes[fold.operation]
+            if moved and not fold.in_memory:
+                fill_all(scope, fold, fold.home)
         for fold in (*closed, *open_) if moved else ():
             self._combine(fold, parts[fold.operation][0].address, parts[fold.operation][1], count)
         for slot, _ in parts.values():
@@ -294,11 +324,11 @@ class Nest:
         scope, w = self.scope, self.scope.writer
         kind = MEMORY[name_of(fold.dtype)]
         if fold.closed:
-            fold.cell = w.cell(fold.kind)
-            w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+            prepare(scope, fold)
+            start(scope, fold)
             with w.loop(count) as chunk:
                 step(scope, fold, scope.from_memory(w.load(kind, w.at(kind, parts, chunk)), fold.dtype))
-            w.store(fold.kind, w.load(fold.kind, fold.cell), fold.result)
+            w.store(fold.kind, only(scope, fold), fold.result)
             return
         home = self.homes[fold.operation]
         with Access(scope) as access, w.loop(count, extra=rolled(scope, count, elements)) as chunk:
@@ -342,10 +372,15 @@ class Nest:
                     fill_row(scope, fold, self._place_of(fold), outer)
 
             def body(place: Sequence[Index]) -> None:
-                at: Place = Flat(place[0]) if self.flat else tuple(place)
+                for lane in range(self.tail):
+                    element((*place, lane), lane)
+                if not self.tail:
+                    element(Flat(place[0]) if self.flat else tuple(place), 0)
+
+            def element(at: Place, lane: int) -> None:
                 for root in phase.roots:
                     if root in self.folds:
-                        step(scope, self.folds[root], scope.element(root.operands[0], at))
+                        step(scope, self.folds[root], scope.element(root.operands[0], at), lane)
                         continue
                     register = scope.program.tables.element[root.op.name](scope, root, at)
                     scope.know(root.result, at, register)
@@ -355,10 +390,10 @@ class Nest:
                     assert isinstance(target, Array)
                     scope.store(register, target, at, access.writing)
 
-            nest = [w.product(dims)] if self.flat else list(dims)
+            nest = [w.product(dims)] if self.flat else self._loops_of(dims)
             turned = None if self.flat or self.prefix or folds else self._turned_axis(phase)
             if turned is None:
-                self._loops(nest, list(outer), folds, access, body, span)
+                self._loops(phase, nest, list(outer), folds, access, body, span)
             else:
                 self._tiles(nest, turned, access, body, span or (0, nest[0]))
             for fold in folds:
@@ -413,8 +448,20 @@ class Nest:
         assert isinstance(found, Array)
         return found
 
+    def _together(self, phase: Phase, count: Index) -> int:
+        """How many vectors are computed side by side; 0: as many as LLVM thinks.
+
+        A mathematical function is a long chain of instructions that wait for each other, and LLVM counts registers only.
+        """
+        plan = self.scope.plan
+        costs = [plan.facts.cost(part) for part in set().union(*(plan.parts(root) for root in phase.roots))]
+        if max(costs) < COSTLY or sum(costs) > 2 * WRITTEN or (isinstance(count, int) and count < SHORT):
+            return 0
+        return 4 if isinstance(count, int) and count >= LONG and sum(costs) <= WRITTEN else 2
+
     def _loops(
         self,
+        phase: Phase,
         dims: Sequence[Index],
         place: list[Index],
         folds: Sequence[Folding],
@@ -428,39 +475,43 @@ class Nest:
         def level(d: int) -> None:
             for fold in folds:
                 if fold.depth == d and not fold.closed:
-                    w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+                    start(scope, fold)
             if d == len(dims):
                 body(tuple(place))
             else:
-                start, stop = span if span is not None and d == self.axis else (0, dims[d])
+                first, stop = span if span is not None and d == self.axis else (0, dims[d])
                 sums = [fold for fold in folds if fold.depth <= d and fold.rule.blocked] if d == len(dims) - 1 else []
                 if sums and not (isinstance(size := dims[d], int) and size <= 2 * BLOCK):
-                    in_blocks(start, stop, sums, d)
+                    in_blocks(first, stop, sums, d)
                 else:
-                    inner(start, stop, d)
+                    inner(first, stop, d)
             for fold in folds:
                 if fold.depth == d and not fold.closed:
                     leave(scope, fold, self._place_of(fold), place, access)
 
-        def inner(start: Index, stop: Index, d: int) -> None:
+        def inner(first: Index, stop: Index, d: int) -> None:
             last = d == len(dims) - 1
-            extra = access.loop(dims[d]) if last else rolled(scope, dims[d], w.product(dims[d + 1 :]))
-            with w.loop(stop, start=start, extra=extra) as counter, self._level():
+            if last:
+                extra = access.loop(dims[d], whole=self.tail > 0, together=self._together(phase, dims[d]))
+            else:
+                extra = rolled(scope, dims[d], w.product(dims[d + 1 :]))
+            with w.loop(stop, start=first, extra=extra) as counter, self._level():
                 place.append(counter)
                 level(d + 1)
                 place.pop()
 
-        def in_blocks(start: Index, stop: Index, sums: Sequence[Folding], d: int) -> None:
+        def in_blocks(first: Index, stop: Index, sums: Sequence[Folding], d: int) -> None:
             """Each block is added up by itself, then to the whole."""
-            totals = [fold.cell for fold in sums]
-            with w.loop(stop, step=BLOCK, start=start, extra=rolled(scope, stop, 1)) as block:
+            totals = [fold.cells for fold in sums]
+            with w.loop(stop, step=BLOCK, start=first, extra=rolled(scope, stop, 1)) as block:
                 for fold in sums:
-                    fold.cell = w.cell(fold.kind)
-                    w.store(fold.kind, fold.rule.start(fold.operation), fold.cell)
+                    prepare(scope, fold)
+                    start(scope, fold)
                 inner(block, w.smaller(w.add(block, BLOCK), stop), d)
                 for fold, total in zip(sums, totals, strict=True):
-                    part, fold.cell = w.load(fold.kind, fold.cell), total
-                    step(scope, fold, part)
+                    parts, fold.cells = [w.load(fold.kind, cell) for cell in fold.cells], total
+                    for lane, part in enumerate(parts):
+                        step(scope, fold, part, lane)
 
         level(depth)
 

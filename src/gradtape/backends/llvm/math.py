@@ -104,8 +104,28 @@ def expm1(x: Real) -> Real:
     return small_as_is(x, (high + low) * 2.0, order=1)
 
 
+def exp_coarse(x: Real) -> tuple[Real, Real]:
+    """eˣ = s·p + s to a few units in the last place: p and s; for float32 and where 2ⁿ is normal, no further from 0 than 60."""
+    rounder = x.format.rounder + x.format.bias
+    shifted = x.fma(1.0 / math.log(2.0), rounder)
+    r = (shifted - rounder).fma(-math.log(2.0), x)
+    return (r * r).fma(poly(r, "exp"), r), (shifted.as_bits() << x.format.digits).as_float()
+
+
+def tanh_single(x: Real) -> Real:
+    """Hyperbolic tangent in float32: where it is above ½, 1 - 2/(e²ˣ + 1) has digits enough."""
+    a = x.abs()
+    z = a * a
+    near = (a * z).fma(poly(z, "tanh"), a)
+    p, scale = exp_coarse((a + a).at_most(20.0))
+    far = 1.0 - 2.0 / p.fma(scale, scale + 1.0)
+    return select(a < 0.55, near, far).with_sign_of(x)
+
+
 def tanh(x: Real) -> Real:
     """Hyperbolic tangent."""
+    if x.format is SINGLE:
+        return tanh_single(x)
     # tanh x = (e²ˣ - 1) / (e²ˣ + 1)
     a = x.abs().at_most(22.0)
     over, low = fast_two_sum(*expm1_parts(a + a, 0))

@@ -15,6 +15,7 @@ from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import MEMORY, name_of
 from gradtape.backends.llvm.values import Array, Flat
 
+INTERLEAVED = '!{{!"llvm.loop.interleave.count", i32 {}}}'
 UNROLLED = 64  # elements of a nest that is written out
 
 
@@ -43,11 +44,19 @@ class Access:
     def __exit__(self, *ignored: Any) -> None:
         self.scope.access = self._before
 
-    def loop(self, count: Index = "") -> str:
-        """Metadata for the branch back of an innermost loop."""
+    def loop(self, count: Index = "", whole: bool = False, together: int = 0) -> str:
+        """Metadata for the branch back of an innermost loop.
+
+        `whole`: it is not written out even if it is short. `together`: how many vectors are computed side by side, if not as
+        many as LLVM thinks.
+        """
         module = self.scope.program.module
         parallel = module.metadata(f'!{{!"llvm.loop.parallel_accesses", {self.group}}}')
         nodes = [parallel, *([_vectors_only(self.scope)] if _is_long(count, 1) else [])]
+        if whole:
+            nodes.append(_no_unrolling(self.scope))
+        if together:
+            nodes.append(self.scope.program.module_node(f"together{together}", INTERLEAVED.format(together)))
         listed = ", ".join(nodes)
         return f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {listed}}}')}"
 
@@ -56,8 +65,11 @@ def rolled(scope: Scope, count: Index, inner: Index) -> str:
     """Metadata for the branch back of an outer loop: one that is not tiny stays a loop."""
     if not _is_long(count, inner):
         return ""
-    node = scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}')
-    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {node}}}')}"
+    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {_no_unrolling(scope)}}}')}"
+
+
+def _no_unrolling(scope: Scope) -> str:
+    return scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}')
 
 
 def _is_long(count: Index, inner: Index) -> bool:
@@ -68,7 +80,7 @@ def _vectors_only(scope: Scope) -> str:
     """For a loop that is not tiny: once it uses vectors, several at a time, it is not unrolled any further."""
     program = scope.program
     parts = [
-        program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}'),
+        _no_unrolling(scope),
         program.module_node("vectorized", '!{!"llvm.loop.isvectorized", i32 1}'),
     ]
     return program.module_node("vectors", f'!{{!"llvm.loop.vectorize.followup_all", {", ".join(parts)}}}')

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from gradtape.backends.llvm.algebra import DOUBLE, Real, fast_two_sum, select, two_product, two_sum
-from gradtape.backends.llvm.math import exp_parts, log, poly, quotient, sin, tan, two_parts
+from gradtape.backends.llvm.algebra import DOUBLE, SINGLE, Real, fast_two_sum, select, two_product, two_sum
+from gradtape.backends.llvm.math import exp_coarse, exp_parts, log, poly, quotient, sin, tan, two_parts
 
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ in two parts
 
@@ -18,7 +18,10 @@ def erf(x: Real) -> Real:
     f = x.format
     a = x.abs()
     near = a.fma(poly(a * a, "erf"), a)
-    limited = a.at_least(1.0).at_most(6.0 if f is DOUBLE else 4.0)
+    if f is SINGLE:
+        p, scale = exp_coarse(-poly(a.at_most(4.0), "log_erfc"))
+        return select(a > 1.0, (-scale).fma(p, 1.0 - scale), near).with_sign_of(x)
+    limited = a.at_least(1.0).at_most(6.0)
     r, rest, bits = exp_parts(-poly(limited, "log_erfc"), f.bias)
     scale = (bits << f.digits).as_float()
     far = 1.0 - scale.fma(r + rest, scale)

@@ -1,0 +1,148 @@
+"""What a loop keeps of each iteration for its backward pass, and what the backward pass computes again from it.
+
+Both cost time: a number kept is written and read, far from the nearest cache once the loop is long; a sum or a product is
+computed again in less time than that. `cheapest` weighs the two for all values at once, as a minimum cut: the cheapest set of
+values to keep from which everything wanted can be computed. Only operations that cannot fail and have no effect are
+done again, and of the values that were going to be kept only arrays are given up: numbers live in registers anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Collection
+from itertools import pairwise
+
+from gradtape.ad.budget import static_bytes
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.types import TensorSpec
+
+KEPT_BYTE = 2  # what keeping a byte costs; a product of two float32 numbers in a vector costs 1
+KEPT = 64  # what keeping a value costs, however small
+SMALL = 16  # elements of an array that is worth a thought
+MANY = 1500  # operations of a body that is too long to think about
+FOREVER = 1 << 60
+
+# the cost per element of what may be computed again; a reduction's is per element of what it reads
+COSTS = {
+    **dict.fromkeys(("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "getitem", "identity"), 0),
+    **dict.fromkeys(("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "cast", "where"), 1),
+    **dict.fromkeys(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "relu", "masked_multiply"), 1),
+    **dict.fromkeys(("logical_not", "logical_and", "logical_or", "reduce_sum", "reduce_mean"), 1),
+    **dict.fromkeys(("divide", "sqrt", "reciprocal"), 4),
+}  # fmt: skip
+
+
+def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[Value] | None:
+    """The values to keep in the place of `saved`, from which those can be computed; None: those themselves.
+
+    `at_hand` says which values the backward pass has in any case.
+    """
+    arrays = [value for value in saved if _elements(value) >= SMALL and value.producer is not None]
+    if not any(_price(value.producer) < FOREVER for value in arrays if value.producer is not None):
+        return None
+    fixed = {value for value in saved if value not in arrays}
+    network = _Network()
+    for value in arrays:
+        network.edge("wanted", value, FOREVER)
+    pending, seen = list(arrays), set(arrays)
+    while pending:
+        value = pending.pop()
+        producer = value.producer
+        keeping = 0 if value in fixed or at_hand(value) else _keeping(value)
+        network.edge(value, (value,), keeping)
+        price = FOREVER if producer is None else _price(producer)
+        network.edge((value,), "done", price)
+        if price == FOREVER or not keeping:
+            continue
+        assert producer is not None
+        for operand in producer.operands:
+            network.edge((value,), operand, FOREVER)
+            if operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+        if len(seen) > MANY:
+            return None
+    network.fill("wanted", "done")
+    reached = network.reached("wanted")
+    found = {value for value in seen if value in reached and (value,) not in reached}
+    return None if found == set(arrays) else found | fixed
+
+
+def _elements(value: Value) -> int:
+    """How many, if the type says it and it is an array; else 0."""
+    if not isinstance(value.type, TensorSpec) or static_bytes(value.type) is None or not value.type.shape:
+        return 0
+    return math.prod(value.type.shape)
+
+
+def _keeping(value: Value) -> int:
+    size = static_bytes(value.type)
+    return FOREVER // 4 if size is None else KEPT + KEPT_BYTE * size
+
+
+def _price(operation: Operation) -> int:
+    """What doing an operation again costs."""
+    cost = COSTS.get(operation.op.name)
+    if cost is None or operation.regions or len(operation.results) != 1:
+        return FOREVER
+    read = operation.operands[0] if operation.op.name.startswith("reduce_") else operation.result
+    sizes = [_elements(value) for value in (read, operation.result)]
+    if not all(sizes):
+        return FOREVER
+    return 1 + cost * max(sizes)
+
+
+class _Network:
+    """Edges with capacities; `fill` sends as much as can be from one node to another (Dinic's method)."""
+
+    def __init__(self) -> None:
+        self.room: dict[object, dict[object, int]] = {}
+
+    def edge(self, a: object, b: object, capacity: int) -> None:
+        there = self.room.setdefault(a, {})
+        there[b] = there.get(b, 0) + capacity
+        self.room.setdefault(b, {}).setdefault(a, 0)
+
+    def fill(self, source: object, sink: object) -> None:
+        while True:
+            level = self._levels(source)
+            if sink not in level:
+                return
+            while self._path(source, sink, level):
+                pass
+
+    def reached(self, source: object) -> set[object]:
+        """The nodes that more could be sent to."""
+        return set(self._levels(source))
+
+    def _levels(self, source: object) -> dict[object, int]:
+        level = {source: 0}
+        queue = deque([source])
+        while queue:
+            a = queue.popleft()
+            for b, room in self.room[a].items():
+                if room > 0 and b not in level:
+                    level[b] = level[a] + 1
+                    queue.append(b)
+        return level
+
+    def _path(self, source: object, sink: object, level: dict[object, int]) -> bool:
+        """One way with room along growing levels, filled; nodes that lead nowhere lose their level."""
+        way = [source]
+        while way[-1] != sink:
+            a = way[-1]
+            ahead = next((b for b, room in self.room[a].items() if room > 0 and level.get(b) == level[a] + 1), None)
+            if ahead is not None:
+                way.append(ahead)
+                continue
+            del level[a]
+            way.pop()
+            if not way:
+                return False
+        steps = list(pairwise(way))
+        amount = min(self.room[a][b] for a, b in steps)
+        for a, b in steps:
+            self.room[a][b] -= amount
+            self.room[b][a] += amount
+        return True
