@@ -82,16 +82,16 @@ def _carried(scope: Scope, operation: Operation) -> list[Carried]:
 
 
 class Collected:
-    """One list of items: written at an index where the length is known, pushed where it is not."""
+    """One list of items, one for each iteration: with room for all where their number is known, else growing."""
 
     def __init__(self, scope: Scope, value: Value, count: Index | None) -> None:
         self.scope = scope
         self.list = lists.cell(scope, lists.items_of(scope, value.type))
-        self.counted = count is not None
         self.base = ""
+        self.growing = scope.writer.cell("ptr") if count is None else ""  # where the items are, as long as they may move
         home = scope.homes.get(value)
         if count is None:
-            lists.put(scope, self.list, "null", 0, 0)
+            scope.writer.store("ptr", "null", self.growing)
         elif home is not None:
             self.base = home.address
             lists.put(scope, self.list, home.address, count, 0)
@@ -101,9 +101,8 @@ class Collected:
 
     def spot(self, index: Index) -> str:
         """Where the item of this iteration goes."""
-        if not self.counted:
-            return lists.reserve(self.scope, self.list)
-        return lists.spot(self.scope, self.base, self.list.items, index)
+        base = self.scope.writer.load("ptr", self.growing) if self.growing else self.base
+        return lists.spot(self.scope, base, self.list.items, index)
 
     def home(self, place: str) -> Array | None:
         items = self.list.items
@@ -111,8 +110,34 @@ class Collected:
 
     def take(self, inner: Scope, place: str, value: Value) -> None:
         lists.write_item(inner, self.list.items, place, value)
-        if not self.counted:
-            lists.set_length(inner, self.list, inner.writer.add(lists.length(inner, self.list), 1))
+
+
+class Growth:
+    """The lists of a loop whose number of iterations nobody knows: they grow together."""
+
+    def __init__(self, scope: Scope, ys: Sequence[Collected]) -> None:
+        self.scope, self.ys = scope, ys
+        self.room = scope.writer.cell("i64")
+        if ys:
+            scope.writer.store("i64", 0, self.room)
+
+    def ensure(self, count: Index) -> None:
+        """Room for one more item than so many."""
+        if not self.ys:
+            return
+        w, program = self.scope.writer, self.scope.program
+        room = w.load("i64", self.room)
+        with w.when(w.let(f"icmp sge i64 {count}, {room}"), f", !prof {program.unlikely()}"):
+            wanted = w.larger(w.let(f"shl i64 {count}, 1"), lists.SMALLEST)
+            for y in self.ys:
+                w.store("ptr", lists.grown(self.scope, y.list.items, w.load("ptr", y.growing), count, room, wanted), y.growing)
+            w.store("i64", wanted, self.room)
+
+    def close(self, count: Index) -> None:
+        """The lists have all their items."""
+        w = self.scope.writer
+        for y in self.ys:
+            lists.put(self.scope, y.list, w.load("ptr", y.growing), count, w.load("i64", self.room))
 
 
 # -- loops
@@ -170,6 +195,7 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     carried = _carried(scope, operation)
     consts = _arguments(scope, operation, "consts")
     ys = [Collected(scope, value, None) for value in operation.result_group("ys")]
+    growth = Growth(scope, ys)
     counter = w.cell("i64")
     w.store("i64", 0, counter)
     again, inside, after = w.label("while"), w.label("do"), w.label("done")
@@ -187,6 +213,7 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     w.branch(register, inside, after)
     w.start(inside)
     index = w.load("i64", counter)
+    growth.ensure(index)
     _iteration(scope, operation, index, carried, consts, (), ys)
     every = _stretch(_work(operation.regions["body"]) + _work(test))
     due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
@@ -197,7 +224,9 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     scope.leave()
     w.start(after)
     (count,) = operation.result_group("count")
-    total = Scalar(w.let(f"trunc i64 {w.load('i64', counter)} to i32"), count.type.dtype)
+    length = w.load("i64", counter)
+    growth.close(length)
+    total = Scalar(w.let(f"trunc i64 {length} to i32"), count.type.dtype)
     return [*_ends(operation, carried), total, *[y.list for y in ys]]
 
 
@@ -237,9 +266,11 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
             once(i)
     else:  # in stretches, between which Ctrl-C is looked for: what runs long is a plain loop
         with w.loop(count, step=every) as base:
-            with w.loop(w.smaller(w.add(base, every), count), start=base) as i:
+            end = w.add(base, every)
+            with w.loop(w.smaller(end, count), start=base) as i:
                 once(i)
-            _poll(scope)
+            with w.when(w.let(f"icmp slt i64 {end}, {count}"), f", !prof {scope.program.unlikely()}"):
+                _poll(scope)
     scope.program.loops.pop()
     frame.close()
     return [*_ends(operation, carried), *[y.list for y in ys]]

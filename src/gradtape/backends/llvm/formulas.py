@@ -53,9 +53,16 @@ def masked_multiply(c: Code, x: str, y: str) -> str:
     if not c.floating:
         return c.multiply(x, y)
     if c.alone or not y.startswith("%"):
-        # x · y', y' = 0 where x = 0 and y is not finite: that product is x; chosen last, so that nothing waits for the choice
-        masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
-        return c.select(masked, x, c.multiply(x, y))
+        # x · y', y' = 0 where x = 0 and y is not finite: that product is x, where the one of x and y is NaN
+        w, product = c.writer, c.multiply(x, y)
+        if not c.alone:
+            return c.select(c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y))), x, product)
+        found = w.cell(c.type)  # with a branch that is hardly ever taken, nothing waits for the choice
+        w.store(c.type, product, found)
+        with w.when(c.let(f"fcmp uno {c.type} {product}, {product}"), f", !prof {c.scope.program.unlikely()}"):
+            masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
+            w.store(c.type, c.select(masked, x, product), found)
+        return w.load(c.type, found)
     # x · y', y' having only the sign of y where x = 0: the same zero for a finite y, and a zero for all others, in less time
     f = c.real(y).format
     mask = c.let(f"select i1 {c.compare('ne', x, c.number(0))}, {f.whole} -1, {f.whole} {-(1 << (f.bits - 1))}")

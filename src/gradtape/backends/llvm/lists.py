@@ -196,18 +196,23 @@ def room_for(scope: Scope, target: NativeList, count: Index) -> str:
 def reserve(scope: Scope, target: NativeList) -> str:
     """Where the next item goes; `set_length` makes it one."""
     w = scope.writer
-    count, room, size = length(scope, target), capacity(scope, target), stride(scope, target.items)
+    count, room = length(scope, target), capacity(scope, target)
     full = w.let(f"icmp sge i64 {count}, {room}")
     with w.when(full, f", !prof {scope.program.unlikely()}"):
-        old = address(scope, target)
         wanted = w.larger(w.let(f"shl i64 {count}, 1"), SMALLEST)
-        made = w.let(
-            f"call ptr {_grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
-            f" i64 {w.multiply(wanted, size)})"
-        )
-        scope.program.need(w.let(f"icmp ne ptr {made}, null"))
-        put(scope, target, made, count, wanted)
+        put(scope, target, grown(scope, target.items, address(scope, target), count, room, wanted), count, wanted)
     return spot(scope, address(scope, target), target.items, count)
+
+
+def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wanted: Index) -> str:
+    """New memory with the items that are there and room for as many as are wanted; the old is freed if `room` is not 0."""
+    w, size = scope.writer, stride(scope, items)
+    made = w.let(
+        f"call ptr {_grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
+        f" i64 {w.multiply(wanted, size)})"
+    )
+    scope.program.need(w.let(f"icmp ne ptr {made}, null"))
+    return made
 
 
 def push(scope: Scope, target: NativeList, value: Value) -> None:
