@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from benchmarks import compiling, environments, memory, page, report, run
@@ -19,6 +23,25 @@ SCRATCH = run.ROOT / ".benchmarks" / "results"
 SLOW_TO_COMPILE = "torch_compile"  # up to a minute for each function: not in a quick run
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How much time a run takes for a figure: a complete one about half an hour, a quick one less than five minutes."""
+
+    rounds: int  # turns of every peer
+    seconds: float  # of calls in a turn
+    starts: int  # fresh processes that import a library, or compile a small function
+    series_rounds: int
+    series_patience: float  # seconds of a call in a scaling series; a peer that would take longer leaves it
+    series_most: int  # the largest size of a series
+    memory_turns: tuple[int, ...]
+    memory_patience: float
+    patience: float = run.PATIENCE
+
+
+COMPLETE = Pace(7, 0.2, 3, 3, 8.0, 10**7, memory.TURNS, 30.0)
+QUICK = Pace(2, 0.03, 1, 1, 0.5, 10**5, memory.TURNS[1::3], 10.0)
+
+
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="gradtape against its peers, side by side")
     parser.add_argument("--quick", action="store_true", help="two short rounds: to see that everything runs")
@@ -28,15 +51,27 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         "--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a library (repeatable)"
     )
     parser.add_argument("--environments", type=Path, metavar="DIR", help="make virtual environments there")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of every peer (default 7)")
+    parser.add_argument("--rounds", type=int, help="turns of every peer (default 7, quick 2)")
     parser.add_argument("--threads", type=int, default=1, help="threads of every peer (default 1)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results go (default: see benchmarks/README.md)")
     options = parser.parse_args(given)
+    options.pace = QUICK if options.quick else COMPLETE
+    if options.rounds is not None:
+        options.pace = replace(options.pace, rounds=options.rounds)
     starts = tuple(options.only)
     options.chosen = [n for n in NAMES if not starts or n.startswith(starts) or n.removeprefix(PREFIX).startswith(starts)]
     if not options.chosen:
         parser.error(f"nothing has a name that starts with {' or '.join(options.only)}; there are {', '.join(NAMES)}")
     return options
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """What is measured now and how long it took, for whoever waits."""
+    print(name, end=" ", file=sys.stderr, flush=True)
+    start = monotonic()
+    yield
+    print(f"{monotonic() - start:.0f} s", file=sys.stderr, flush=True)
 
 
 def tables(options: argparse.Namespace) -> list[str]:
@@ -45,6 +80,9 @@ def tables(options: argparse.Namespace) -> list[str]:
     needed |= {"eager"} if report.IMPORT in options.chosen else set()
     needed |= {"compiled"} if any(name in options.chosen for name in compiling.TITLES) else set()
     return [table for table in run.TABLES if table in needed]
+
+
+prepared = cache(environments.prepared)  # an installation that failed is not tried again for the next column
 
 
 def start(options: argparse.Namespace, table: str) -> list[run.Peer]:
@@ -58,39 +96,40 @@ def start(options: argparse.Namespace, table: str) -> list[run.Peer]:
             continue
         python, problem = sys.executable if own else pythons.get(library, sys.executable), ""
         if options.environments and not own and library not in pythons:
-            python, problem = environments.prepared(library, options.environments.resolve())
-        peers.append(run.Peer(name, python, options.threads, problem, 60.0 if options.quick else run.PATIENCE))
+            python, problem = prepared(library, options.environments.resolve())
+        peers.append(run.Peer(name, python, options.threads, problem, options.pace.patience))
         if peers[-1].missing:
             print(f"{name} is left out: {peers[-1].missing}", file=sys.stderr)
     return peers
 
 
-def rows(options: argparse.Namespace, table: str, peers: list[run.Peer], rounds: int, seconds: float) -> list[dict[str, Any]]:
+def rows(options: argparse.Namespace, table: str, peers: list[run.Peer]) -> list[dict[str, Any]]:
+    pace: Pace = options.pace
     found: list[dict[str, Any]] = []
     for w in WORKLOADS:
         if w.table == table and w.name in options.chosen:
-            print(w.name, file=sys.stderr)
-            measured = run.measure(w, peers, rounds, seconds)
+            with told(w.name):
+                measured = run.measure(w, peers, pace.rounds, pace.seconds)
             found.append({"name": w.name, "title": w.title, "ops": w.ops, "goals": w.goals, "peers": measured})
     pythons = {p.name: p.python for p in peers}
     if table == "eager" and report.IMPORT in options.chosen:
-        print(report.IMPORT, file=sys.stderr)
-        times = run.import_times(pythons, options.threads, min(rounds, 5))
+        with told(report.IMPORT):
+            times = run.import_times(pythons, options.threads, pace.starts)
         found.append({"name": report.IMPORT, "title": "import, in a fresh process", "ops": 1, "goals": (), "peers": times})
     if table == "compiled" and any(name in options.chosen for name in compiling.TITLES):
-        print(" ".join(compiling.TITLES), file=sys.stderr)
-        found += compiling.measure(pythons, 1 if options.quick else 3)
+        with told(" ".join(compiling.TITLES)):
+            found += compiling.measure(pythons, pace.starts)
     return found
 
 
-def scaling(
-    options: argparse.Namespace, table: str, peers: list[run.Peer], rounds: int, seconds: float
-) -> list[dict[str, Any]]:
+def scaling(options: argparse.Namespace, table: str, peers: list[run.Peer]) -> list[dict[str, Any]]:
+    pace: Pace = options.pace
     found = []
     for s in SERIES:
         if s.table == table and s.name in options.chosen:
-            print(s.name, file=sys.stderr)
-            points = run.scale(s, peers, min(rounds, 3), seconds, 2.0 if options.quick else 20.0)
+            with told(s.name):
+                shorter = replace(s, points=tuple(p for p in s.points if p[0] <= pace.series_most))
+                points = run.scale(shorter, peers, pace.series_rounds, pace.seconds, pace.series_patience)
             found.append({"name": s.name, "title": s.title, "axis": s.axis, "what": s.what, "points": points})
     return found
 
@@ -100,15 +139,14 @@ def held(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for kind, name in MEMORY.items():
         if name in options.chosen:
-            print(name, file=sys.stderr)
-            turns = memory.TURNS[::2] if options.quick else memory.TURNS
-            found[kind] = memory.measure(kind, turns, patience=10.0 if options.quick else 60.0)
+            with told(name):
+                found[kind] = memory.measure(kind, options.pace.memory_turns, options.pace.memory_patience)
     return found
 
 
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(given)
-    rounds, seconds = (2, 0.03) if options.quick else (options.rounds, 0.2)
+    began = monotonic()
     machine = report.machine(options.threads)
     measured: dict[str, dict[str, Any]] = {}
     scaled: dict[str, Any] = {"machine": machine, "quick": options.quick, "peers": {}, "series": []}
@@ -117,8 +155,8 @@ def main(given: Sequence[str] | None = None) -> None:
         about = {p.name: {"version": p.version, "python": p.python_version, "missing": p.missing} for p in peers}
         present = [peer for peer in peers if not peer.missing]
         try:
-            found = rows(options, table, present, rounds, seconds)
-            scaled["series"] += scaling(options, table, present, rounds, seconds)
+            found = rows(options, table, present)
+            scaled["series"] += scaling(options, table, present)
         finally:
             for peer in peers:
                 peer.close()
@@ -140,7 +178,7 @@ def main(given: Sequence[str] | None = None) -> None:
         output.mkdir(parents=True, exist_ok=True)
         for name, text in page.pictures({t: r for t, r in measured.items() if r["rows"]}, scaled).items():
             (output / name).write_text(text)
-    print(f"results in {output}", file=sys.stderr)
+    print(f"results in {output}, after {(monotonic() - began) / 60:.1f} minutes", file=sys.stderr)
 
 
 if __name__ == "__main__":

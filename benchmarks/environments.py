@@ -15,7 +15,7 @@ from pathlib import Path
 PACKAGES: dict[str, tuple[str, ...]] = {
     "torch": ("torch==2.13.0", "numpy"),
     "tensorflow": ("tensorflow-cpu",),
-    "autograd": ("autograd",),
+    "autograd": ("autograd", "scipy"),
     "jax": ("jax", "jaxlib"),
 }
 STAMP = "installed"  # written last, holding the packages: an interrupted installation starts again

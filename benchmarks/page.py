@@ -1,4 +1,4 @@
-"""Puts results where readers look: tables into the page `docs/benchmarks.md`, pictures into `docs/benchmarks/`.
+"""Puts results where readers look: tables into `docs/benchmarks.md`, pictures into `docs/benchmarks/`, a summary into README.
 
 `python -m benchmarks.page` does it again from the stored results, without measuring. What stands outside the two marks of the
 page is written by hand and stays.
@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plots, report
+from benchmarks import plots, report, summary
 from benchmarks.run import OWN, ROOT, TABLES
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -74,6 +74,7 @@ def publish() -> None:
     (DOCS / "benchmarks").mkdir(exist_ok=True)
     for name, text in pictures(tables, scaling).items():
         (DOCS / "benchmarks" / name).write_text(text)
+    summary.write()
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def _beaten(row: dict[str, Any]) -> str:
     own = times.get("gradtape")
     faster = {name: own / time for name, time in times.items() if own is not None and time < own}
     best = ", ".join(
-        f"{label(name)} takes 1/{ratio:.3g} of the time" for name, ratio in sorted(faster.items(), key=lambda f: -f[1])
+        f"{label(name)} takes 1/{plain(ratio)} of the time" for name, ratio in sorted(faster.items(), key=lambda f: -f[1])
     )
     return f"{row['title']}: {best}" if best else ""
 
@@ -159,10 +159,15 @@ def _cell(row: dict[str, Any], name: str, what: str = "min") -> str:
         return f"not timed: {found['error']}"
     own = row["peers"].get("gradtape", {})
     if name != "gradtape" and what in own:
-        return f"{_duration(found[what] / row['ops'])} ({own[what] / found[what]:.3g} ×)"
+        return f"{_duration(found[what] / row['ops'])} ({plain(own[what] / found[what])} ×)"
     if what == "first":
         return _duration(found["first"])
     return f"{_duration(found['min'] / row['ops'])} ({_duration(found['median'] / row['ops'])})"
+
+
+def plain(ratio: float, figures: int = 3) -> str:
+    """A ratio without an exponent."""
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.{figures}g}" if ratio >= 0.001 else "<0.001"
 
 
 def _duration(seconds: float) -> str:
@@ -195,7 +200,7 @@ def verdicts(row: dict[str, Any]) -> str:
         best = min(rivals, key=times.__getitem__, default=None) if peer == "fastest" else peer
         if best in times:
             ratio = own / times[best]
-            said.append(_said(ratio <= most, f"{ratio:.3g} ≤ {most} × {label(best)}"))
+            said.append(_said(ratio <= most, f"{plain(ratio)} ≤ {most} × {label(best)}"))
     return "; ".join(said)
 
 

@@ -34,7 +34,8 @@ LIBRARY = {
     "torch_eager": "torch",
 }
 OWN = ("gradtape", "value", "numpy", "c")  # need no other library, and are nobody's competitors
-PATIENCE = 300.0  # seconds for one answer; a worker that takes longer is replaced
+STARTING = 300.0  # seconds for the import of a library, on a busy machine
+PATIENCE = 90.0  # seconds for one answer; a worker that takes longer is replaced
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -68,7 +69,7 @@ class Peer:
         except OSError as error:
             return {"missing": str(error)}
         self.started = False
-        hello = self._receive(PATIENCE)  # importing a library takes long on a busy machine
+        hello = self._receive(STARTING)
         self.started = "version" in hello
         return hello
 
@@ -107,7 +108,7 @@ class Peer:
             self.process.wait(timeout=30)
 
 
-LONG = 1.0  # seconds of a call: one round tells as much as seven
+LONG = 5  # as many times the length of a round: a call that takes longer is made in one round only
 
 
 def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
@@ -128,7 +129,7 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
     times: dict[str, list[float]] = {peer.name: [] for peer in ready}
     for turn in range(rounds):
         for peer in ready if turn % 2 == 0 else reversed(ready):
-            if turn and min(times[peer.name], default=0.0) > LONG:
+            if turn and min(times[peer.name], default=0.0) > LONG * seconds:
                 continue
             answer = peer.ask(time=workload.name, seconds=seconds)
             if "error" in answer:

@@ -1,7 +1,10 @@
-"""The table in README.md, made from `benchmarks/results/eager.json`.
+"""The tables in README.md, made from the results stored in `benchmarks/results/`.
 
-python -m benchmarks.summary            # print it
-python -m benchmarks.summary --write    # put it between the markers in README.md
+python -m benchmarks.summary            # print them
+python -m benchmarks.summary --write    # put them between the markers in README.md
+
+A row where gradtape is not the fastest stands like the others, its ratio in bold. The whole tables are on the page
+`docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -11,11 +14,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report import plain
+
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "eager.json"
+RESULTS = ROOT / "benchmarks" / "results"
 START, END = "<!-- measured -->", "<!-- /measured -->"
 PEERS = ("torch", "tensorflow", "autograd", "jax")
 NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "autograd": "autograd", "jax": "JAX, no jit"}
+COMPILED = {
+    "jax_jit": "JAX jit", "tf_function": "tf.function", "tf_xla": "TensorFlow XLA", "torch_compile": "torch.compile",
+    "torch_eager": "PyTorch eager", "autograd": "autograd",
+}  # fmt: skip
 ROWS = (
     "scalar_loop", "vectors_8", "vectors_64", "mlp", "mlp_sgd", "rnn", "penalty", "hvp", "jacobian_64", "jacobian_500",
     "op_multiply", "op_sin", "op_matmul", "op_reduce_sum", "op_getitem", "import",
@@ -30,15 +39,28 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
+def where(results: dict[str, Any], mode: str, named: str) -> str:
+    """The sentence above a table: when, where, who."""
+    at = results["machine"]
+    return (
+        f"{mode}, {'a quick run, ' if results.get('quick') else ''}{at['date']}, {at['cpu']}, {at['processors']} processors, "
+        f"{at['threads']} thread(s) for everybody, `make bench`; {named}."
+    )
+
+
+def present(results: dict[str, Any], names: dict[str, str]) -> dict[str, str]:
+    """Peer → its version, of those that took part."""
+    return {p: results["peers"][p]["version"] for p in names if not results["peers"].get(p, {"missing": "yes"})["missing"]}
+
+
 def table(results: dict[str, Any]) -> str:
-    """gradtape's times, and its time divided by each peer's."""
-    machine, versions = results["machine"], results["peers"]
-    peers = [p for p in PEERS if p in versions and not versions[p]["missing"]]
-    named = ", ".join(f"{NAMES[p].split(',')[0]} {versions[p]['version']}" for p in peers)
+    """Eager mode: gradtape's times, and its time divided by each peer's."""
+    peers = present(results, NAMES)
+    named = ", ".join(f"{NAMES[p].split(',')[0]} {version}" for p, version in peers.items())
     lines = [
-        f"Eager mode, {machine['date']}, {machine['cpu']}, {machine['processors']} processors, {machine['threads']} thread for "
-        f"everybody; {named}, NumPy {versions['numpy']['version']}. The columns of the peers are gradtape's time divided by "
-        "theirs: below 1 gradtape is faster, and bold says it is not. Values and gradients of all were compared before timing.",
+        where(results, "Eager mode", f"{named}, NumPy {results['peers']['numpy']['version']}")
+        + " The columns of the peers are gradtape's time divided by theirs: below 1 gradtape is faster, and bold says it is "
+        "not. Values and gradients of all were compared before timing.",
         "",
         "| work | gradtape | bare NumPy | " + " | ".join(NAMES[p] for p in peers) + " |",
         "|---|---|---|" + "---|" * len(peers),
@@ -46,39 +68,84 @@ def table(results: dict[str, Any]) -> str:
     rows = {row["name"]: row for row in results["rows"]}
     for name in ROWS:
         if name in rows:
-            lines.append(_line(rows[name], peers))
+            lines.append(_line(rows[name], list(peers)))
     return "\n".join(lines)
 
 
+def compiled_table(results: dict[str, Any]) -> str:
+    """Compiled functions: gradtape's times beside the fastest peer's, whichever that is, and C's."""
+    peers = present(results, COMPILED)
+    named = ", ".join(f"{COMPILED[p]} {version}" for p, version in peers.items())
+    lines = [_compiled_line(row, list(peers)) for row in results["rows"]]
+    fastest, rows = sum(1 for _, ahead in lines if ahead), sum(1 for _, ahead in lines if ahead is not None)
+    named += f", gcc {results['peers']['c']['version'] or 'absent'}"
+    head = where(results, "Compiled functions, value and gradient", named) + (
+        f" gradtape is the fastest in {fastest} of {rows} rows. Ratios are gradtape's time divided by the other's: below 1 "
+        "gradtape is faster, and bold says that a peer is. C is the same algorithm with a reverse sweep by hand: the limit, "
+        "not a peer. The last column is what value and gradient cost beside the value alone."
+    )
+    columns = "| work | gradtape | fastest peer | ratio to it | ratio to C | ratio to the value |\n|---|---|---|---|---|---|"
+    return "\n".join([head, "", columns, *(text for text, _ in lines)])
+
+
+def _compiled_line(row: dict[str, Any], peers: list[str]) -> tuple[str, bool | None]:
+    """The row, and whether gradtape is the fastest; None when there is nobody to compare with."""
+    times = {name: found["min"] for name, found in row["peers"].items() if "min" in found}
+    own = times.get("gradtape")
+    if own is None:
+        return f"| {row['title']} | {row['peers'].get('gradtape', {}).get('error', '')} | | | | |", None
+    best = min((p for p in peers if p in times), key=times.__getitem__, default=None)
+    ahead = None if best is None else own <= times[best]
+    cells = [row["title"], duration(own)]
+    cells += ["", ""] if best is None else [f"{COMPILED[best]}, {duration(times[best])}", _ratio(own / times[best])]
+    cells += [plain(own / times[other]) if other in times else "" for other in ("c", "value")]
+    return "| " + " | ".join(cells) + " |", ahead
+
+
+def _ratio(ratio: float) -> str:
+    return plain(ratio, 2) if ratio <= 1 else f"**{plain(ratio)}**"
+
+
 def _line(row: dict[str, Any], peers: list[str]) -> str:
-    own = row["peers"]["gradtape"]["min"]
+    own = row["peers"].get("gradtape", {}).get("min")
+    if own is None:
+        return f"| {row['title']} | {row['peers'].get('gradtape', {}).get('error', '')} |" + " |" * (len(peers) + 1)
     ops = row["ops"] or 1
     bare = row["peers"].get("numpy", {}).get("min")
     cells = [row["title"] + (", per op" if ops > 1 else ""), duration(own / ops), duration(bare / ops) if bare else ""]
     for peer in peers:
         other = row["peers"].get(peer, {}).get("min")
-        ratio = own / other if other else None
-        cells.append("" if ratio is None else f"{ratio:.2g}" if ratio < 1 else f"**{ratio:.2g}**")
+        cells.append(_ratio(own / other) if other else "")
     return "| " + " | ".join(cells) + " |"
 
 
+def text(folder: Path = RESULTS) -> str:
+    """Both tables, of what is stored there."""
+    tables = {"compiled": compiled_table, "eager": table}
+    stored = {name: folder / f"{name}.json" for name in tables}
+    return "\n\n".join(tables[n](json.loads(path.read_text(encoding="utf-8"))) for n, path in stored.items() if path.exists())
+
+
 def with_table(readme: str, text: str) -> str:
-    """README with the table between its markers."""
+    """README with the tables between its markers."""
     before, rest = readme.split(START)
     after = rest.split(END)[1]
     return f"{before}{START}\n{text}\n{END}{after}"
 
 
+def write() -> None:
+    """README from the stored results."""
+    readme = ROOT / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8"), text()), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="update README.md")
-    options = parser.parse_args()
-    text = table(json.loads(RESULTS.read_text(encoding="utf-8")))
-    if options.write:
-        readme = ROOT / "README.md"
-        readme.write_text(with_table(readme.read_text(encoding="utf-8"), text), encoding="utf-8")
+    if parser.parse_args().write:
+        write()
     else:
-        print(text)
+        print(text())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from benchmarks.workload import Step
 from benchmarks.workloads import BY_NAME
 
 MOST_CALLS = 2000
+LONG = 0.05  # seconds of a call that finds its way back into the caches by itself
 
 
 class Worker:
@@ -33,6 +34,7 @@ class Worker:
         self.version = self.peer.version()
         self.peer.set_threads(threads)
         self.steps: dict[str, Step] = {}
+        self.least: dict[str, float] = {}  # seconds of the shortest call so far
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if "check" in request:
@@ -50,7 +52,7 @@ class Worker:
         step = self.steps[name] = self.peer.STEPS[workload.key](**workload.inputs())
         start = perf_counter()
         value, gradients = step()
-        first = perf_counter() - start
+        first = self.least[name] = perf_counter() - start
         convert = self.peer.to_numpy
         value, gradients = workload.compared(convert(value), [convert(g) for g in gradients])
         return {"first": first} | answer(workload, value, gradients)
@@ -61,7 +63,8 @@ class Worker:
         gc.collect()
         if hasattr(step, "timed"):  # a step that times its calls itself, from inside a shared library
             return step.timed(seconds, MOST_CALLS)  # type: ignore[no-any-return]
-        step()  # caches went cold while the other peers ran
+        if self.least[name] < LONG:
+            step()  # caches went cold while the other peers ran
         end = perf_counter() + seconds
         while len(times) < MOST_CALLS:
             start = perf_counter()
@@ -70,6 +73,7 @@ class Worker:
             times.append(now - start)
             if now > end:
                 break
+        self.least[name] = min(self.least[name], *times)
         return times
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from benchmarks.peers.autograd_objectives import OBJECTIVES
 from benchmarks.workload import Step
 from benchmarks.workloads import compiled, mlp, rnn, second_order, single_op
 from benchmarks.workloads.compiled.making import split
@@ -175,19 +176,41 @@ def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
     return _stepped(lambda arguments: np.sum(np.dot(np.tanh(np.dot(arguments[0], w) + b), v)), (x,))
 
 
+def _hessian(x: Any, v: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import grad, make_vjp
+
+    trace = make_vjp(grad(_objective))
+    unit = np.eye(len(x), dtype=np.float32)
+
+    def step() -> tuple[Any, list[Any]]:
+        vjp, g = trace(x)  # what autograd.hessian does, which gives no gradient
+        return g, [np.stack([vjp(row) for row in unit])]
+
+    return step
+
+
+def _network_hvp(x: Any, v: Any, w: Any) -> Step:
+    import autograd.numpy as np
+    from autograd import grad
+
+    inner = grad(lambda x: np.sum(np.tanh(np.dot(x, w)) ** 2))
+    return _stepped(lambda arguments: np.sum(inner(arguments[0]) * v), (x,))
+
+
 def _compiled(workload: Any, **inputs: Any) -> Step:
-    """The reference of a compiled workload, with this NumPy."""
+    """A workload of the compiled table: its own objective, or its reference with this NumPy."""
     import autograd.numpy as np
 
     watched, arrays, fixed = split(inputs, workload.wrt)
-    names = tuple(watched)
-    return _stepped(
-        lambda given: workload.value(**dict(zip(names, given, strict=True)), **arrays, **fixed, np=np), tuple(watched.values())
-    )
+    names, objective = tuple(watched), OBJECTIVES.get(workload.name.removeprefix("compiled_"))
+    others = arrays | fixed | ({} if objective else {"np": np})
+    objective = objective or workload.value
+    return _stepped(lambda given: objective(**dict(zip(names, given, strict=True)), **others), tuple(watched.values()))
 
 
 # where the reference is written without in-place updates
-SENSIBLE = (
+REFERENCE = (
     "scalar_loop",
     "nested_loops",
     "lstm_tiny",
@@ -202,7 +225,8 @@ SENSIBLE = (
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
     "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
-    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
+    "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient, "compiled_mlp": partial(_mlp, False),
+    "compiled_hvp": _network_hvp, "compiled_hessian": _hessian, "compiled_jacobian": _jacobian,
 } | {
-    w.key: partial(_compiled, w) for w in compiled.WORKLOADS if w.name.removeprefix("compiled_") in SENSIBLE
+    w.key: partial(_compiled, w) for w in compiled.WORKLOADS if w.name.removeprefix("compiled_") in (*REFERENCE, *OBJECTIVES)
 }  # fmt: skip

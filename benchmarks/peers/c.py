@@ -1,6 +1,7 @@
 """Hand-written C with hand-derived reverse sweeps, `gcc -O3 -march=native`, one thread: the limit for loops, not a competitor.
 
-The kernels of `benchmarks/c/` become one shared library; calls are timed inside it. Without a compiler the peer is absent.
+Each file of `benchmarks/c/` becomes a shared library when one of its kernels is asked for; calls are timed inside `measure.c`.
+Without a compiler the peer is absent.
 """
 
 from __future__ import annotations
@@ -39,23 +40,26 @@ def to_numpy(value: Any) -> Any:
 
 
 @cache
-def library() -> ctypes.CDLL:
+def library(source: Path) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory(prefix="gradtape-bench-") as folder:
-        made = str(Path(folder) / "kernels.so")
-        objects = []
-        for source in sorted(SOURCES.glob("*.c")):
-            objects.append(str(Path(folder) / f"{source.stem}.o"))
-            more = ("-ffast-math",) if source.name in VECTOR_MATH else ()
-            subprocess.run(["gcc", *FLAGS, *more, "-c", str(source), "-o", objects[-1]], check=True)
-        subprocess.run(["gcc", "-shared", *objects, "-o", made, "-lmvec", "-lm"], check=True)
+        made, compiled = str(Path(folder) / "kernels.so"), str(Path(folder) / "kernels.o")
+        more = ("-ffast-math",) if source.name in VECTOR_MATH else ()
+        subprocess.run(["gcc", *FLAGS, *more, "-c", str(source), "-o", compiled], check=True)
+        # linked without that flag, which would flush small numbers to zero in the whole process
+        subprocess.run(["gcc", "-shared", compiled, "-o", made, "-lmvec", "-lm"], check=True)
         return ctypes.CDLL(made)
+
+
+def _source(kernel: str) -> Path:
+    """The file that defines it."""
+    return next(path for path in sorted(SOURCES.glob("*.c")) if f"void {kernel}(void **args)" in path.read_text())
 
 
 class Kernel:
     """A step that calls a function of the library; `timed` measures calls from inside it."""
 
     def __init__(self, name: str, arrays: list[Any], numbers: list[int], gradients: list[Any]) -> None:
-        self.function = getattr(library(), name)
+        self.function = getattr(library(_source(name)), name)
         self.value = np.zeros(1, np.float32)
         self.gradients = [np.zeros(np.shape(g), np.float32) for g in gradients]
         self.kept = [np.ascontiguousarray(a, np.float32) for a in arrays] + [np.array([n], np.int64) for n in numbers]
@@ -68,7 +72,8 @@ class Kernel:
 
     def timed(self, seconds: float, most: int) -> list[float]:
         times = (ctypes.c_double * most)()
-        count = library().measure(self.function, self.arguments, ctypes.c_double(seconds), ctypes.c_long(most), times)
+        measure = library(SOURCES / "measure.c").measure
+        count = measure(self.function, self.arguments, ctypes.c_double(seconds), ctypes.c_long(most), times)
         return list(times[:count])
 
 

@@ -133,6 +133,39 @@ def triangular(m: Any, b: Any) -> Any:
     return tf.reduce_sum(x * x)
 
 
+def seidel(a: Any, steps: int) -> Any:
+    import tensorflow as tf
+
+    def row(above: Any, rows: Any) -> Any:
+        own, below = rows
+        rest = above[:-2] + above[1:-1] + above[2:] + own[1:-1] + own[2:] + below[:-2] + below[1:-1] + below[2:]
+        new = tf.scan(lambda left, other: (left + other) * (1.0 / 9.0), rest, own[0])
+        return tf.concat((own[:1], new, own[-1:]), 0)
+
+    def sweep(_: Any, a: Any) -> Any:
+        return (tf.concat((a[:1], tf.scan(row, (a[1:-1], a[2:]), a[0]), a[-1:]), 0),)
+
+    a = _repeat(steps, sweep, a)[0]
+    return tf.reduce_sum(a * a)
+
+
+def durbin(r: Any) -> Any:
+    import tensorflow as tf
+
+    n = r.shape[0]
+    backwards = r[::-1]
+
+    def turn(i: Any, y: Any, alpha: Any, beta: Any) -> Any:
+        k = i + 1
+        beta = (1.0 - alpha * alpha) * beta
+        # r[:k] and y[:k] backwards at the start; behind them y has zeros still
+        alpha = -(r[k] + tf.reduce_sum(tf.roll(backwards, k, 0) * y)) / beta
+        return y + alpha * (tf.roll(y[::-1], k, 0) + tf.one_hot(k, n)), alpha, beta
+
+    y = _repeat(n - 1, turn, -r[0] * tf.one_hot(0, n), -r[0], tf.constant(1.0))[0]
+    return tf.reduce_sum(y * y)
+
+
 def nested_derivative(p: Any, w: Any) -> Any:
     import tensorflow as tf
 
@@ -297,7 +330,9 @@ OBJECTIVES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "lstm_tiny": (lstm_tiny_loss, ("w", "u", "b")),
     "jacobi": (jacobi, ("a",)),
     "heat": (heat, ("a",)),
+    "seidel": (seidel, ("a",)),
     "triangular": (triangular, ("m", "b")),
+    "durbin": (durbin, ("r",)),
     "nbody": (nbody_size, ("p",)),
     "nested_ad": (nested_derivative, ("p",)),
     "logsumexp": (logsumexp, ("x",)),
