@@ -1,4 +1,4 @@
-"""The door to native code: arguments in any form, errors, memory, threads, Ctrl-C, and the cache on disk."""
+"""The door to native code: arguments in any form, errors, memory, threads, forks, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm import object_cache
 from gradtape.backends.llvm.stacked import StackedList
 from gradtape.errors import InternalError
 from gradtape.ops.list_values import TensorList
@@ -143,7 +142,20 @@ def test_a_failed_assertion_in_a_loop():
         f(gt.constant(3.0))
 
 
-def test_calls_leave_memory_flat():
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def stays_flat(work, count):
+    work(count // 8)
+    before = resident()
+    work(count)
+    grown = resident() - before
+    assert grown < 2 << 20, f"{grown} bytes more after {count} calls"
+
+
+def test_gradients_of_a_loop_of_unknown_length_leave_memory_flat():
     @gt.function
     def f(x):
         values = []
@@ -161,14 +173,135 @@ def test_calls_leave_memory_flat():
                 y = f(x)
             tape.gradient(y, x)
 
-    def resident():
-        gc.collect()
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    stays_flat(work, 2400)
 
-    work(300)
-    before = resident()
-    work(2000)
-    assert resident() - before < 2 << 20
+
+def test_calls_leave_memory_flat():
+    @gt.function(input_signature=[gt.TensorSpec([None], gt.float32), gt.TensorSpec([], gt.int32)])
+    def f(x, n):
+        parts = []
+        for i in gt.range(n):
+            parts.append(x[:3] * gt.cast(i, gt.float32))
+        return gt.stack(parts), gt.sort(x), x[x > 0.0], x, gt.reduce_sum(x), gt.cumsum(x)[n:]
+
+    inputs = [gt.constant(np.linspace(-1, 1, size, dtype=np.float32)) for size in (100, 101, 500)]
+    counts = [gt.constant(n) for n in (1, 7, 20)]
+
+    def work(count):
+        for k in range(count):
+            f(inputs[k % 3], counts[k % 2])
+
+    stays_flat(work, 10_000)
+
+
+def test_gradients_through_variables_leave_memory_flat():
+    w = gt.Variable(np.full((20, 20), 0.1, np.float32))
+    x = gt.constant(np.ones((5, 20), np.float32))
+
+    @gt.function
+    def loss(x):
+        w.assign(w * 0.999)
+        return gt.reduce_mean(gt.tanh(gt.matmul(x, w)) ** 2)
+
+    def work(count):
+        for _ in range(count):
+            with gt.GradientTape() as outer, gt.GradientTape() as tape:
+                y = loss(x)
+            (g,) = tape.gradient(y, [w])
+            outer.gradient(gt.reduce_sum(g), w)
+
+    stays_flat(work, 1000)
+
+
+def test_loading_programs_and_forgetting_them_leaves_memory_flat(tmp_path):
+    before = config.native_cache_directory()
+    config.set_native_cache_directory(tmp_path)
+
+    def work(count):
+        for k in range(count):
+            f = gt.function(lambda x, k=k: gt.reduce_sum(gt.sin(x) * (k % 3)))
+            f(gt.ones(1000))
+
+    try:
+        stays_flat(work, 160)
+    finally:
+        config.set_native_cache_directory(before)
+
+
+def test_a_loop_of_a_million_iterations_is_differentiated():
+    @gt.function
+    def f(x, n):
+        y = x
+        for _ in gt.range(n):
+            y = gt.sin(y) + x
+        return y
+
+    x = gt.constant(0.5, gt.float64)
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, gt.constant(1_000_000))
+    g = tape.gradient(y, x)
+    expected_y, expected_g = 0.5, 1.0
+    for _ in range(2000):  # long since at its fixed point
+        expected_y, expected_g = np.sin(expected_y) + 0.5, np.cos(expected_y) * expected_g + 1.0
+    np.testing.assert_allclose([y.numpy(), g.numpy()], [expected_y, expected_g], rtol=1e-12)
+    (traced,) = f._state.cache.all()
+    ((_, forward, backward),) = traced.program.compiled._halves.values()
+    for half in (forward, backward):
+        assert type(half._executable).__module__ == "gradtape.backends.llvm.executable"
+
+
+FORK = """
+import multiprocessing, os, sys, threading
+import numpy as np
+import gradtape as gt
+
+gt.config.native_code(True)
+gt.config.set_threads(2)
+
+@gt.function
+def f(x, w):
+    y = gt.matmul(x, w)
+    return gt.reduce_sum(gt.exp(gt.sin(y))), gt.tanh(y)
+
+x, w = gt.constant(np.linspace(-1, 1, 600 * 500).reshape(600, 500)), gt.ones([500, 400], gt.float64)
+expected = [t.numpy() for t in f(x, w)]
+
+def same():
+    return all(np.array_equal(a.numpy(), b) for a, b in zip(f(x, w), expected))
+
+def child(k):
+    g = gt.function(lambda x: gt.reduce_sum(x * (k + 1.0)))  # compiled in the child
+    return same() and float(g(gt.ones(3))) == 3.0 * (k + 1)
+
+stop = False
+def busy():  # another thread runs and compiles while the process forks
+    k = 0
+    while not stop:
+        k += 1
+        gt.function(lambda x: gt.cos(x) * float(k))(gt.ones(50_000))
+        f(x, w)
+
+thread = threading.Thread(target=busy)
+thread.start()
+for k in range(4):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if child(k) else 1)
+    assert os.waitpid(pid, 0)[1] == 0, k
+stop = True
+thread.join()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(child, range(4)) == [True] * 4
+assert same()
+print("fine")
+"""
+
+
+def test_native_functions_with_threads_after_a_fork():
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", FORK], env=environment, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
 def test_programs_are_freed_with_their_function():
@@ -232,63 +365,6 @@ def test_ctrl_c_interrupts_a_loop_that_never_ends(tmp_path):
         threading.Timer(0.3, process.send_signal, [signal.SIGINT]).start()
         out, _ = process.communicate(timeout=60)
     assert out == "interrupted -2.0\n"
-
-
-# -- the cache on disk ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def directory(tmp_path):
-    before = config.native_cache_directory()
-    config.set_native_cache_directory(tmp_path / "cache")
-    yield tmp_path / "cache"
-    config.set_native_cache_directory(before)
-
-
-def _run_once(factor):
-    return _compiled(lambda x: x * factor, gt.ones(3))
-
-
-def test_object_code_is_found_again(directory):
-    assert not _run_once(3.25).cached
-    assert len(list(directory.glob("*/*.o"))) == 1
-    again = _run_once(3.25)
-    assert again.cached
-    np.testing.assert_array_equal(again(np.ones(3, np.float32))[0], np.full(3, 3.25, np.float32))
-    assert not _run_once(3.5).cached
-
-
-def test_a_damaged_file_is_made_again(directory):
-    _run_once(1.25)
-    (file,) = directory.glob("*/*.o")
-    whole = file.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
-        file.write_bytes(damaged)
-        made = _run_once(1.25)
-        assert not made.cached
-        np.testing.assert_array_equal(made(np.ones(3, np.float32))[0], np.full(3, 1.25, np.float32))
-        assert file.read_bytes() == whole
-
-
-def test_the_cache_is_bounded(directory):
-    for k in range(4):
-        object_cache.store(f"{k}" * 64, bytes(1000))
-        (file,) = directory.glob(f"*/{k}*.o")
-        os.utime(file, (k, k))
-    object_cache.trim(directory, 2500)
-    assert sorted(file.name[0] for file in directory.glob("*/*.o")) == ["2", "3"]
-
-
-def test_a_directory_that_cannot_be_written_is_no_error(tmp_path):
-    before = config.native_cache_directory()
-    (tmp_path / "file").write_text("")
-    config.set_native_cache_directory(tmp_path / "file" / "inside")
-    try:
-        assert not _run_once(5.25).cached
-        config.set_native_cache_directory(None)
-        assert not _run_once(5.25).cached
-    finally:
-        config.set_native_cache_directory(before)
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------------

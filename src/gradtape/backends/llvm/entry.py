@@ -192,6 +192,7 @@ def write_entry(module: Module, params: Sequence[Any], returns: Sequence[Return]
     _collect(w, module, returns, results, made, context)
     w.do(f"call void @gt_cleanup(ptr {context})")
     answer = w.let(f"call ptr @PyTuple_New(i64 {len(returns)})")
+    _unless_null(w, answer, lambda: _drop_all(w, returns, made))
     for k in range(len(returns)):
         w.do(f"call i32 @PyTuple_SetItem(ptr {answer}, i64 {k}, ptr {w.load('ptr', w.at('ptr', made, k))})")
     w.do(f"ret ptr {answer}")
@@ -233,12 +234,7 @@ def _results(w: Writer, module: Module, returns: Sequence[Return], results: str,
                 for axis, size in enumerate(spec.shape):
                     w.store("i64", size, w.at("i64", dims, axis))
                 array = _empty(w, module, len(spec.shape), dims, spec.item)
-                fine, none = w.label("fine"), w.label("none")
-                w.branch(w.let(f"icmp eq ptr {array}, null"), none, fine)
-                w.start(none)
-                _drop(w, returns, made)
-                w.do("ret ptr null")
-                w.start(fine)
+                _unless_null(w, array, lambda: _drop(w, returns, made))
                 w.store("ptr", array, w.at("ptr", made, k))
                 w.store("ptr", w.load("ptr", w.at("i8", array, DATA)), w.at("i64", results, place))
         place += spec.words
@@ -252,8 +248,30 @@ def _drop(w: Writer, returns: Sequence[Return], made: str) -> None:
                 w.do(f"call void @Py_DecRef(ptr {array})")
 
 
+def _drop_all(w: Writer, returns: Sequence[Return], made: str) -> None:
+    for k in range(len(returns)):
+        found = w.load("ptr", w.at("ptr", made, k))
+        with w.when(w.let(f"icmp ne ptr {found}, null")):
+            w.do(f"call void @Py_DecRef(ptr {found})")
+
+
+def _unless_null(w: Writer, thing: str, drop: Callable[[], None]) -> None:
+    """Go on if Python could make an object; else leave with the error it has set."""
+    fine, none = w.label("fine"), w.label("none")
+    w.branch(w.let(f"icmp eq ptr {thing}, null"), none, fine)
+    w.start(none)
+    drop()
+    w.do("ret ptr null")
+    w.start(fine)
+
+
 def _collect(w: Writer, module: Module, returns: Sequence[Return], results: str, made: str, context: str) -> None:
     """Scalars, and arrays whose shape is known by now."""
+
+    def drop() -> None:
+        w.do(f"call void @gt_cleanup(ptr {context})")
+        _drop_all(w, returns, made)
+
     place = 0
     for k, spec in enumerate(returns):
         if not spec.made:
@@ -264,15 +282,11 @@ def _collect(w: Writer, module: Module, returns: Sequence[Return], results: str,
         elif spec.shape is not None and not spec.shape:
             address = w.load("ptr", w.at("i64", results, place))
             number = w.let(f"call ptr @gt_array_scalar(ptr {address}, ptr {_descr(module, spec.item)}, ptr null)")
+            _unless_null(w, number, drop)
             w.store("ptr", number, w.at("ptr", made, k))
         elif spec.shape is None:
             array = _empty(w, module, spec.rank, w.at("i64", results, place + 1), spec.item)
-            fine, none = w.label("fine"), w.label("none")
-            w.branch(w.let(f"icmp eq ptr {array}, null"), none, fine)
-            w.start(none)
-            w.do(f"call void @gt_cleanup(ptr {context})")
-            w.do("ret ptr null")
-            w.start(fine)
+            _unless_null(w, array, drop)
             sizes = [w.load("i64", w.at("i64", results, place + 1 + axis)) for axis in range(spec.rank)]
             count = w.multiply(w.product(sizes), bytes_of(spec.item.dtype))
             copy(w, w.load("ptr", w.at("i8", array, DATA)), w.load("ptr", w.at("i64", results, place)), count)

@@ -444,6 +444,7 @@ def text(kind: str, vector: int) -> str:
 
 
 _LOCK = threading.Lock()
+machine.held_by_forks(_LOCK.acquire, _LOCK.release)
 _STATE: dict[str, Any] = {}
 
 

@@ -2,7 +2,7 @@
 
 A module's object code is found by everything it depends on: its text, the versions of gradtape and LLVM, CPU and features,
 the optimisation level. What native code needs from outside (Python, NumPy, BLAS) it names; addresses are given when it is
-loaded, so an object from disk works in any process.
+loaded, so an object from disk works in any process. A fork waits until nobody compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import hashlib
+import os
+import sys
 import threading
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -22,6 +25,21 @@ _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
 LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
+
+
+def held_by_forks(acquire: Callable[[], Any], release: Callable[[], Any]) -> None:
+    """A fork takes a lock: else its child, which has no other thread, could find it taken for ever.
+
+    Locks that are named later are taken first: they are those of modules that use this one while they have theirs.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=acquire, after_in_parent=release, after_in_child=release)
+
+
+_LLVMS = getattr(llvm.ffi.lib, "_lock", None)  # which llvmlite takes around each call, also those of the garbage collector
+if _LLVMS is not None:
+    held_by_forks(_LLVMS.__enter__, lambda: _LLVMS.__exit__(None, None, None))
+held_by_forks(_LOCK.acquire, _LOCK.release)
 
 
 def _target() -> Any:
@@ -103,7 +121,8 @@ def key_of(text: str, level: int) -> str:
     """What names a module's object code on disk."""
     _target()
     if "makers" not in _STATE:
-        _STATE["makers"] = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info)
+        versions = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info), version("numpy")
+        _STATE["makers"] = (*versions, sys.implementation.cache_tag)
     parts = (*_STATE["makers"], _STATE["cpu"], _STATE["features"], str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -11,11 +11,13 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from gradtape import config
 
 MAGIC = b"gradtape object 1\n"
+NEW, OLD = ".new", 3600  # how files are called before they are complete, and after how many seconds nobody completes them
 EVERY = 64  # how many files are written between two looks at the size
 _written = 0
 
@@ -47,7 +49,7 @@ def store(key: str, code: bytes) -> None:
         return
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".new")
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=NEW)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(MAGIC + hashlib.sha256(code).digest() + code)
@@ -70,6 +72,10 @@ def trim(directory: Path, limit: int) -> None:
         with contextlib.suppress(OSError):
             state = file.stat()
             found.append((state.st_mtime, state.st_size, file))
+    for file in directory.glob(f"*/{NEW}*"):  # of a process that ended while it wrote
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - OLD:
+                file.unlink()
     total = sum(size for _, size, _ in found)
     for _, size, file in sorted(found):
         if total <= limit:

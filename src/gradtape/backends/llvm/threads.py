@@ -250,6 +250,7 @@ class Pool:
 
 
 _LOCK = threading.Lock()
+machine.held_by_forks(_LOCK.acquire, _LOCK.release)
 _STATE: dict[str, Any] = {}
 
 
