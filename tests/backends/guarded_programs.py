@@ -182,6 +182,15 @@ def lists_of_other_sizes(x):
 # -- compiled for each size -------------------------------------------------------------------------------------------------
 
 
+@fixed(((12, "float64"), (3, "float64")))
+def items_beside_whole_lists(x, h):
+    found = [h]
+    for t in range(12):
+        h = gt.sin(h) * x[t]
+        found.append(h)
+    return gt.stack(found), gt.concat(found, 0), found[5]
+
+
 @fixed(((7, 5), (5, 3)), ((1, 1), (1, 1)), ((0, 5), (5, 3)), ((17, 33), (33, 19)), ((3, 0), (0, 2)), ((65, 67), (67, 71)))
 def products(x, y):
     return gt.nn.relu(gt.matmul(x, y))

@@ -19,7 +19,7 @@ from gradtape.backends.llvm import entry, lists, machine, packing, report
 from gradtape.backends.llvm.callbacks import FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
 from gradtape.backends.llvm.control import in_register
-from gradtape.backends.llvm.scope import Note, Program, Scope, copy, fixed_sizes
+from gradtape.backends.llvm.scope import ON_STACK, Note, Program, Scope, copy, fixed_sizes
 from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.stacked import StackedList
 from gradtape.backends.llvm.table import TABLES
@@ -306,11 +306,26 @@ def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
         words = [("ptr", lists.address(scope, lowered)), ("i64", lists.length(scope, lowered))]
         words += [("i64", size) for size in lowered.items.dims or ()]
     elif isinstance(lowered, Array):
-        words = [("ptr", lowered.address), *[("i64", size) for size in lowered.dims]]
+        words = [("ptr", _lasting(scope, lowered)), *[("i64", size) for size in lowered.dims]]
     else:
         raise UnsupportedError("a result that is not in memory")
     for i, (kind, word) in enumerate(words):
         w.store(kind, word, w.at("i64", "%results", place + i))
+
+
+def _lasting(scope: Scope, array: Array) -> str:
+    """Where an array is when the function has returned: what may be on its stack is copied."""
+    w = scope.writer
+    count = w.multiply(w.product(array.dims), bytes_of(array.dtype))
+    if isinstance(count, int) and count > ON_STACK:
+        return array.address
+    address = w.cell("ptr")
+    w.store("ptr", array.address, address)
+    with w.when("true" if isinstance(count, int) else w.let(f"icmp sle i64 {count}, {ON_STACK}")):
+        made = scope.program.allocated(count)
+        copy(w, made, array.address, count)
+        w.store("ptr", made, address)
+    return w.load("ptr", address)
 
 
 def compile_block(block: Block, name: str = "f") -> Executable:

@@ -9,6 +9,7 @@ One invariant: `values` holds every value of the block that was reached, and mem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -267,7 +268,7 @@ class Scope:
         if len(buffers) == 1:
             (buffer,) = buffers
             others = [i for i, value in enumerate(self.block.results) if buffer in self.plan.buffers(value)]
-            if others == [k]:
+            if others == [k] and _is_whole(self.block.results[k].type, buffer.type):
                 self.homes.setdefault(buffer, home)
 
     def finish(self) -> None:
@@ -565,3 +566,11 @@ def computable(type: Any) -> bool:
 
 
 __all__ = ["Frame", "NativeList", "Note", "Program", "Scope", "Tables", "computable", "copy", "fixed_sizes"]
+
+
+def _is_whole(result: Any, buffer: Any) -> bool:
+    """Whether a result is all of the buffer it is in, not one item or part of it."""
+    if not isinstance(buffer, TensorSpec) or result.dtype != buffer.dtype:
+        return False
+    a, b = tuple(result.shape), tuple(buffer.shape)
+    return a == b or (all(isinstance(n, int) for n in (*a, *b)) and math.prod(a) == math.prod(b))
