@@ -36,6 +36,8 @@ def ratios(results: dict[str, Any]) -> str:
         [row["peers"][p]["min"] / row["peers"]["gradtape"]["min"] if "min" in row["peers"].get(p, {}) else None for p in peers]
         for row in rows
     ]
+    shown = [(row, group) for row, group in zip(rows, found, strict=True) if any(ratio is not None for ratio in group)]
+    rows, found = [row for row, _ in shown], [group for _, group in shown]
     known = [ratio for group in found for ratio in group if ratio is not None] or [1.0]
     low, high = min(0.5, 0.8 * min(known)), max(2.0, 1.3 * max(known))
     height = (9 * len(peers) + 12) * max(len(rows), 1)
@@ -65,15 +67,16 @@ def series(results: dict[str, Any], name: str) -> str:
     }
     sizes = [p["size"] for p in found["points"]]
     times = [t for points in lines.values() for _, t in points]
+    wide = 750 if sum(map(bool, lines.values())) < 7 else 960  # the legend is one line
     panel = svg.Panel(
-        90, 66, 620, 380, _around(sizes), _around(times), found["title"], found["axis"],
+        90, 66, wide - 130, 380, _around(sizes), _around(times), found["title"], found["axis"],
         "seconds, forward + backward" if what == "min" else "seconds of the first call",
         log=True, log_across=True,
     )  # fmt: skip
     for peer, points in lines.items():
         if points:
             _curve(panel, points, COLORS[peer], label(peer))
-    return svg.page(750, 560, [panel.render(), _footer(results, 750, 548)], found["title"], dark=True)
+    return svg.page(wide, 560, [panel.render(), _footer(results, wide, 548)], found["title"], dark=True)
 
 
 def memory(results: dict[str, Any], kind: str = "eager") -> str:

@@ -147,14 +147,22 @@ def measure(workload: Workload, peers: Iterable[Peer], rounds: int, seconds: flo
 def scale(series: Series, peers: Iterable[Peer], rounds: int, seconds: float, patience: float) -> list[dict[str, Any]]:
     """What `measure` gives at each size. A peer leaves when a call at the next size would take longer than `patience`."""
     found: list[dict[str, Any]] = []
-    least: dict[str, float] = {}  # seconds per unit of size, of the last call or the last first call
+    known: dict[str, list[tuple[int, float]]] = {}
     for size, workload in series.points:
-        staying = [peer for peer in peers if least.get(peer.name, 0.0) * size <= patience]
+        staying = [peer for peer in peers if _expected(known.get(peer.name, []), size) <= patience]
         measured = measure(workload, staying, rounds if series.what == "min" else 1, seconds)
         found.append({"size": size, "peers": measured})
-        least |= {name: entry[series.what] / size for name, entry in measured.items() if series.what in entry}
-        least |= {name: float("inf") for name, entry in measured.items() if "error" in entry}
+        for name, entry in measured.items():
+            known.setdefault(name, []).append((size, entry.get(series.what, float("inf"))))
     return found
+
+
+def _expected(known: list[tuple[int, float]], size: int) -> float:
+    """Seconds at a size, along the line through the last two points; after the first one nobody knows what is fixed cost."""
+    if len(known) < 2:
+        return known[0][1] if known else 0.0
+    (before, shorter), (last, longer) = known[-2:]
+    return longer + max(longer - shorter, 0.0) / (last - before) * (size - last)
 
 
 def import_times(pythons: dict[str, str], threads: int, rounds: int) -> dict[str, dict[str, Any]]:

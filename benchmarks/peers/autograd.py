@@ -227,6 +227,7 @@ STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
     "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
     "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient, "compiled_mlp": partial(_mlp, False),
     "compiled_hvp": _network_hvp, "compiled_hessian": _hessian, "compiled_jacobian": _jacobian,
+    "compiled_vectors": _vectors,
 } | {
     w.key: partial(_compiled, w) for w in compiled.WORKLOADS if w.name.removeprefix("compiled_") in (*REFERENCE, *OBJECTIVES)
 }  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import __main__ as command, check, environments, memory, page, plots, report, run
+from benchmarks import __main__ as command, check, environments, memory, page, plots, report, run, summary
 from benchmarks.peers import c
 from benchmarks.workloads import BY_NAME, SERIES, WORKLOADS
 
@@ -96,6 +96,29 @@ def test_goals_against_c_and_the_value_do_not_count_them_as_rivals() -> None:
     }
     told = report.verdicts(row)
     assert told == "**missed**: 3 ≤ 1.5 × C; met: 0.75 ≤ 0.9 × jax jit; met: 3 ≤ 3.0 × value alone"
+
+
+def test_the_summary_shows_rows_where_a_peer_is_faster_as_plainly() -> None:
+    about = {n: {"version": "1", "python": "3", "missing": "" if n != "tf_xla" else "no"} for n in run.TABLES["compiled"]}
+
+    def row(title: str, **times: float) -> dict[str, Any]:
+        return {"name": title, "title": title, "ops": 1, "goals": (), "peers": {n: {"min": t} for n, t in times.items()}}
+
+    rows = [
+        row("ahead", gradtape=1e-3, value=5e-4, c=2e-3, jax_jit=4e-3, torch_eager=3e-3),
+        row("behind", gradtape=3e-3, jax_jit=1e-3, autograd=1.0),
+        row("alone", gradtape=1.0),
+        row("wrong") | {"peers": {"gradtape": {"error": "value 1, expected 2"}}},
+    ]
+    text = summary.compiled_table({"machine": report.machine(1), "peers": about, "rows": rows})
+    assert "gradtape is the fastest in 1 of 2 rows" in text
+    assert "XLA" not in text
+    assert text.splitlines()[-4:] == [
+        "| ahead | 1 ms | PyTorch eager, 3 ms | 0.33 | 0.5 | 2 |",
+        "| behind | 3 ms | JAX jit, 1 ms | **3** |  |  |",
+        "| alone | 1 s |  |  |  |  |",
+        "| wrong | value 1, expected 2 | | | | |",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(c.KERNELS))
