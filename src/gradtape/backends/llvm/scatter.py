@@ -11,7 +11,8 @@ from typing import Any
 
 from gradtape.backends.llvm import keys
 from gradtape.backends.llvm.callbacks import write_callback
-from gradtape.backends.llvm.code import converted
+from gradtape.backends.llvm.code import Code, converted
+from gradtape.backends.llvm.formulas import maximum, minimum
 from gradtape.backends.llvm.index import key_of
 from gradtape.backends.llvm.kernels import Access, loops
 from gradtape.backends.llvm.keys import Mapping
@@ -24,6 +25,7 @@ from gradtape.ir.graph import Operation, Value
 from gradtape.ir.slots import Slot
 
 UPDATES = ("update", "update_at", "add_at")  # x, a value, and what fills the slots of the key
+ROWS = ("put_rows", "extreme_rows")  # x, the places of rows, and values for them
 PUTS = ("put_slice", "put_at", "take_add", "index_add", "pad_zeros")  # a part, and what fills the slots
 
 
@@ -34,6 +36,8 @@ def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
         key = attrs["key"]
         return (key if isinstance(key, tuple) else (key,)), operation.operands[2:]
     rest = operation.operands[1:]
+    if name in ROWS:
+        return (Slot(0),), rest[:1]
     if name == "take_add":
         return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
     if name == "index_add":
@@ -51,8 +55,12 @@ def supported(operation: Operation) -> bool:
     name = operation.op.name.removesuffix("_into")
     if name in UPDATES:
         x, value = operation.operands[:2]
+    elif name in ROWS:
+        x, _, value = operation.operands
     else:
         x, value = operation.result, operation.operands[0]
+    if name == "extreme_rows" and (name_of(x.type.dtype) != name_of(value.type.dtype) or name_of(x.type.dtype) == "bool"):
+        return False
     if _adds(operation) and name_of(x.type.dtype) != name_of(value.type.dtype):
         return False
     if _adds(operation) and name_of(x.type.dtype) == "bool":
@@ -97,7 +105,18 @@ def _whole(scope: Scope, operation: Operation) -> Lowered:
     return Scalar(_sum(scope, dtype, scope.scalar(x), register) if _adds(operation) else register, dtype)
 
 
+def _rows(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not supported(operation) or not len(operation.result.type.shape):
+        return write_callback(scope, operation)
+    target = scope.placed(operation.operands[0], scope.room(operation.result))
+    mapping = keys.opened(scope, operation, *_opened_key(operation, target.dims))
+    _write(scope, operation, target, mapping, operation.operands[2])
+    return [target]
+
+
 def _put(scope: Scope, operation: Operation) -> list[Lowered]:
+    if operation.op.name == "pad_zeros" and not operation.attrs["paddings"] and computable(operation.result.type):
+        return [Scalar(scope.scalar(operation.operands[0]), operation.result.type.dtype)]
     if not supported(operation) or not len(operation.result.type.shape):
         return write_callback(scope, operation)
     scope.sized(operation, operation.result.type, _sizes(scope, operation))
@@ -134,6 +153,9 @@ def _write(scope: Scope, operation: Operation, target: Array, mapping: Mapping, 
         spot = w.at(kind, target.address, scope.offset(target.dims, mapping.place(scope, place)))
         if adds:
             register = _sum(scope, dtype, scope.from_memory(w.load(kind, spot, writing), dtype), register)
+        elif operation.op.name == "extreme_rows":
+            larger = maximum if operation.attrs["largest"] else minimum
+            register = larger(Code(w, dtype, {}), w.load(kind, spot, writing), register)
         w.store(kind, scope.to_memory(register, dtype), spot, writing)
 
     if not mapping.dims:
@@ -174,9 +196,10 @@ MEMORY_OPS: dict[str, Any] = {
     **dict.fromkeys(PUTS, _put),
     **dict.fromkeys(UPDATES, _update),
     **{f"{name}_into": _update for name in UPDATES},
+    **dict.fromkeys(ROWS, _rows),
 }
 # operands that may be recipes, by position; the rest of them fill the slots of the key
 RECIPES: dict[str, Any] = {
-    **dict.fromkeys((*PUTS, *UPDATES), 0),
+    **dict.fromkeys((*PUTS, *UPDATES, *ROWS), 0),
     **{f"{name}_into": 1 for name in UPDATES},
 }

@@ -21,6 +21,7 @@ from gradtape.backends.llvm import (
     layouts,
     list_ops,
     lists,
+    places,
     pooling,
     products,
     scatter,
@@ -34,7 +35,7 @@ from gradtape.backends.llvm.types import is_float, name_of
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import ListSpec
 
-FAMILIES: tuple[Any, ...] = (elementwise, shapes, index, joins, dynamic, composites, joining, pooling)
+FAMILIES: tuple[Any, ...] = (elementwise, shapes, index, joins, dynamic, composites, joining, pooling, places)
 ELEMENT: dict[str, Any] = {name: write for family in FAMILIES for name, write in family.ELEMENT.items()}
 ACCEPTS = {name: family.accepts for family in FAMILIES for name in family.ELEMENT}
 MEMORY_FAMILIES: tuple[Any, ...] = (
@@ -49,6 +50,7 @@ MEMORY_FAMILIES: tuple[Any, ...] = (
     joining,
     convolution,
     cumulative,
+    places,
 )
 MEMORY: dict[str, Any] = {name: write for family in MEMORY_FAMILIES for name, write in family.MEMORY_OPS.items()}
 # on arrays these are element operations
@@ -57,7 +59,8 @@ ON_LISTS: dict[str, Any] = {
 } | list_ops.ON_LISTS
 TAKES: dict[str, Any] = {**products.TAKES}
 # operations that find sizes of their results; `composites.py` makes the last two
-SIZED = frozenset({*index.PREPARE, *dynamic.MEMORY_OPS, *list_ops.MEMORY_OPS, *scatter.MEMORY_OPS, "concat", "call", "custom",
+SIZED = frozenset({*index.PREPARE, *places.PREPARE, *places.MEMORY_OPS,
+                   *dynamic.MEMORY_OPS, *list_ops.MEMORY_OPS, *scatter.MEMORY_OPS, "concat", "call", "custom",
                    "piece", "joined"})  # fmt: skip
 CHANGES = frozenset(name for name in MEMORY if name.endswith("_into"))
 
@@ -132,7 +135,11 @@ def keeps(operation: Operation, k: int) -> int:
 def fails(operation: Operation) -> bool:
     if joining.stays(operation):
         return True
-    return index.fails(operation) or (operation.op.name in elementwise.ELEMENT and elementwise.fails(operation))
+    return (
+        operation.op.name in places.PREPARE
+        or index.fails(operation)
+        or (operation.op.name in elementwise.ELEMENT and elementwise.fails(operation))
+    )
 
 
 def repeats(operation: Operation) -> bool:
@@ -146,7 +153,11 @@ def sizes(operation: Operation) -> bool:
 def takes(operation: Operation, value: Value) -> str:
     """How a memory operation reads an operand: see `plan.py`."""
     name = operation.op.name
-    if name in dynamic.RECIPES or (name in joins.MEMORY_OPS and joins.supported(operation)):
+    if (
+        name in dynamic.RECIPES
+        or (name in places.MEMORY_OPS and places.supported(operation))
+        or (name in joins.MEMORY_OPS and joins.supported(operation))
+    ):
         return "recipe"
     recipes: Sequence[int] = list_ops.RECIPES.get(name, ())
     if name in scatter.RECIPES and scatter.supported(operation):
@@ -187,7 +198,7 @@ TABLES = Tables(
     {**MEMORY, **ON_LISTS, **shapes.WHEN_UNSURE},
     kernels.write_kernel,
     callbacks.write_callback,
-    index.PREPARE,
+    {**index.PREPARE, **places.PREPARE},
     lists.free_list,
     callbacks.write_failure,
     shapes.constant_of,

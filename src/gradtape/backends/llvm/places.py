@@ -1,0 +1,187 @@
+"""Places as numbers: positions in a flattened array, which of several writers comes last, diagonals of matrices.
+
+Index maps and checks only; what is written to such places is in `scatter.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.backends.llvm import keys
+from gradtape.backends.llvm.callbacks import write_callback
+from gradtape.backends.llvm.kernels import Access, loops
+from gradtape.backends.llvm.keys import Mapping, widened
+from gradtape.backends.llvm.scope import Note, Scope
+from gradtape.backends.llvm.text import Index
+from gradtape.backends.llvm.types import REGISTER, is_integer, literal, name_of
+from gradtape.backends.llvm.values import Array, Lowered, Place, Scalar
+from gradtape.dtypes import int64
+from gradtape.ir.graph import Operation
+from gradtape.ir.slots import Slot
+
+# -- positions
+
+
+def _key(operation: Operation) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The key whose places are meant, and the shape that it reads."""
+    if operation.op.name == "last_writers":
+        return (Slot(0),), (operation.attrs["count"],)
+    key = operation.attrs["key"]
+    return (key if isinstance(key, tuple) else (key,)), operation.attrs["shape"]
+
+
+def _opened(scope: Scope, operation: Operation) -> Mapping:
+    key, shape = _key(operation)
+    mapping = keys.opened(scope, operation, key, scope.program.dims(shape), operation.operands)
+    scope.sized(operation, operation.result.type, mapping.dims)
+    return mapping
+
+
+def _position(scope: Scope, operation: Operation, place: Place) -> str:
+    mapping: Mapping = scope.ready(operation)
+    return str(scope.offset(scope.program.dims(_key(operation)[1]), mapping.place(scope, place)))
+
+
+def _check_tuples(scope: Scope, operation: Operation) -> None:
+    """Every index along the last axis is inside its axis; else the call fails."""
+    w = scope.writer
+    (x,) = operation.operands
+    bad = w.cell("i1")
+    w.store("i1", "false", bad)
+    sizes = scope.program.dims(operation.attrs["shape"])
+    with Access(scope) as access:
+
+        def body(place: tuple[Index, ...]) -> None:
+            out = w.load("i1", bad)
+            for k, size in enumerate(sizes):
+                index = widened(w, scope.element(x, (*place, k)), x.type.dtype)
+                out = w.let(f"or i1 {out}, {w.let(f'icmp uge i64 {index}, {size}')}")
+            w.store("i1", out, bad)
+
+        loops(scope, list(scope.dims(operation.result)), body, access)
+    scope.fail_if(w.load("i1", bad), operation)
+
+
+def _flat_index(scope: Scope, operation: Operation, place: Place) -> str:
+    w = scope.writer
+    (x,) = operation.operands
+    indices = [widened(w, scope.element(x, (*place, k)), x.type.dtype) for k in range(len(operation.attrs["shape"]))]
+    return str(scope.offset(scope.program.dims(operation.attrs["shape"]), indices))
+
+
+def _winners(scope: Scope, operation: Operation) -> list[Lowered]:
+    """Each position writes its number to its place; those whose number is still there have won."""
+    if not supported(operation):
+        return write_callback(scope, operation)
+    w, result = scope.writer, operation.result
+    mapping = _opened(scope, operation)
+    if not mapping.dims:
+        return [Scalar("true", result.type.dtype)]
+    home = scope.room(result)
+    dims = scope.program.dims(_key(operation)[1])
+    slot = scope.take(w.multiply(w.product(dims), 8))
+    last = Array(slot.address, dims, int64)
+    scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
+
+    def write(place: tuple[Index, ...]) -> None:
+        scope.store(str(scope.offset(mapping.dims, place)), last, mapping.place(scope, place))
+
+    def compare(place: tuple[Index, ...]) -> None:
+        found = scope.load(last, mapping.place(scope, place))
+        scope.store(w.let(f"icmp eq i64 {found}, {scope.offset(mapping.dims, place)}"), home, place)
+
+    for step in (write, compare):
+        with Access(scope) as access:
+            scope.access = ""
+            loops(scope, list(mapping.dims), step, access, parallel=False)
+    scope.give(slot)
+    return [home]
+
+
+# -- diagonals
+
+
+def _side(w: Any, flag: str, then: Index, orelse: Index) -> Index:
+    return then if then == orelse else str(w.let(f"select i1 {flag}, i64 {then}, i64 {orelse}"))
+
+
+def _indent(scope: Scope, operation: Operation, d: Index, rows: int, columns: int) -> tuple[Index, Index]:
+    """How many elements diagonal d has, and where in its line they begin."""
+    w = scope.writer
+    lower, upper = operation.attrs["k"]
+    length = w.smaller(w.add(w.smaller(d, 0), rows), w.subtract(columns, w.larger(d, 0)))
+    if lower == upper:
+        return length, 0
+    width = max(min(rows + min(n, 0), columns - max(n, 0)) for n in range(lower, upper + 1))
+    above, below = (0 if side == "LEFT" else w.subtract(width, length) for side in operation.attrs["align"].split("_"))
+    return length, _side(w, w.let(f"icmp sge i64 {d}, 0"), above, below)
+
+
+def _diagonal_part(scope: Scope, operation: Operation, place: Place) -> str:
+    """The element of a diagonal; zero beside short ones."""
+    w, (x,) = scope.writer, operation.operands
+    rows, columns = (int(n) for n in tuple(x.type.shape)[-2:])
+    lower, upper = operation.attrs["k"]
+    single = lower == upper
+    lead, n = (place[:-1], place[-1]) if single else (place[:-2], place[-1])
+    d: Index = upper if single else w.subtract(upper, place[-2])
+    down, right = w.larger(w.subtract(0, d), 0), w.larger(d, 0)
+    if single:
+        return scope.element(x, (*lead, w.add(n, down), w.add(n, right)))
+    length, first = _indent(scope, operation, d, rows, columns)
+    n = w.subtract(n, first)
+    inside = w.let(f"icmp ult i64 {n}, {length}")
+    n = _side(w, inside, n, 0)
+    found = scope.element(x, (*lead, w.add(n, down), w.add(n, right)))
+    return _chosen(scope, operation, inside, found)
+
+
+def _diagonal(scope: Scope, operation: Operation, place: Place) -> str:
+    """The element of a diagonal at a place of the matrix; zero elsewhere."""
+    w, (x,) = scope.writer, operation.operands
+    rows, columns = (int(n) for n in tuple(operation.result.type.shape)[-2:])
+    lower, upper = operation.attrs["k"]
+    *lead, r, c = place
+    d = w.subtract(c, r)
+    inside = w.let(f"icmp ule i64 {w.subtract(d, lower)}, {upper - lower}")
+    d = _side(w, inside, d, upper)
+    n = _side(w, inside, w.smaller(r, c), 0)
+    if lower == upper:
+        return _chosen(scope, operation, inside, scope.element(x, (*lead, n)))
+    _, first = _indent(scope, operation, d, rows, columns)
+    return _chosen(scope, operation, inside, scope.element(x, (*lead, w.subtract(upper, d), w.add(first, n))))
+
+
+def _chosen(scope: Scope, operation: Operation, flag: str, register: str) -> str:
+    dtype = operation.result.type.dtype
+    kind = REGISTER[name_of(dtype)]
+    return scope.writer.let(f"select i1 {flag}, {kind} {register}, {kind} {literal(0, dtype)}")
+
+
+# -- tables
+
+ELEMENT: dict[str, Any] = {
+    "places_at": _position,
+    "flat_index": _flat_index,
+    "matrix_diag": _diagonal,
+    "matrix_diag_part": _diagonal_part,
+}
+PREPARE: dict[str, Any] = {"places_at": _opened, "flat_index": _check_tuples}
+MEMORY_OPS: dict[str, Any] = {"winners_at": _winners, "last_writers": _winners}
+
+
+def supported(operation: Operation) -> bool:
+    """Whether the places of writers are numbers that a key has."""
+    return keys.accepts(_key(operation)[0], operation.operands)
+
+
+def accepts(operation: Operation) -> bool:
+    name = operation.op.name
+    if name == "places_at":
+        return supported(operation)
+    if name == "flat_index":
+        return is_integer(operation.operands[0].type.dtype)
+    packed = 1 if operation.attrs["k"][0] == operation.attrs["k"][1] else 2
+    last = (packed, 2) if name == "matrix_diag" else (2, packed)
+    sizes = [n for v, count in zip((operation.operands[0], operation.result), last, strict=True) for n in v.type.shape[-count:]]
+    return all(isinstance(n, int) and n > 0 for n in sizes)
