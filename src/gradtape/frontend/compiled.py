@@ -55,6 +55,7 @@ class Compiled:
         self.optimize = optimize
         self.name = name
         self._executable: Any = None
+        self._first: dict[str, Any] = {}
         self._halves: dict[Any, tuple[Split, Compiled, Compiled]] = {}
         self._connected: dict[frozenset[int], set[int]] = {}
         self._shown: Block | None = None
@@ -75,7 +76,9 @@ class Compiled:
     def prepare(self) -> None:
         """Compile, unless that was done before."""
         if self._executable is None:
-            self._executable = executable(self.optimized, self.name, self.backend)
+            made = executable(self.optimized, self.name, self.backend)
+            # of two threads that compile at once the first wins: what is in use is never replaced
+            self._executable = self._first.setdefault("made", made)
 
     def halves(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> tuple[Split, Compiled, Compiled]:
         """The forward half and the backward half with respect to these inputs, for cotangents of these outputs."""

@@ -3,21 +3,32 @@
 Blocks of memory are linked from the context (its first word), so that whatever way a call ends, all of it can be freed.
 A block has a header of 64 bytes: the block before, the block after, and 0 for a block of its own. Small blocks are parts of
 chunks, which are such blocks, and have their size there; released ones wait in a list for each size.
+
+Large blocks that are freed are kept for the next call, a few of them in the whole process: the system would take them back
+and have them cleared page by page, which takes longer than to use them. Threads take and give them by atomic exchanges.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
+
+from gradtape.backends.llvm import machine
 
 HEADER = ALIGN = 64
 SMALL = 4096 + HEADER  # bytes of a block, with its header, that is cut from a chunk
 HEADS = (SMALL // ALIGN + 1 + 7) // 8 * 64  # bytes of the table of released small blocks: a word for each size
 CHUNK, LARGEST = 1 << 15, 1 << 20  # bytes of the first chunk and of the last ones
 TABLE = 2  # words of the context: that table, where the chunk goes on, the bytes left in it, the size of the next one
+KEPT_BLOCKS = 16  # at most, which are freed and kept
+KEPT_LEAST, KEPT_BYTES = 1 << 16, 1 << 26  # bytes of a block that is kept, at least; of all of them together, at most
 POISON = False  # for tests: released blocks are overwritten
 INTERRUPTED = -2  # the status of a call that Ctrl-C ended; Python's exception is set
 NO_MEMORY = -3
 CALLBACK_FAILED = -1  # an exception was raised by Python code that native code called
+
+_KEPT = (ctypes.c_int64 * (KEPT_BLOCKS + 1))()  # addresses of kept blocks, or 0; then how many bytes they have
+machine.symbol("gt_kept", ctypes.addressof(_KEPT))
 
 
 def _module(program: Any) -> Any:
@@ -116,18 +127,29 @@ set:
 def _whole(module: Any) -> None:
     """ptr (context, bytes): a block of its own from the system."""
     module.declare("aligned_alloc", "ptr (i64, i64)")
+    _keeping(module)
     module.library(
         "gt.allocate_whole",
         lambda: (
             """define internal ptr @gt.allocate_whole(ptr %context, i64 %bytes) nounwind noinline {
+start:
   %whole = add i64 %bytes, 191
   %rounded = and i64 %whole, -64
-  %block = call ptr @aligned_alloc(i64 64, i64 %rounded)
-  %failed = icmp eq ptr %block, null
-  br i1 %failed, label %nothing, label %fine
+  %kept = call ptr @gt.kept_block(i64 %rounded)
+  %none.kept = icmp eq ptr %kept, null
+  br i1 %none.kept, label %ask, label %fine
+ask:
+  %new = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %sized
 nothing:
   ret ptr null
+sized:
+  %size = getelementptr i8, ptr %new, i64 24
+  store i64 %rounded, ptr %size
+  br label %fine
 fine:
+  %block = phi ptr [ %kept, %start ], [ %new, %sized ]
   %first = load ptr, ptr %context
   store ptr null, ptr %block
   %next = getelementptr i8, ptr %block, i64 8
@@ -148,6 +170,111 @@ done:
     )
 
 
+def _keeping(module: Any) -> None:
+    """ptr (bytes): a kept block with as many and not many more, or null; void (block): freed, or kept for later."""
+    module.declare("free", "void (ptr)")
+    module.library(
+        "gt.kept_block",
+        lambda: (
+            f"""@gt_kept = external global [{KEPT_BLOCKS + 1} x i64]
+define internal void @gt.free_block(ptr %block) nounwind noinline {{
+start:
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %over = sub i64 %size, {KEPT_LEAST}
+  %kind = icmp ule i64 %over, {KEPT_BYTES - KEPT_LEAST}
+  br i1 %kind, label %keep, label %free
+keep:
+  %address = ptrtoint ptr %block to i64
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %before = atomicrmw add ptr %total, i64 %size acq_rel
+  br label %look
+look:
+  %i = phi i64 [ 0, %keep ], [ %next, %on ]
+  %slot = getelementptr i64, ptr @gt_kept, i64 %i
+  %now = load atomic i64, ptr %total monotonic, align 8
+  %many = icmp ugt i64 %now, {KEPT_BYTES}
+  br i1 %many, label %clear, label %put
+clear:
+  %old = atomicrmw xchg ptr %slot, i64 0 acq_rel
+  call void @gt.free_kept(i64 %old)
+  br label %on
+put:
+  %pair = cmpxchg ptr %slot, i64 0, i64 %address acq_rel acquire
+  %done = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %done, label %end, label %on
+on:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {KEPT_BLOCKS}
+  br i1 %more, label %look, label %replace
+replace:
+  %mixed = lshr i64 %address, 16
+  %chosen = urem i64 %mixed, {KEPT_BLOCKS}
+  %place = getelementptr i64, ptr @gt_kept, i64 %chosen
+  %other = atomicrmw xchg ptr %place, i64 %address acq_rel
+  call void @gt.free_kept(i64 %other)
+  br label %end
+free:
+  call void @free(ptr %block)
+  br label %end
+end:
+  ret void
+}}
+define internal void @gt.free_kept(i64 %address) nounwind noinline {{
+  %none = icmp eq i64 %address, 0
+  br i1 %none, label %end, label %free
+free:
+  %block = inttoptr i64 %address to ptr
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %before = atomicrmw sub ptr %total, i64 %size acq_rel
+  call void @free(ptr %block)
+  br label %end
+end:
+  ret void
+}}
+define internal ptr @gt.kept_block(i64 %bytes) nounwind noinline {{
+start:
+  %large = icmp uge i64 %bytes, {KEPT_LEAST}
+  br i1 %large, label %look, label %nothing
+look:
+  %i = phi i64 [ 0, %start ], [ %next, %on ]
+  %slot = getelementptr i64, ptr @gt_kept, i64 %i
+  %seen = load atomic i64, ptr %slot monotonic, align 8
+  %empty = icmp eq i64 %seen, 0
+  br i1 %empty, label %on, label %take
+take:
+  %found = atomicrmw xchg ptr %slot, i64 0 acq_rel
+  %gone = icmp eq i64 %found, 0
+  br i1 %gone, label %on, label %mine
+mine:
+  %block = inttoptr i64 %found to ptr
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %rest = atomicrmw sub ptr %total, i64 %size acq_rel
+  %enough = icmp uge i64 %size, %bytes
+  %twice = shl i64 %bytes, 1
+  %near = icmp ule i64 %size, %twice
+  %fits = and i1 %enough, %near
+  br i1 %fits, label %good, label %back
+good:
+  ret ptr %block
+back:
+  call void @gt.free_block(ptr %block)
+  br label %on
+on:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {KEPT_BLOCKS}
+  br i1 %more, label %look, label %nothing
+nothing:
+  ret ptr null
+}}"""
+        ),
+    )
+
+
 def _poisoned() -> str:
     """What makes reading a released block show."""
     return f"""  %all = shl i64 %kind, 6
@@ -159,7 +286,7 @@ def _poisoned() -> str:
 def release(program: Any) -> str:
     """void (context, address); null is allowed"""
     module = _module(program)
-    module.declare("free", "void (ptr)")
+    _keeping(module)
     return module.library(
         "gt.release",
         lambda: (
@@ -200,7 +327,7 @@ link:
   store ptr %before, ptr %after
   br label %free
 free:
-  call void @free(ptr %block)
+  call void @gt.free_block(ptr %block)
   br label %done
 done:
   ret void
@@ -212,7 +339,7 @@ done:
 def cleanup(program: Any) -> str:
     """void (context): frees every block"""
     module = _module(program)
-    module.declare("free", "void (ptr)")
+    _keeping(module)
     return module.library(
         "gt_cleanup",
         lambda: (
@@ -226,7 +353,7 @@ next:
   %place = getelementptr i8, ptr %block, i64 8
   %after = load ptr, ptr %place
   store ptr %after, ptr %context
-  call void @free(ptr %block)
+  call void @gt.free_block(ptr %block)
   br label %loop
 done:
   ret void
