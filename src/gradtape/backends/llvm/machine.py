@@ -36,7 +36,7 @@ def held_by_forks(acquire: Callable[[], Any], release: Callable[[], Any]) -> Non
         os.register_at_fork(before=acquire, after_in_parent=release, after_in_child=release)
 
 
-_LLVMS = getattr(llvm.ffi.lib, "_lock", None)  # which llvmlite takes around each call, also those of the garbage collector
+_LLVMS: Any = getattr(llvm.ffi.lib, "_lock", None)  # which llvmlite takes around each call, also those of the garbage collector
 if _LLVMS is not None:
     held_by_forks(_LLVMS.__enter__, lambda: _LLVMS.__exit__(None, None, None))
 held_by_forks(_LOCK.acquire, _LOCK.release)
