@@ -315,6 +315,12 @@ def test_programs_are_freed_with_their_function():
     assert made() is None
 
 
+def test_an_entry_outlives_its_program():
+    entry = _compiled(lambda x: gt.exp(x), gt.ones(3)).native
+    gc.collect()
+    np.testing.assert_allclose(entry(np.ones(3, np.float32))[0], np.exp(np.ones(3)), rtol=1e-6)
+
+
 def test_two_threads_run_one_program_at_once():
     @gt.function
     def f(x):

@@ -152,7 +152,7 @@ def test_a_long_dynamic_loop_under_a_memory_limit():
         f = gt.function(long_loop, memory_limit=limit)
         peak_of_gradient(f, x, gt.constant(2))
         peak, found = peak_of_gradient(f, x, gt.constant(n))
-        assert np.array_equal(found, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
         peaks.append(peak)
     assert all(a > b for a, b in itertools.pairwise([without, *peaks])), peaks
     assert peaks[-1] < without / 8
@@ -267,7 +267,7 @@ def test_a_bound_method_does_not_retrace():
 
 
 def test_a_thousand_shapes_keep_the_cache_bounded():
-    f = gt.function(lambda x: gt.reduce_sum(x))
+    f = gt.function(lambda x: gt.reduce_sum(x), jit_compile=False)  # a thousand compilations would not tell more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n in range(1, 1001):

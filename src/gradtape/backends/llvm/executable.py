@@ -38,13 +38,21 @@ HEAVY = 1 << 16  # elements: a program that computes more, or has a loop, is wor
 
 
 class Calls:
-    """What native code needs of Python while it runs: the operations it leaves to NumPy, and the errors they raise."""
+    """What native code needs of Python while it runs: the operations it leaves to NumPy, and the errors they raise.
 
-    __slots__ = ("calls", "errors")
+    It is the `self` of the entry, so it lives as long as anybody may call that, and the machine code with it.
+    """
 
-    def __init__(self, calls: list[Call]) -> None:
+    __slots__ = ("calls", "errors", "library", "method")
+
+    def __init__(self, calls: list[Call], library: machine.Library) -> None:
         self.calls = calls
         self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
+        self.library = library
+        self.method: Any = None  # what the entry points to
+
+    def __del__(self) -> None:
+        self.library.close()
 
 
 def _callback(context: int, number: int, words: Any) -> int:
@@ -68,7 +76,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_block", "_calls", "_entry", "_forms", "_frame", "_has_lists", "_library", "_made", "_method", "_params", "_reference",
+        "_block", "_calls", "_entry", "_forms", "_frame", "_has_lists", "_made", "_params", "_reference",
         "_returns", "_takes_lists", "cached", "name", "notes", "rescued", "source", "times",
     )  # fmt: skip
 
@@ -93,14 +101,14 @@ class Executable:
         written = time.perf_counter()
         machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
         machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
-        self._library = machine.Library(self.source, heavy=loops or elements > HEAVY)
+        library = machine.Library(self.source, heavy=loops or elements > HEAVY)
         self.notes: list[Note] = program.notes
-        self._calls = Calls(program.calls)
-        self._entry, self._method = entry.builtin(self._library, name, self._calls)
+        self._calls = Calls(program.calls, library)
+        self._entry, self._calls.method = entry.builtin(library, name, self._calls)
         self._takes_lists = any(self._forms)
         self._has_lists = any(how for _, how in self._made)
         self.rescued = 0  # calls that native code gave up and the reference answered
-        self.cached = self._library.cached
+        self.cached = library.cached
         self.times = {"written": written - started, "compiled": time.perf_counter() - written}
 
     @property
@@ -165,11 +173,6 @@ class Executable:
 
     def _effects(self) -> bool:
         return any(has_effect(operation) for operation in self._block.operations)
-
-    def __del__(self) -> None:
-        library = getattr(self, "_library", None)
-        if library is not None:
-            library.close()
 
     def __repr__(self) -> str:
         return f"<native executable {self.name}>"
