@@ -1,8 +1,9 @@
 """Going back through updates: a loop that replaces elements of an array saves the elements, not the array at every iteration.
 
-The backward pass of `x[i] = v` in a loop may need x as it was before, iteration by iteration. It starts from x as it is after
-the loop and puts back what each iteration replaced: one element saved and one written where the whole array would be. Only
-for arrays that an iteration changes element by element and nothing else; short ones are saved as they are.
+The backward pass of `x[i] = v` in a loop may need x, or a slice of it, as it was before, iteration by iteration. It starts from
+x as it is after the loop and puts back what each iteration replaced: one element saved and one written where the whole array,
+or the slice, would be. Only for arrays that an iteration changes element by element and nothing else; short ones are saved as
+they are.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradtape.ad.reverse import Split, had_again
+from gradtape.ad.reverse import Split, extract, had_again
 from gradtape.ad.tracing import replay
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.dispatch import apply
 from gradtape.ops.dynamic import GETITEM_AT, UPDATE_AT
-from gradtape.ops.index import UPDATE
+from gradtape.ops.index import GETITEM, UPDATE
 
 SHORT = 32  # elements up to which an array is saved whole
 
@@ -30,6 +31,7 @@ class Undo:
     carried: int
     links: list[Operation]
     versions: dict[int, int]  # position among the values saved before → number of updates done by then
+    parts: dict[int, tuple[int, list[Operation]]]  # the same for slices (of slices) of a version, and what reads them
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class Undoing:
 
     undos: list[Undo]
     kept: list[int]  # positions of the values that are saved as before
-    places: Block  # gives the places of all updates, from what is saved of them and the index of the iteration
+    places: Block  # gives the places of all updates and slices, from what is saved of them and the index of the iteration
     has_index: bool
+    reading: Block  # gives the slices, from the versions they are read from and their places
 
     def carried(self) -> list[int]:
         """The carried values whose last version the backward loop starts from."""
@@ -47,14 +50,14 @@ class Undoing:
 
     def versions(self, saved: Sequence[Any], index: Any, after: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """All values that were saved before, and the arrays as they are at the start of the iteration."""
-        count = len(self.kept) + sum(len(undo.versions) for undo in self.undos)
+        count = len(self.kept) + sum(len(undo.versions) + len(undo.parts) for undo in self.undos)
         found: list[Any] = [None] * count
         for position, value in zip(self.kept, saved, strict=False):
             found[position] = value
         rest = list(saved[len(self.kept) :])
         replaced = [rest.pop(0) for undo in self.undos for _ in undo.links]
         places = replay(self.places, [*rest, *([index] if self.has_index else [])])
-        starts = []
+        starts, read = [], []
         for undo, array in zip(self.undos, after, strict=True):
             versions = [array]
             steps = []
@@ -67,7 +70,11 @@ class Undoing:
             versions.reverse()
             for position, done in undo.versions.items():
                 found[position] = versions[done]
+            read += [versions[done] for done, _ in undo.parts.values()]
             starts.append(array)
+        positions = [position for undo in self.undos for position in undo.parts]
+        for position, part in zip(positions, replay(self.reading, [*read, *places]), strict=True):
+            found[position] = part
         return found, starts
 
 
@@ -80,18 +87,25 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
         links = _links(forward, j, outputs[j])
         chain = [link.operands[0] for link in links] + [outputs[j]]
         versions = {k: chain.index(value) for k, value in enumerate(saved) if links and value in chain}
-        if versions and not _short(outputs[j].type):
-            undos.append(Undo(j, links, versions))
+        sources = {k: _source(value) for k, value in enumerate(saved)} if links else {}
+        parts = {k: (chain.index(start), reads) for k, (start, reads) in sources.items() if reads and start in chain}
+        if (versions or parts) and not _short(outputs[j].type):
+            undos.append(Undo(j, links, versions, parts))
     if not undos:
         return half, None
-    gone = {k for undo in undos for k in undo.versions}
+    gone = {k for undo in undos for k in (*undo.versions, *undo.parts)}
     kept = [k for k in range(len(saved)) if k not in gone]
     replaced = [_before(forward, link) for undo in undos for link in undo.links]
     indices = [value for undo in undos for link in undo.links for value in link.operands[2:]]
-    places, keep, has_index = had_again(forward, indices, 0)
+    slices = [reads for undo in undos for _, reads in undo.parts.values()]
+    taken = [value for reads in slices for read in reads for value in read.operands[1:]]
+    places, keep, has_index = had_again(forward, [*indices, *taken], 0)
+    starts = [reads[0].operands[0] for reads in slices]
+    operations = [read for reads in slices for read in reads]
+    reading = extract([*starts, *taken], operations, forward.name, outputs=[reads[-1].result for reads in slices])
     now = [*(saved[k] for k in kept), *replaced, *keep]
     forward.give(outputs=outputs, saved=now)
-    return replace(half, saved=[value.type for value in now]), Undoing(undos, kept, places, has_index)
+    return replace(half, saved=[value.type for value in now]), Undoing(undos, kept, places, has_index, reading)
 
 
 def _links(block: Block, j: int, value: Value) -> list[Operation]:
@@ -114,6 +128,26 @@ def _is_element(update: Operation) -> bool:
     if not isinstance(x.type, TensorSpec) or len(key) != len(x.type.shape):
         return False
     return all(part.__class__ is int or (isinstance(part, Slot) and not len(indices[part.index].type.shape)) for part in key)
+
+
+def _source(value: Value) -> tuple[Value, list[Operation]]:
+    """What a slice of slices is read from, and the operations that read it, in order."""
+    reads: list[Operation] = []
+    while value.producer is not None and _is_part(value.producer):
+        reads.append(value.producer)
+        value = value.producer.operands[0]
+    return value, reads[::-1]
+
+
+def _is_part(read: Operation) -> bool:
+    """Whether an operation reads a slice that is worth having again: not a short one."""
+    if read.op not in (GETITEM, GETITEM_AT) or read.attrs.get("size") is not None or _short(read.result.type):
+        return False
+    ends = [end for part in read.attrs["key"] if isinstance(part, slice) for end in (part.start, part.stop, part.step)]
+    scalar = all(not len(value.type.shape) for value in read.operands[1:])
+    return scalar and all(part is None or part.__class__ in (int, Slot, slice) for part in read.attrs["key"]) and all(
+        end is None or end.__class__ in (int, Slot) for end in ends
+    )  # fmt: skip
 
 
 def _short(type: Any) -> bool:

@@ -1,0 +1,95 @@
+"""Loops that replace elements: what the backward pass needs of an array is had again by putting elements back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from tests.harness.tolerances import same_array
+
+N = 40  # more elements than are saved whole
+X = np.random.default_rng(3).normal(size=N)
+M = np.tril(np.random.default_rng(4).normal(size=(N, N)) * 0.1, -1) + np.diag(1.0 + np.random.default_rng(5).random(N))
+
+
+def solve(x: Any, m: Any) -> Any:
+    y = gt.zeros([N], x.dtype)
+    for i in gt.range(N):
+        y[i] = (x[i] - gt.reduce_sum(m[i, :i] * y[:i])) / m[i, i]
+    return gt.reduce_sum(y * y)
+
+
+def two_slices(x: Any, m: Any) -> Any:
+    y = gt.identity(x)
+    for i in gt.range(1, N):
+        y[i] = gt.sin(gt.reduce_sum(y[:i] * y[:i][::-1]) * 0.1) + y[i] * gt.tanh(gt.reduce_sum(y[i:] * m[i, i:]))
+    return gt.reduce_sum(y * m[0])
+
+
+def versions_between_updates(x: Any, m: Any) -> Any:
+    y = gt.identity(x)
+    for i in gt.range(3, N):
+        y[i] = y[i] * 0.5 + y[i - 3]
+        y[i - 1] = gt.reduce_sum(y[1:i] * m[i, 1:i]) * 0.1 + gt.reduce_sum(gt.sin(y)) * 0.01
+        y[0] = gt.reduce_sum(y[: i + 1 : 2] * y[0]) * 0.1
+    return gt.reduce_sum(y * y)
+
+
+def until_it_is_small(x: Any, m: Any) -> Any:
+    y, i = gt.identity(x), gt.constant(0)
+    while i < N - 1 and gt.abs(y[i]) > 1e-9:
+        y[i + 1] = y[i + 1] * 0.3 + gt.tanh(gt.reduce_sum(y[: i + 1] * y[: i + 1]) * 0.1)
+        i = i + 1
+    return gt.reduce_sum(y * y * m[0, 0])
+
+
+def rows(x: Any, m: Any) -> Any:
+    y = gt.identity(m)
+    for i in gt.range(1, N):
+        y[i, i - 1] = gt.reduce_sum(y[i - 1, :i] * x[:i]) * 0.2 + gt.reduce_sum(y[:, i] * x)
+    return gt.reduce_sum(y * m)
+
+
+PROGRAMS = [solve, two_slices, versions_between_updates, until_it_is_small, rows]
+
+
+def derivatives(function: Any, order: int) -> list[Any]:
+    x, m = gt.constant(X), gt.constant(M)
+    with gt.GradientTape() as outer:
+        outer.watch((x, m))
+        with gt.GradientTape() as inner:
+            inner.watch((x, m))
+            y = function(x, m)
+        first = inner.gradient(y, (x, m))
+        s = gt.reduce_sum(gt.sin(first[0]))
+    return [y, *first, *(outer.gradient(s, (x, m)) if order == 2 else ())]
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["reference", "native"])
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_derivatives(function: Any, native: bool) -> None:
+    order = 2 if function is two_slices else 1
+    compiled = gt.function(function, jit_compile=native)
+    for a, b in zip(derivatives(compiled, order), derivatives(function, order), strict=True):
+        same_array(a.numpy(), b.numpy(), 1e-10, function.__name__)
+
+
+@pytest.mark.parametrize("function", [solve, two_slices, until_it_is_small], ids=lambda f: f.__name__)
+def test_no_slice_is_saved(function: Any) -> None:
+    @gt.function
+    def gradient(x: Any, m: Any) -> Any:
+        with gt.GradientTape() as tape:
+            tape.watch((x, m))
+            y = function(x, m)
+        return tape.gradient(y, (x, m))
+
+    x, m = gt.constant(X), gt.constant(M)
+    found = gradient(x, m)
+    for a, b in zip(found, derivatives(function, 1)[1:], strict=True):
+        same_array(a.numpy(), b.numpy(), 1e-10, function.__name__)
+    assert "list<float64[]>" in gradient.to_text()
+    assert "list<float64[n" not in gradient.to_text()
+    assert f"list<float64[{N}]>" not in gradient.to_text()
