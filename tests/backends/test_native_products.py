@@ -89,6 +89,20 @@ def test_transposed_operands_are_not_copied(sizes: tuple[int, int, int], turns: 
     assert not notes(made, "kernel")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_with_few_columns(turned: bool, dtype: str) -> None:
+    """One vector of columns: tiles have more rows, and the last ones are halved where sums are long."""
+    shapes = [(m, k, n) for m in range(4, 41) for k, n in ((20, 3), (90, 6 if m % 2 else 7))]
+    arrays = [a for m, k, n in shapes for a in (draw(*((k, m) if turned else (m, k)), dtype=dtype), draw(k, n, dtype=dtype))]
+
+    def make(b: Any, *xs: Any) -> list[Any]:
+        left = [b(TRANSPOSE, x, perm=(1, 0)) if turned else x for x in xs[::2]]
+        return [b(MATMUL, x, y) for x, y in zip(left, xs[1::2], strict=True)]
+
+    check(make, *arrays)
+
+
 BATCHES = [
     ((4,), (4,)), ((4,), ()), ((), (4,)), ((2, 3), (3,)), ((2, 1), (1, 5)), ((1,), (1,)), ((0,), (0,)), ((2, 1, 3), (4, 1)),
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from gradtape.backends.llvm.layouts import Layout, dense, is_one
 from gradtape.ir.graph import Operation
 from gradtape.ops.contract import split_equation
 
+APART = 64  # elements between neighbours along an axis that is better not the one a product runs over
 Size = Any
 
 
@@ -129,7 +130,7 @@ def weight(size: Size) -> int:
 
 
 def chosen(axes: Sequence[Axis]) -> Choice:
-    """The largest product of matrices in a contraction; best one whose matrices have dense rows or columns."""
+    """The largest product of matrices in a contraction; best one whose matrices have dense rows or columns, all close by."""
     options: list[tuple[Any, Choice]] = []
     lists: list[list[Axis | None]] = [[*of_role(axes, role)] or [None] for role in ("m", "n", "k")]
     for m, n, k in itertools.product(*lists):
@@ -137,6 +138,9 @@ def chosen(axes: Sequence[Axis]) -> Choice:
         total = 1
         for axis in (m, n, k):
             total *= 1 if axis is None else weight(axis.size)
+        for axis in (m, k):
+            if axis is not None and _is_apart(axis):
+                total //= 4
         dense_a = m is None or k is None or is_one(m.a) or is_one(k.a)
         dense_b = k is None or n is None or is_one(k.b) or is_one(n.b)
         for turned in (False, True):
@@ -147,6 +151,11 @@ def chosen(axes: Sequence[Axis]) -> Choice:
         m, k = lists[0][0], lists[2][0]
         return Choice(m, None, k, [axis for axis in axes if axis not in (m, k)], False)
     return max(options, key=lambda option: option[0])[1]
+
+
+def _is_apart(axis: Axis) -> bool:
+    """Whether what follows along an axis is never in the same piece of memory."""
+    return all(isinstance(step, int) and step >= APART for step in axis[1:] if step is not None)
 
 
 def packed(axes: Sequence[Axis], which: str) -> tuple[list[Axis], list[Axis]]:

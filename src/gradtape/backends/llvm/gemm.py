@@ -15,12 +15,13 @@ from typing import Any
 
 from gradtape.backends.llvm import blas, machine, threads
 from gradtape.backends.llvm.text import Module, Writer
-from gradtape.backends.llvm.tiles import ROWS, Tiles
+from gradtape.backends.llvm.tiles import MANY_ROWS, ROWS, Tiles
 
 BLOCK_K = 256  # terms of a sum that are added up at a time
 BLOCK_M = 120  # rows of a packed block of a
 BLOCK_N = 1024  # columns of a packed block of b
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
+LONG_SUM = 64  # terms of a sum that take longer than to begin with it
 SHARE = 1 << 20  # multiplications from which on threads help
 LARGE = 8 << 20  # multiplications from which on BLAS is called
 SLOTS = 64  # blocks of memory for packing
@@ -38,8 +39,9 @@ class Library(Tiles):
     """The text of all functions for one element type."""
 
     def write(self) -> None:
-        for rows in range(1, ROWS + 1):
+        for rows in range(1, MANY_ROWS + 1):
             self.tile(rows, 1, partial=True)
+        for rows in range(1, ROWS + 1):
             self.tile(rows, 2, partial=True)
             self.tile(rows, 2)
         self.tile(ROWS, 2, packed=True)
@@ -68,6 +70,30 @@ class Library(Tiles):
         w = self.writer("panel", f"{sizes}, {matrices}, i64 %rc, i1 %add")
         whole = w.let(f"icmp eq i64 %n, {self.columns}")
         single = w.let(f"icmp sle i64 %n, {self.lanes}")
+        narrow, usual, done = w.label("narrow"), w.label("usual"), w.label("done")
+        w.branch(w.let(f"and i1 {single}, {w.let('xor i1 %packed, true')}"), narrow, usual)
+        w.start(narrow)  # a single vector of columns: more rows, so that there are sums enough at a time
+        # of long sums, the last rows are halved if they are more than one tile: few rows take as long as some
+        long = w.let(f"icmp sge i64 {w.multiply('%q', '%k')}, {LONG_SUM}")
+        left = w.let(f"select i1 {long}, i64 {w.larger(w.subtract('%m', ROWS), 0)}, i64 %m")
+        full = w.quotient(left, MANY_ROWS)
+        rest = w.subtract("%m", w.multiply(full, MANY_ROWS))
+        two = w.let(f"icmp sgt i64 {rest}, {MANY_ROWS}")
+        half = w.let(f"select i1 {two}, i64 {w.quotient(w.add(rest, 1), 2)}, i64 {rest}")
+        some = w.let(f"zext i1 {w.let(f'icmp sgt i64 {rest}, 0')} to i64")
+        count = w.add(w.add(full, some), w.let(f"zext i1 {two} to i64"))
+        with self.loop(w, count) as number:
+            whole_tile = w.let(f"icmp slt i64 {number}, {full}")
+            last = w.let(f"icmp sgt i64 {number}, {full}")
+            first = w.add(w.multiply(w.smaller(number, full), MANY_ROWS), w.let(f"select i1 {last}, i64 {half}, i64 0"))
+            end = w.let(f"select i1 {last}, i64 {w.subtract(rest, half)}, i64 {half}")
+            rows = w.let(f"select i1 {whole_tile}, i64 {MANY_ROWS}, i64 {end}")
+            tile, to = self.at(w, "%a", w.multiply(first, "%ra")), self.at(w, "%c", w.multiply(first, "%rc"))
+            after = w.label("computed")
+            self._tiles_of(w, rows, MANY_ROWS, "1p", (tile, "%ra", "%ca"), to, after)
+            w.start(after)
+        w.go(done)
+        w.start(usual)
         with self.loop(w, "%m", step=ROWS) as i:
             rows = w.smaller(w.subtract("%m", i), ROWS)
             tile = self.at(w, "%a", w.multiply(i, w.let("select i1 %packed, i64 %k, i64 %ra")))
@@ -87,15 +113,21 @@ class Library(Tiles):
             w.branch(single, sides["1p"], sides["2p"])
             for form, side in sides.items():
                 w.start(side)
-                labels = {r: w.label("rows") for r in range(1, ROWS + 1)}
-                cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, ROWS))
-                w.do(f"switch i64 {rows}, label %{labels[ROWS]} [ {cases} ]")
-                for r, label in labels.items():
-                    w.start(label)
-                    self.call_tile(w, f"{r}.{form}", "%q", "%qa", "%k", tile, ra, ca, "%b", "%rb", to, "%rc", "%add", "%n")
-                    w.go(after)
+                self._tiles_of(w, rows, ROWS, form, (tile, ra, ca), to, after)
             w.start(after)
+        w.go(done)
+        w.start(done)
         self.end(w)
+
+    def _tiles_of(self, w: Writer, rows: Any, most: int, form: str, a: tuple[str, str, str], to: str, after: str) -> None:
+        """The tile of a form with as many rows as there are, then on at `after`."""
+        labels = {r: w.label("rows") for r in range(1, most + 1)}
+        cases = " ".join(f"i64 {r}, label %{labels[r]}" for r in range(1, most))
+        w.do(f"switch i64 {rows}, label %{labels[most]} [ {cases} ]")
+        for r, label in labels.items():
+            w.start(label)
+            self.call_tile(w, f"{r}.{form}", "%q", "%qa", "%k", *a, "%b", "%rb", to, "%rc", "%add", "%n")
+            w.go(after)
 
     def blocked(self) -> None:
         """Four rows or more: blocks of columns, of k, of rows, panels of columns."""

@@ -11,6 +11,7 @@ from typing import Any
 from gradtape.backends.llvm.text import Module, Writer
 
 ROWS = 6  # of a tile
+MANY_ROWS = 12  # of a tile with a single vector
 GROUP = 8  # tiles of a transposed matrix that are packed together
 BYTES = {"float": 4, "double": 8}
 
@@ -76,45 +77,55 @@ class Tiles:
         if packed:  # the result is needed in the end only
             for i in range(rows):
                 w.do(f"call void @llvm.prefetch.p0(ptr {self.at(w, '%c', w.multiply(i, '%rc'))}, i32 1, i32 3, i32 1)")
+        # many rows are read from several addresses, which LLVM is not to take for one that goes from row to row
+        groups = range(0, rows, 3) if rows > ROWS else (0,)
+        first = ["%a"]
+        for group in groups[1:]:
+            start_a = self.at(w, "%a", offsets[group])
+            first.append(w.let(f'call ptr asm "", "=r,0"(ptr {start_a})'))
         before = w.current
         outer, head, after = w.label("stretch"), w.label("head"), w.label("after")
         some = w.let(f"and i1 {w.let('icmp sgt i64 %k, 0')}, {w.let('icmp sgt i64 %q, 0')}")
         w.branch(some, outer, "nothing")
         w.start(outer)
-        stretch, base, start_b = w.fresh(), w.fresh(), w.fresh()
+        stretch, start_b = w.fresh(), w.fresh()
+        base = [w.fresh() for _ in groups]
         begin = {cell: w.fresh() for cell in cells}
         mark_outer = len(w.lines)
         w.go(head)
         w.start(head)
-        counter, pa, pb = w.fresh(), w.fresh(), w.fresh()
+        counter, pb = w.fresh(), w.fresh()
+        pa = [w.fresh() for _ in groups]
         sums = {cell: w.fresh() for cell in cells}
         mark = len(w.lines)
         b = [w.load(V, self.at(w, pb, j * self.lanes), f", align {self.align}") for j in range(vectors)]
         following: dict[tuple[int, int], str] = {}
         for i in range(rows):
-            number = w.load(self.kind, self.at(w, pa, offsets[i]))
+            spot = self.at(w, pa[i // 3], offsets[i % 3]) if len(groups) > 1 else self.at(w, pa[0], offsets[i])
+            number = w.load(self.kind, spot)
             one = w.let(f"insertelement {V} poison, {self.kind} {number}, i64 0")
             spread = w.let(f"shufflevector {V} {one}, {V} poison, <{self.lanes} x i32> zeroinitializer")
             for j in range(vectors):
                 product = w.let(f"fmul contract {V} {spread}, {b[j]}")
                 following[i, j] = w.let(f"fadd contract {V} {sums[i, j]}, {product}")
-        next_a, next_b = self.at(w, pa, rows if packed else "%ca"), self.at(w, pb, self.columns if packed else "%rb")
+        next_a = [self.at(w, pointer, rows if packed else "%ca") for pointer in pa]
+        next_b = self.at(w, pb, self.columns if packed else "%rb")
         again = w.let(f"add nuw nsw i64 {counter}, 1")
         w.branch(w.let(f"icmp slt i64 {again}, %k"), head, after, "" if rows * vectors >= 8 else self.plain)
         w.start(after)
-        next_base, next_stretch = self.at(w, base, "%qa"), w.let(f"add nuw nsw i64 {stretch}, 1")
+        next_base, next_stretch = [self.at(w, b, "%qa") for b in base], w.let(f"add nuw nsw i64 {stretch}, 1")
         end = w.label("end")
         w.branch(w.let(f"icmp slt i64 {next_stretch}, %q"), outer, end, self.plain)
         phis = [
             f"  {counter} = phi i64 [ 0, %{outer} ], [ {again}, %{head} ]",
-            f"  {pa} = phi ptr [ {base}, %{outer} ], [ {next_a}, %{head} ]",
+            *(f"  {p} = phi ptr [ {b}, %{outer} ], [ {n}, %{head} ]" for p, b, n in zip(pa, base, next_a, strict=True)),
             f"  {pb} = phi ptr [ {start_b}, %{outer} ], [ {next_b}, %{head} ]",
             *(f"  {sums[cell]} = phi {V} [ {begin[cell]}, %{outer} ], [ {following[cell]}, %{head} ]" for cell in cells),
         ]
         w.lines[mark:mark] = phis
         w.lines[mark_outer:mark_outer] = [
             f"  {stretch} = phi i64 [ 0, %{before} ], [ {next_stretch}, %{after} ]",
-            f"  {base} = phi ptr [ %a, %{before} ], [ {next_base}, %{after} ]",
+            *(f"  {p} = phi ptr [ {a}, %{before} ], [ {n}, %{after} ]" for p, a, n in zip(base, first, next_base, strict=True)),
             f"  {start_b} = phi ptr [ %b, %{before} ], [ {next_b}, %{after} ]",
             *(f"  {begin[cell]} = phi {V} [ zeroinitializer, %{before} ], [ {following[cell]}, %{after} ]" for cell in cells),
         ]
@@ -181,6 +192,19 @@ class Tiles:
             self._row(w, p, N)
         w.go(done)
         w.start(partial)
+        masked, single = w.label("masked"), w.label("single")
+        w.branch(w.let("icmp eq i64 %cb, 1"), masked, single)
+        w.start(masked)
+        one = w.let(f"insertelement <{N} x i64> poison, i64 %n, i64 0")
+        limit = w.let(f"shufflevector <{N} x i64> {one}, <{N} x i64> poison, <{N} x i32> zeroinitializer")
+        mask = w.let(f"icmp slt <{N} x i64> <{', '.join(f'i64 {lane}' for lane in range(N))}>, {limit}")
+        with self.loop(w, "%k") as p:
+            spot = f"ptr align {self.align} {self.at(w, '%b', w.multiply(p, '%rb'))}"
+            name = f"llvm.masked.load.v{N}f{8 * BYTES[self.kind]}.p0"
+            row = w.let(f"call {V} @{name}({spot}, <{N} x i1> {mask}, {V} zeroinitializer)")
+            w.store(V, row, self.at(w, "%to", w.multiply(p, N)), ", align 64")
+        w.go(done)
+        w.start(single)
         with self.loop(w, "%k") as p:
             w.store(V, "zeroinitializer", self.at(w, "%to", w.multiply(p, N)), ", align 64")
             self._row(w, p, "%n")
