@@ -321,6 +321,24 @@ def test_an_entry_outlives_its_program():
     np.testing.assert_allclose(entry(np.ones(3, np.float32))[0], np.exp(np.ones(3)), rtol=1e-6)
 
 
+def test_programs_in_cycles_are_freed_in_any_order():
+    from gradtape.backends.llvm import machine
+
+    class Owner:
+        pass
+
+    gc.collect()
+    before = len(machine._ENGINES)
+    for k in range(8):
+        owner = Owner()
+        owner.f = gt.function(lambda x, k=k, owner=owner: gt.reduce_sum(gt.cumsum(x) * k))  # values in between: has a frame
+        owner.f(gt.ones(2000))
+    assert len(machine._ENGINES) > before
+    del owner
+    gc.collect()
+    assert len(machine._ENGINES) == before
+
+
 def test_two_threads_run_one_program_at_once():
     @gt.function
     def f(x):

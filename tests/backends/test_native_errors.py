@@ -53,6 +53,14 @@ def part(x, i):
     return gt.slice(x, [i], [2])
 
 
+def part_of_size(x, i):
+    return gt.slice(x, [1], [i]) * 2.0
+
+
+def part_anywhere(x, i):
+    return gt.slice(x, [i], [i]) * 2.0
+
+
 def asserted(x, i):
     assert gt.reduce_sum(x) < gt.cast(i, x.dtype), f"the sum is {gt.reduce_sum(x)}"
     return x
@@ -142,7 +150,8 @@ def scattered(x, i):
 
 CASES = [
     (place, THREE, 2, 3), (place, THREE, -3, -4), (gathered, THREE, [0, 2], [0, 3]), (gathered, THREE, [1, 1], [0, -4]),
-    (changed, THREE, 0, 3), (changed, THREE, [0, 1], [0, 9]), (part, THREE, 1, 2), (asserted, THREE, 7, 6),
+    (changed, THREE, 0, 3), (changed, THREE, [0, 1], [0, 9]), (part, THREE, 1, 2),
+    (part_of_size, THREE, 2, 3), (part_anywhere, THREE, 1, 2), (asserted, THREE, 7, 6),
     (checked, THREE, 1, 2), (quotients, THREE, [1, 2, 3], [1, 0, 3]), (quotients, THREE, 2, 0),
     (remainders, THREE, [1, 2, 3], [1, 0, 3]), (popped, THREE, 2, 3), (listed, THREE, 2, 3), (listed, THREE, -3, -4),
     (refined, TWELVE, 3, 5), (refined, TWELVE, 12, 0), (refined, TWELVE, 1, 24), (resized, TWELVE[:4], 2, 3),

@@ -172,7 +172,11 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
         if start < 0 or length < -1 or start + max(length, 0) > dim:
             raise InvalidArgumentError(f"slice: begin {starts} with size {sizes} leaves the shape {dims}")
     key = [builtins.slice(s, None if n.__class__ is int and n == -1 else s + n) for s, n in zip(starts, sizes, strict=True)]
-    return getitem(x, tuple(key))
+    found = getitem(x, tuple(key))
+    if not is_symbolic(sizes):
+        return found
+    wanted = tuple([have if n.__class__ is int and n == -1 else n for n, have in zip(sizes, found.shape, strict=True)])
+    return found if wanted == tuple(found.shape) else apply(SIZED, found, shape=wanted)  # there may be fewer
 
 
 def entries(vector: Any) -> tuple[Any, ...]:
@@ -518,3 +522,4 @@ from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims
+from gradtape.ops.staged import SIZED

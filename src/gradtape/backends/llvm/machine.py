@@ -138,6 +138,11 @@ def object_code(text: str, level: int) -> tuple[bytes, bool]:
     return made, False
 
 
+# by id: in here, where the garbage collector does not end an engine before the library that has to close it
+_ENGINES: dict[int, Any] = {}
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends, threads may still be running code
+
+
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
@@ -147,17 +152,19 @@ class Library:
             code, self.cached = object_code(text, level)
             empty = llvm.parse_assembly("")
             empty.triple = _machine(level).triple
-            self._engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level))
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
+            engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level))
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            engine.finalize_object()
+        self._key = id(engine)
+        _ENGINES[self._key] = engine
 
     def address(self, name: str) -> int:
         """Where a function is; 0 if there is none of that name."""
-        return int(self._engine.get_function_address(name))
+        return int(_ENGINES[self._key].get_function_address(name))
 
     def close(self) -> None:
         """Free what calls have kept, and the code itself."""
-        engine, self._engine = self._engine, None
+        engine = None if _ENGINES is None else _ENGINES.pop(self._key, None)  # while the process ends, modules are empty
         if engine is None or ctypes is None:
             return
         drop = engine.get_function_address("gt_drop_frame")
