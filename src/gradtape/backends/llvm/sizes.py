@@ -66,7 +66,8 @@ def _fits(scope: Any, operation: Operation | None, dims: Sequence[Index], each: 
 
 
 def _fail(scope: Any, flag: str, operation: Operation | None) -> None:
-    if operation is None or operation.regions:
+    """The reference says that it is too much; where it cannot run the operation by itself, there is no memory for it."""
+    if operation is None or operation.regions or scope.program.effects:
         scope.program.need(scope.writer.let(f"xor i1 {flag}, true"))
     else:
         scope.fail_if(flag, operation)
