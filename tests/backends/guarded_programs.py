@@ -254,6 +254,30 @@ def reductions_of_all_kinds(x, y):
     )  # fmt: skip
 
 
+@sized((None, "float64"), sizes=(1, 2, 3, 8, 17, 33), gradient=True)
+def solver(x):
+    y = gt.identity(x)
+    for i in gt.range(1, gt.shape(x)[0]):
+        y[i] = x[i] - gt.tanh(gt.reduce_sum(y[:i] * x[:i][::-1]))
+        y[:i] = y[:i] + y[i] * y[:i][::-1] * 0.1
+    return y * y
+
+
+@fixed(((5, 3), (4, 3)), ((1, 1), (4, 1)), ((33, 2), (4, 2)))
+def scattered_rows(x, values):
+    last = x.shape[0] - 1
+    places = gt.constant([[0], [last], [0], [last // 2]])
+    replaced = gt.tensor_scatter_nd_update(x, places, gt.sin(values))
+    return replaced, gt.tensor_scatter_nd_max(x, places, values), gt.tensor_scatter_nd_min(x, places, values)
+
+
+@fixed(((2, 3, 5),), ((1, 1, 1),), ((4, 1),), ((7, 7),))
+def diagonals(x):
+    rows, columns = x.shape[-2:]
+    band = gt.linalg.diag_part(x, k=(1 - rows, columns - 1))
+    return gt.linalg.diag_part(x), band, gt.linalg.diag(band, k=(1 - rows, columns - 1), num_rows=rows, num_cols=columns)
+
+
 def _random(seed: int) -> Callable[[Any], None]:
     def check(make: Any) -> None:
         block, arrays = random_program(seed)
