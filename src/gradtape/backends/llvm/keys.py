@@ -218,7 +218,7 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
     def bound(given: Any, default: Index) -> Index:
         if given is None:
             return default
-        index = scope.integer(operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
+        index = _wrapped(scope, operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
         low, high = (0, size) if step > 0 else (-1, w.subtract(size, 1))
         if isinstance(index, int):
             moved = index if index >= 0 else w.add(index, size)
@@ -232,6 +232,14 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
     gap = w.subtract(stop, start) if step > 0 else w.subtract(start, stop)
     gap = gap if part.start is None and part.stop is None else w.larger(gap, 0)
     return Span(start, step, w.quotient(w.add(gap, abs(step) - 1), abs(step)))
+
+
+def _wrapped(scope: Scope, value: Value) -> Index:
+    """A bound, which wraps around as its type does: what is out of range is cut, so no check would find out."""
+    made = value.producer
+    if made is None or made.op.name not in ("add", "subtract", "multiply") or name_of(value.type.dtype) != "int32":
+        return scope.integer(value)
+    return scope.writer.let(f"sext i32 {scope.scalar(value)} to i64")
 
 
 def _gather(scope: Scope, operation: Operation, value: Value, size: Index) -> Gather:
