@@ -36,6 +36,7 @@ from gradtape.backends.llvm.values import Array, Lowered, Scalar
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ops.contract import EINSUM, contraction_path, split_equation
 
+FEW = 8  # rows of a product of windows that are few
 TINY = 600  # multiplications up to which loops in place beat a call
 UNROLLED = 16  # terms of a sum that are written out
 
@@ -302,7 +303,8 @@ def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
     terms = max((axis for axis in around if axis.role == "k"), key=lambda axis: weight(axis.size), default=None)
     rows = max((axis for axis in around if axis.role == "m"), key=lambda axis: weight(axis.size), default=None)
     if rows is not None and not any(axis.role != "k" and axis is not rows for axis in around):
-        rows = None if terms is not None and weight(rows.size) > 1 else rows  # threads share this axis
+        # threads share this axis, unless packing the other matrix for a few rows only would take most of the time
+        rows = None if terms is not None and weight(rows.size) > 1 and weight(m.size) > FEW else rows
     if (work([m, n, k]) or 0) >= gemm.SHARE:
         return None, None, choice.loops
     around = [axis for axis in around if axis is not terms and axis is not rows]
