@@ -231,7 +231,10 @@ def _grown(module: Module) -> str:
             """define internal ptr @gt.grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline {
   %new = call ptr @gt.allocate(ptr %context, i64 %wanted)
   %failed = icmp eq ptr %new, null
-  br i1 %failed, label %done, label %fine
+  %had = or i64 %used, %capacity
+  %empty = icmp eq i64 %had, 0
+  %over = or i1 %failed, %empty
+  br i1 %over, label %done, label %fine
 fine:
   call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
   %own = icmp sgt i64 %capacity, 0
