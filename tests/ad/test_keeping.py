@@ -137,3 +137,31 @@ def test_no_other_choice_is_cheaper(seed):
     best = min(found for found in map(cost, subsets) if found is not None)
     chosen = keeping.cheapest(wanted, lambda value: False)
     assert cost(set(wanted) if chosen is None else chosen) == best
+
+
+def test_sums_and_products_of_kept_numbers_are_not_kept() -> None:
+    """Of Newton's method an iteration keeps x, exp(x) and the step, not x + 1 and (x + 1) exp(x)."""
+
+    def root(target):
+        x, delta = gt.ones_like(target), gt.ones_like(target)
+        while gt.abs(delta) > 1e-6:
+            e = gt.exp(x)
+            delta = (x * e - target) / (e * (x + 1.0))
+            x = x - delta
+        return x * x
+
+    @gt.function
+    def gradient(target):
+        with gt.GradientTape() as tape:
+            tape.watch(target)
+            y = root(target)
+        return tape.gradient(y, target)
+
+    target = gt.constant(5.0, gt.float64)
+    found = gradient(target)
+    with gt.GradientTape() as tape:
+        tape.watch(target)
+        y = root(target)
+    np.testing.assert_allclose(found.numpy(), tape.gradient(y, target).numpy(), rtol=1e-12)
+    (loop,) = [line for line in gradient.to_text().splitlines() if " = while " in line]
+    assert loop.count("list<float64[]>") == 3
