@@ -148,6 +148,9 @@ def main(given: Sequence[str] | None = None) -> None:
     options = arguments(given)
     began = monotonic()
     machine = report.machine(options.threads)
+    complete = not options.quick and not options.only and set(options.peers) == set(RIVALS)
+    output = options.output or (page.RESULTS if complete else SCRATCH)
+    output.mkdir(parents=True, exist_ok=True)
     measured: dict[str, dict[str, Any]] = {}
     scaled: dict[str, Any] = {"machine": machine, "quick": options.quick, "peers": {}, "series": []}
     for table in tables(options):
@@ -155,28 +158,24 @@ def main(given: Sequence[str] | None = None) -> None:
         about = {p.name: {"version": p.version, "python": p.python_version, "missing": p.missing} for p in peers}
         present = [peer for peer in peers if not peer.missing]
         try:
-            found = rows(options, table, present)
+            results = {"machine": machine, "quick": options.quick, "peers": about, "rows": rows(options, table, present)}
+            if results["rows"]:  # written down at once: what was measured for long is not lost with what comes after it
+                measured[table] = results
+                print(report.markdown(results, report.HEADINGS[table]))
+                report.write(output, table, results, report.markdown(results, report.HEADINGS[table]))
             scaled["series"] += scaling(options, table, present)
         finally:
             for peer in peers:
                 peer.close()
-        measured[table] = {"machine": machine, "quick": options.quick, "peers": about, "rows": found}
         scaled["peers"] |= about
     scaled |= {"memory": held(options), "memory_limit": memory.LIMIT}
-    complete = not options.quick and not options.only and set(options.peers) == set(RIVALS)
-    output = options.output or (page.RESULTS if complete else SCRATCH)
-    for table, results in measured.items():
-        if results["rows"]:
-            print(report.markdown(results, report.HEADINGS[table]))
-            report.write(output, table, results, report.markdown(results, report.HEADINGS[table]))
     if scaled["series"] or scaled["memory"]:
         print(report.scaling_markdown(scaled))
         report.write(output, "scaling", scaled, report.scaling_markdown(scaled))
     if output.resolve() == page.RESULTS:
         page.publish()
     else:
-        output.mkdir(parents=True, exist_ok=True)
-        for name, text in page.pictures({t: r for t, r in measured.items() if r["rows"]}, scaled).items():
+        for name, text in page.pictures(measured, scaled).items():
             (output / name).write_text(text)
     print(f"results in {output}, after {(monotonic() - began) / 60:.1f} minutes", file=sys.stderr)
 
