@@ -24,6 +24,7 @@ from tests.zoo.test_zoo import ENTRIES
 
 SIZES = (0, 1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 97, 257)
 PROGRAMS: dict[str, Callable[[Any], None]] = {}
+SIZED: set[str] = set()  # those that are compiled once for all sizes
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
@@ -52,6 +53,7 @@ def sized(*specs: tuple[Any, ...], sizes: Any = SIZES, gradient: bool = False) -
                     tape.gradient(y, tensors)
 
         PROGRAMS[function.__name__] = check
+        SIZED.add(function.__name__)
         return function
 
     return register
@@ -191,7 +193,7 @@ def items_beside_whole_lists(x, h):
     return gt.stack(found), gt.concat(found, 0), found[5]
 
 
-@fixed(((7, 5), (5, 3)), ((1, 1), (1, 1)), ((0, 5), (5, 3)), ((17, 33), (33, 19)), ((3, 0), (0, 2)), ((65, 67), (67, 71)))
+@fixed(((7, 5), (5, 3)), ((0, 5), (5, 3)), ((17, 33), (33, 19)), ((3, 0), (0, 2)))
 def products(x, y):
     return gt.nn.relu(gt.matmul(x, y))
 
@@ -201,7 +203,7 @@ def batches_of_products(x, y):
     return gt.matmul(x, y), gt.einsum("bij,bjk->bk", x, y)
 
 
-@fixed(((1, 7, 5, 3), (3, 3, 3, 2)), ((2, 5, 5, 1), (1, 1, 1, 1)), ((1, 9, 8, 2), (3, 2, 2, 5)))
+@fixed(((1, 7, 5, 3), (3, 3, 3, 2)), ((1, 9, 8, 2), (3, 2, 2, 5)))
 def convolutions(x, w):
     y = gt.nn.conv2d(x, w, strides=1, padding="SAME")
     return y, gt.nn.conv2d(x, w, strides=2, padding="VALID"), gt.nn.max_pool2d(y, 2, 2, "SAME")
@@ -213,7 +215,7 @@ def scatters(x, k):
     return gt.math.unsorted_segment_sum(x, k, 5), gt.tensor_scatter_nd_add(gt.zeros((5, x.shape[1])), k[:, None], x)
 
 
-@fixed(((13, 17),), ((3, 5),), ((31, 2),))
+@fixed(((13, 17),), ((3, 5),))
 def stencils(x):
     x = gt.identity(x)
     for _ in gt.range(3):
@@ -223,7 +225,7 @@ def stencils(x):
     return x
 
 
-@fixed(((11,),), ((1,),), ((2,),), ((37,),))
+@fixed(((11,),), ((1,),))
 def loops_with_residuals(x):
     turns = gt.constant(0)
     while gt.reduce_sum(gt.abs(x)) > 0.5:
@@ -246,7 +248,7 @@ def recurrent(xs, w, u, b):
     return h
 
 
-@fixed(((7, 3), (7, 3)), ((1, 1), (1, 1)), ((33, 17), (33, 17)))
+@fixed(((7, 3), (7, 3)), ((33, 17), (33, 17)))
 def reductions_of_all_kinds(x, y):
     return (
         gt.reduce_logsumexp(x, 1), gt.argmax(x, 0), gt.math.cumprod(x, 1), gt.reduce_min(x - y, (0, 1)),
@@ -329,8 +331,8 @@ def _beside(before: bool) -> Callable[[Any], None]:
     return check
 
 
-RANDOM = range(100, 112)
-IN_ZOO = sorted(name for name in ENTRIES if zlib.crc32(name.encode()) % 32 == 5)
+RANDOM = range(101, 109)
+IN_ZOO = sorted(name for name in ENTRIES if zlib.crc32(name.encode()) % 64 == 5)
 PROGRAMS |= {f"random_{seed}": _random(seed) for seed in RANDOM}
 PROGRAMS |= {f"zoo_{name}": _zoo(name) for name in IN_ZOO}
 WRONG = {
