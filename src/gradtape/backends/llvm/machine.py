@@ -24,6 +24,7 @@ from gradtape.backends.llvm import object_cache
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
+HUGE = 1_000_000  # characters of IR from which on nothing is unrolled and made to use vectors
 LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
 
 
@@ -99,10 +100,8 @@ def optimized(text: str, level: int = 3) -> Any:
         module.data_layout = str(machine.target_data)
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=level)
-        options.loop_vectorization = True
-        options.slp_vectorization = True
-        options.loop_unrolling = True
-        options.loop_interleaving = True
+        options.loop_vectorization = options.slp_vectorization = level > 1
+        options.loop_unrolling = options.loop_interleaving = level > 1
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         if "vector-function-abi-variant" in text:  # what the vectoriser calls in loops is to be inlined there
@@ -147,7 +146,7 @@ class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
     def __init__(self, text: str, heavy: bool = True) -> None:
-        level = 3 if heavy and len(text) < LARGE else 2
+        level = 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
         with _LOCK:
             code, self.cached = object_code(text, level)
             empty = llvm.parse_assembly("")
