@@ -20,7 +20,8 @@ MEMORY = {"eager": "memory", "compiled": "compiled_memory"}
 PREFIX = "compiled_"
 NAMES = (*(w.name for w in WORKLOADS), report.IMPORT, *compiling.TITLES, *(s.name for s in SERIES), *MEMORY.values())
 SCRATCH = run.ROOT / ".benchmarks" / "results"
-SLOW_TO_COMPILE = "torch_compile"  # up to a minute for each function: not in a quick run
+# not in a quick run: the one takes up to a minute to compile a function, the other seconds for a call of a long loop
+SLOW = {"eager": (), "compiled": ("torch_compile", "autograd")}
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def start(options: argparse.Namespace, table: str) -> list[run.Peer]:
     for name in run.TABLES[table]:
         library = run.LIBRARY.get(name, name)
         own = name in run.OWN
-        if (not own and library not in options.peers) or (options.quick and name == SLOW_TO_COMPILE):
+        if (not own and library not in options.peers) or (options.quick and name in SLOW[table]):
             continue
         python, problem = sys.executable if own else pythons.get(library, sys.executable), ""
         if options.environments and not own and library not in pythons:
