@@ -17,6 +17,7 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
+from gradtape.backends.llvm.runtime import CALLBACK_FAILED
 
 
 @pytest.fixture(autouse=True)
@@ -577,7 +578,10 @@ def interrupted(tmp_path, script):
         assert process.stdout.readline() == "running\n"
         timer = threading.Timer(0.2, process.send_signal, [signal.SIGINT])
         timer.start()
-        out, _ = process.communicate(timeout=60)
+        try:
+            out, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     return out
 
 
@@ -589,3 +593,12 @@ def test_ctrl_c_interrupts_loops(tmp_path, name):
 
 def test_ctrl_c_interrupts_the_backward_half(tmp_path):
     assert interrupted(tmp_path, BACKWARD) == "interrupted True\n"
+
+
+def test_an_interrupt_before_the_first_line_of_a_call_back_is_not_lost():
+    """Then no error is noted, and native code sees only that the call did not do its work."""
+    f = gt.function(lambda x: gt.sort(x) * 2.0)
+    f(C(THREE))
+    (made,) = [program._executable for program in programs_of(f)]
+    with pytest.raises(KeyboardInterrupt):
+        made._again(CALLBACK_FAILED, [np.ones(3, np.float32)])

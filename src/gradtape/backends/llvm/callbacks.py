@@ -29,6 +29,8 @@ from gradtape.ops.list_values import TensorList
 from gradtape.passes.inplace import pure_op
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+# what a call back gives if all went well; Ctrl-C may end it anywhere, even before its first line, with any other number
+DONE = 0x600D
 _HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
 
 
@@ -129,13 +131,18 @@ def _call(scope: Scope, operation: Operation, call: Call, words: list[tuple[str,
     program.calls.append(call)
     program.module.declare("gt_callback", "i32 (ptr, i32, ptr)")
     status = w.let(f"call i32 @gt_callback(ptr %context, i32 {len(program.calls) - 1}, ptr {packed})")
+    _leave_unless_done(scope, status)
+    return packed
+
+
+def _leave_unless_done(scope: Scope, status: str) -> None:
+    w = scope.writer
     bad, good = w.label("bad"), w.label("good")
-    w.branch(w.let(f"icmp ne i32 {status}, 0"), bad, good, f", !prof {program.unlikely()}")
+    w.branch(w.let(f"icmp ne i32 {status}, {DONE}"), bad, good, f", !prof {scope.program.unlikely()}")
     w.start(bad)
     w.store("i32", CALLBACK_FAILED, "%status")
     w.go("leave")
     w.start(good)
-    return packed
 
 
 def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, place: int, number: int) -> Array:
@@ -148,9 +155,9 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
         if known != found:
             program.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
     home = scope.room(value)
-    program.module.declare("gt_fetch", "void (i32, ptr, i64)")
+    program.module.declare("gt_fetch", "i32 (i32, ptr, i64)")
     bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
-    w.do(f"call void @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})")
+    _leave_unless_done(scope, w.let(f"call i32 @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})"))
     return home
 
 
@@ -236,14 +243,15 @@ def run_callback(call: Call, words: Any) -> None:
         _HELD[threading.get_ident()] = held
 
 
-def fetch(number: int, address: int, count: int) -> None:
+def fetch(number: int, address: int, count: int) -> int:
     """Put a result that waits into its room."""
     held = _HELD[threading.get_ident()]
     if count:
         ctypes.memmove(address, held[number].ctypes.data, count)
     held[number] = None
+    return DONE
 
 
-FETCH = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has its address
+FETCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has it
 
-__all__ = ["FETCH", "SIGNATURE", "Call", "fetch", "run_callback", "view", "write_callback", "write_failure"]
+__all__ = ["DONE", "FETCH", "SIGNATURE", "Call", "fetch", "run_callback", "view", "write_callback", "write_failure"]

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.llvm import entry, lists, machine, packing, report
-from gradtape.backends.llvm.callbacks import FETCH, SIGNATURE, Call, run_callback
+from gradtape.backends.llvm.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
 from gradtape.backends.llvm.control import in_register
+from gradtape.backends.llvm.runtime import CALLBACK_FAILED
 from gradtape.backends.llvm.scope import ON_STACK, Note, Program, Scope, copy, fixed_sizes
 from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.stacked import StackedList
@@ -34,7 +35,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import has_effect
 
 LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
-HEAVY = 1 << 16  # elements: a program that computes more, or has a loop, is worth LLVM's more expensive passes
+HEAVY = 1 << 18  # elements: a program that computes more, or has a loop, is worth LLVM's more expensive passes
 
 
 class Calls:
@@ -62,8 +63,8 @@ def _callback(context: int, number: int, words: Any) -> int:
         run_callback(call, words)
     except BaseException as error:
         calls.errors[threading.get_ident()] = (call.operation, error)
-        return 1
-    return 0
+        return 0
+    return DONE
 
 
 _CALLBACK = SIGNATURE(_callback)  # kept for ever: native code has its address
@@ -160,6 +161,8 @@ class Executable:
     def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
         operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
+        if error is None and status == CALLBACK_FAILED:  # nobody else can end a call back without an error of its own
+            raise KeyboardInterrupt
         if error is not None and not isinstance(error, Exception):
             raise error
         if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
