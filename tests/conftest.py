@@ -10,7 +10,6 @@ import pytest
 from gradtape import config
 from gradtape.ops.record import SCOPE
 
-
 # object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
 os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
 config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])

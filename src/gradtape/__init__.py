@@ -1,11 +1,14 @@
 """gradtape: automatic differentiation with TensorFlow's GradientTape programming model.
 
-This file only re-exports: every name here is defined in the layer it belongs to (see ARCHITECTURE.md).
+This file only re-exports: every name here is defined in the layer it belongs to (see ARCHITECTURE.md). What makes functions of
+programs is loaded with the first name of it that is used, so that `import gradtape` stays fast.
 """
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from gradtape import (
     autodiff as autodiff,
-    autograph as autograph,
     bitwise as bitwise,
     config as config,
     debugging as debugging,
@@ -46,16 +49,6 @@ from gradtape.frontend.clipping import (
     clip_by_norm as clip_by_norm,
     global_norm as global_norm,
 )
-from gradtape.frontend.control_flow import (
-    case as case,
-    cond as cond,
-    foldl as foldl,
-    foldr as foldr,
-    map_fn as map_fn,
-    scan as scan,
-    switch_case as switch_case,
-    while_loop as while_loop,
-)
 from gradtape.frontend.custom import (
     custom_gradient as custom_gradient,
     grad_pass_through as grad_pass_through,
@@ -63,7 +56,6 @@ from gradtape.frontend.custom import (
     py_function as py_function,
     recompute_grad as recompute_grad,
 )
-from gradtape.frontend.function import function as function
 from gradtape.frontend.functional import (
     grad as grad,
     hessian as hessian,
@@ -73,7 +65,6 @@ from gradtape.frontend.functional import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
-from gradtape.frontend.graph_gradients import gradients as gradients, hessians as hessians
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.misc import (
@@ -296,3 +287,39 @@ from gradtape.tools.gradcheck import gradcheck as gradcheck
 bool = bool_
 newaxis = None
 __version__ = "0.1.0"
+
+if _TYPE_CHECKING:
+    from gradtape import autograph as autograph
+    from gradtape.frontend.control_flow import (
+        case as case,
+        cond as cond,
+        foldl as foldl,
+        foldr as foldr,
+        map_fn as map_fn,
+        scan as scan,
+        switch_case as switch_case,
+        while_loop as while_loop,
+    )
+    from gradtape.frontend.function import function as function
+    from gradtape.frontend.graph_gradients import gradients as gradients, hessians as hessians
+
+_LATER = {
+    "autograph": "gradtape.autograph",
+    "function": "gradtape.frontend.function",
+    **dict.fromkeys(("gradients", "hessians"), "gradtape.frontend.graph_gradients"),
+    **dict.fromkeys(
+        ("case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"), "gradtape.frontend.control_flow"
+    ),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_import_module(__name__))
+    module = _import_module(_LATER[name])
+    found = globals()[name] = module if name == "autograph" else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

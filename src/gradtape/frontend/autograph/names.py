@@ -11,6 +11,8 @@ from typing import Any
 
 from gradtape.frontend.autograph.source import mangle
 
+# nothing of interest inside: most nodes of a tree are of these kinds
+_LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 UNENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -42,16 +44,22 @@ def own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
     What is evaluated in the frame when a nested function or class is made (decorators, defaults, bases) counts as well.
     """
-    for node in nodes:
+    pending = list(nodes)[::-1]
+    while pending:
+        node = pending.pop()
         yield node
+        children: list[ast.AST]
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from own([*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+            children = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
         elif isinstance(node, ast.ClassDef):
-            yield from own([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)])
+            children = [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
         elif isinstance(node, ast.Lambda):
-            yield from own([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+            children = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+        elif isinstance(node, _LEAVES):
+            continue
         else:
-            yield from own(ast.iter_child_nodes(node))
+            children = list(ast.iter_child_nodes(node))
+        pending.extend(reversed(children))
 
 
 def written(nodes: Iterable[ast.AST]) -> set[str]:
