@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
-import textwrap
 import threading
 from pathlib import Path
 
@@ -360,35 +358,6 @@ def test_two_threads_run_one_program_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def test_ctrl_c_interrupts_a_loop_that_never_ends(tmp_path):
-    script = """
-        import gradtape as gt
-        gt.config.native_code(True)
-
-        @gt.function
-        def f(x):
-            while x > 0.0:
-                x = x + 1.0
-                if x > 1e6:
-                    x = x - 1e6
-            return x
-
-        f(gt.constant(-1.0))
-        print("running", flush=True)
-        try:
-            f(gt.constant(1.0))
-        except KeyboardInterrupt:
-            print("interrupted", f(gt.constant(-2.0)).numpy())
-    """
-    file = tmp_path / "endless.py"
-    file.write_text(textwrap.dedent(script))
-    with subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "running\n"
-        threading.Timer(0.3, process.send_signal, [signal.SIGINT]).start()
-        out, _ = process.communicate(timeout=60)
-    assert out == "interrupted -2.0\n"
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------------
