@@ -16,7 +16,7 @@ config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
 
 
 def pytest_addoption(parser: Any) -> None:
-    parser.addoption("--programs", type=int, default=500, help="how many random functions tests/zoo compares (default 500)")
+    parser.addoption("--programs", type=int, default=300, help="how many random functions tests/zoo compares (default 300)")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from tests.zoo.sized_programs import sized_programs
 from tests.zoo.test_random_functions import first_order, is_refusal, load, second_order
 from tests.zoo.test_zoo import ENTRIES, GRADIENT, eager_gradients, eager_run, same
 
-SECOND = 4  # one entry in so many is differentiated twice, unless there is time for many programs (`make test-all`)
+SECOND = 8  # one entry in so many is differentiated twice, unless there is time for many programs (`make test-all`)
 MANY = 1000
 PARTS = 4
 SIZED = 2  # further parts, of functions with sizes known at run time only
