@@ -1,5 +1,6 @@
 """What all tests share: a clean state before each, and one line about the ops at the end."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,13 @@ config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
 
 
 def pytest_addoption(parser: Any) -> None:
-    parser.addoption("--programs", type=int, default=300, help="how many random functions tests/zoo compares (default 300)")
+    parser.addoption("--programs", type=int, default=200, help="how many random functions tests/zoo compares (default 200)")
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections need not look through twenty thousand tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
