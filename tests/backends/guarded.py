@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import compile_block, machine
+from gradtape.backends.llvm import compile_block, machine, runtime
 from gradtape.backends.llvm.scope import Scope
-from gradtape.backends.llvm.text import Module
 from gradtape.backends.llvm.values import Slot
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.frontend import compiled
@@ -131,12 +130,13 @@ class Guard:
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         table = ctypes.cast(get(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[SET_HANDLER] or 0)
+        runtime.MEMORY.load()  # whose functions are replaced for the code that is loaded from now on
         for name, address in (
             ("aligned_alloc", self._address(lambda _, count: pages.take(count), pointer, size, size)),
             ("free", self._address(free, None, pointer)),
-            ("gt_guard_take", self._address(lambda owner, count: pages.take(count, owner), pointer, pointer, size)),
-            ("gt_guard_give", self._address(lambda _, address: free(address), None, pointer, pointer)),
-            ("gt_guard_clear", self._address(pages.clear, None, pointer)),
+            ("gt_allocate", self._address(lambda owner, count: pages.take(count, owner), pointer, pointer, size)),
+            ("gt_release", self._address(lambda _, address: free(address), None, pointer, pointer)),
+            ("gt_cleanup", self._address(pages.clear, None, pointer)),
         ):
             machine.symbol(name, address)
 
@@ -155,50 +155,16 @@ class Guard:
             self._set(before)
 
 
-HELPERS = {
-    "gt.allocate": (
-        "gt_guard_take", "ptr (ptr, i64)",
-        """define internal ptr @gt.allocate(ptr %context, i64 %bytes) nounwind noinline {
-  %data = call ptr @gt_guard_take(ptr %context, i64 %bytes)
-  ret ptr %data
-}""",
-    ),
-    "gt.release": (
-        "gt_guard_give", "void (ptr, ptr)",
-        """define internal void @gt.release(ptr %context, ptr %data) nounwind noinline {
-  call void @gt_guard_give(ptr %context, ptr %data)
-  ret void
-}""",
-    ),
-    "gt_cleanup": (
-        "gt_guard_clear", "void (ptr)",
-        """define void @gt_cleanup(ptr %context) nounwind {
-  call void @gt_guard_clear(ptr %context)
-  ret void
-}""",
-    ),
-}  # fmt: skip
-
-
-def replace_helpers(apart: bool) -> None:
-    """Code that is written from now on takes guarded memory; with `apart` for each array by itself."""
-    library, take = Module.library, Scope.take
-
-    def guarded_library(self: Any, name: str, make: Any) -> str:
-        if name not in HELPERS:
-            return library(self, name, make)
-        outside, signature, text = HELPERS[name]
-        self.declare(outside, signature)
-        return library(self, name, lambda: text)
+def keep_apart() -> None:
+    """Code that is written from now on takes memory for each array by itself, not from its frame."""
+    take = Scope.take
 
     def guarded_take(self: Any, count: Any) -> Any:
         if isinstance(count, int):
             return Slot(None, count, self.program.allocated(count))
         return take(self, count)
 
-    Module.library = guarded_library  # type: ignore[method-assign]
-    if apart:
-        Scope.take = guarded_take  # type: ignore[method-assign]
+    Scope.take = guarded_take  # type: ignore[method-assign]
 
 
 class Guarded:
@@ -277,7 +243,8 @@ def main(frame: str, names: Sequence[str]) -> None:
 
     faulthandler.enable()
     guard = Guard()
-    replace_helpers(frame == "apart")
+    if frame == "apart":
+        keep_apart()
     make = functools.partial(Guarded, guard)
     compiled.executable = lambda block, name, backend=None: make(block, name)  # type: ignore[assignment]
     for name in names:

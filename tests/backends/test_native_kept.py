@@ -39,9 +39,10 @@ def powers(length, steps):
 
 def kept():
     """(how many blocks are kept, the bytes in them, the bytes that are said to be in them)."""
-    found = [address for address in runtime._KEPT[: runtime.KEPT_BLOCKS] if address]
+    words = (ctypes.c_int64 * (runtime.KEPT_BLOCKS + 1)).from_address(runtime.MEMORY.load().address("gt_kept"))
+    found = [address for address in words[: runtime.KEPT_BLOCKS] if address]
     sizes = [ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))[3] for address in found]
-    return len(found), sum(sizes), runtime._KEPT[runtime.KEPT_BLOCKS]
+    return len(found), sum(sizes), words[runtime.KEPT_BLOCKS]
 
 
 def test_memory_of_lists_is_used_again():

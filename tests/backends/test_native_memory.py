@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ X = np.array([0.3, -0.7, 1.1])
 
 
 @pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+def poison() -> Iterator[None]:
     """What is released is overwritten."""
-    monkeypatch.setattr(runtime, "POISON", True)
+    runtime.poison(True)
+    yield
+    runtime.poison(False)
 
 
 def loop_in_a_branch(x: Any, n: Any) -> Any:

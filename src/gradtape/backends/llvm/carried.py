@@ -147,7 +147,7 @@ class OnHeap(Carried):
 
         def replace() -> None:
             w = self.writer
-            w.do(f"call void {release(self.scope.program)}(ptr %context, ptr {w.load('ptr', self.mine)})")
+            w.do(f"call void {release(self.scope.program.module)}(ptr %context, ptr {w.load('ptr', self.mine)})")
             self._put(made, made.address)
 
         return replace

@@ -288,7 +288,7 @@ def _stretch(work: int) -> int:
 def _poll(scope: Scope) -> None:
     """Ask Python whether Ctrl-C was pressed."""
     w = scope.writer
-    found = w.let(f"call i32 {poll(scope.program)}()")
+    found = w.let(f"call i32 {poll(scope.program.module)}()")
     stop, on = w.label("stop"), w.label("on")
     w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
     w.start(stop)

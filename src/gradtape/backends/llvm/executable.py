@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm import entry, lists, machine, packing, report
+from gradtape.backends.llvm import entry, lists, machine, outside, packing, report
 from gradtape.backends.llvm.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
 from gradtape.backends.llvm.control import in_register
@@ -102,7 +102,7 @@ class Executable:
         written = time.perf_counter()
         machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
         machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
-        library = machine.Library(self.source, heavy=loops or elements > HEAVY)
+        library = machine.Library(self.source, machine.level_of(self.source, loops or elements > HEAVY))
         self.notes: list[Note] = program.notes
         self._calls = Calls(program.calls, library)
         self._entry, self._calls.method = entry.builtin(library, name, self._calls)
@@ -336,6 +336,6 @@ def _lasting(scope: Scope, array: Array) -> str:
 
 def compile_block(block: Block, name: str = "f") -> Executable:
     """The native program of a block; UnsupportedError if it cannot be one."""
-    if not entry.available():
+    if not outside.available():
         raise UnsupportedError("this Python keeps its objects in another form")
     return Executable(block, name)

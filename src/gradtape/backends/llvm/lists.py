@@ -208,7 +208,7 @@ def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wante
     """New memory with the items that are there and room for as many as are wanted; the old is freed if `room` is not 0."""
     w, size = scope.writer, stride(scope, items)
     made = w.let(
-        f"call ptr {_grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
+        f"call ptr {runtime.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
         f" i64 {w.multiply(wanted, size)})"
     )
     scope.program.need(w.let(f"icmp ne ptr {made}, null"))
@@ -221,34 +221,6 @@ def push(scope: Scope, target: NativeList, value: Value) -> None:
     set_length(scope, target, scope.writer.add(length(scope, target), 1))
 
 
-def _grown(module: Module) -> str:
-    """ptr (context, old, used bytes, capacity, wanted bytes): more memory with the same items, the old freed if owned."""
-    runtime.allocate(module)
-    runtime.release(module)
-    return module.library(
-        "gt.grown",
-        lambda: (
-            """define internal ptr @gt.grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline {
-  %new = call ptr @gt.allocate(ptr %context, i64 %wanted)
-  %failed = icmp eq ptr %new, null
-  %had = or i64 %used, %capacity
-  %empty = icmp eq i64 %had, 0
-  %over = or i1 %failed, %empty
-  br i1 %over, label %done, label %fine
-fine:
-  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
-  %own = icmp sgt i64 %capacity, 0
-  br i1 %own, label %give, label %done
-give:
-  call void @gt.release(ptr %context, ptr %old)
-  br label %done
-done:
-  ret ptr %new
-}"""
-        ),
-    )
-
-
 # -- whole lists
 
 
@@ -258,7 +230,7 @@ def free_list(scope: Scope, target: NativeList) -> None:
     own = w.let(f"icmp sgt i64 {capacity(scope, target)}, 0")
     with w.when(own):
         if target.items.form == "u":
-            w.do(f"call void {runtime.release(scope.program)}(ptr %context, ptr {address(scope, target)})")
+            w.do(f"call void {runtime.release(scope.program.module)}(ptr %context, ptr {address(scope, target)})")
         else:
             w.do(f"call void {_freeing(scope.program.module, target.items)}(ptr %context, ptr {target.state})")
 
@@ -269,7 +241,7 @@ def free_item(scope: Scope, items: Items, place: str) -> None:
     if items.inner is not None:
         free_list(scope, NativeList(place, items.inner))
     elif items.dims is None:
-        w.do(f"call void {runtime.release(scope.program)}(ptr %context, ptr {w.load('ptr', place)})")
+        w.do(f"call void {runtime.release(scope.program.module)}(ptr %context, ptr {w.load('ptr', place)})")
 
 
 def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:

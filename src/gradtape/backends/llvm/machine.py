@@ -24,6 +24,7 @@ from gradtape.backends.llvm import object_cache
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
+FRAME = "gt_kept_frame"  # what points to the memory of a program's values, kept from call to call
 HUGE = 1_000_000  # characters of IR from which on nothing is unrolled and made to use vectors
 LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
 
@@ -92,13 +93,15 @@ def symbol(name: str, address: int) -> None:
 
 
 def optimized(text: str, level: int = 3) -> Any:
-    """The module of a text after LLVM's passes."""
+    """The module of a text after LLVM's passes: those of `-O1` to `-O3`, or none."""
     with _LOCK:
-        machine = _machine(level)
+        machine = _machine(level or 1)
         module = llvm.parse_assembly(text)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         module.verify()
+        if not level:
+            return module
         options = llvm.create_pipeline_tuning_options(speed_level=level)
         options.loop_vectorization = options.slp_vectorization = level > 1
         options.loop_unrolling = options.loop_interleaving = level > 1
@@ -114,6 +117,11 @@ def optimized(text: str, level: int = 3) -> Any:
                 if MASKED in function.name:  # nobody calls it any more: no code for it
                     function.linkage = "available_externally"
         return module
+
+
+def level_of(text: str, heavy: bool) -> int:
+    """How much is done about a program: the more it computes the more, the longer it is the less."""
+    return 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
 
 
 def key_of(text: str, level: int) -> str:
@@ -132,7 +140,7 @@ def object_code(text: str, level: int) -> tuple[bytes, bool]:
     found = object_cache.load(key)
     if found is not None:
         return found, True
-    made = bytes(_machine(level).emit_object(optimized(text, level)))
+    made = bytes(_machine(level or 1).emit_object(optimized(text, level)))
     object_cache.store(key, made)
     return made, False
 
@@ -145,13 +153,12 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends,
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
-    def __init__(self, text: str, heavy: bool = True) -> None:
-        level = 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
+    def __init__(self, text: str, level: int = 3) -> None:
         with _LOCK:
             code, self.cached = object_code(text, level)
             empty = llvm.parse_assembly("")
-            empty.triple = _machine(level).triple
-            engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level))
+            empty.triple = _machine(level or 1).triple
+            engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
         self._key = id(engine)
@@ -166,6 +173,7 @@ class Library:
         engine = None if _ENGINES is None else _ENGINES.pop(self._key, None)  # while the process ends, modules are empty
         if engine is None or ctypes is None:
             return
-        drop = engine.get_function_address("gt_drop_frame")
-        if drop:
-            ctypes.CFUNCTYPE(None)(drop)()
+        kept = engine.get_global_value_address(FRAME)
+        if kept:
+            give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(llvm.address_of_symbol("gt_give_frame"))
+            give(kept, None)

@@ -1,4 +1,4 @@
-"""Helpers that native code calls, written once per module: memory of sizes that only run time knows.
+"""Helpers that native code calls: memory of sizes that only run time knows, and whether Ctrl-C was pressed.
 
 Blocks of memory are linked from the context (its first word), so that whatever way a call ends, all of it can be freed.
 A block has a header of 64 bytes: the block before, the block after, and 0 for a block of its own. Small blocks are parts of
@@ -13,7 +13,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from gradtape.backends.llvm import machine
+from gradtape.backends.llvm import outside
+from gradtape.backends.llvm.support import Part
 
 HEADER = ALIGN = 64
 SMALL = 4096 + HEADER  # bytes of a block, with its header, that is cut from a chunk
@@ -22,33 +23,156 @@ CHUNK, LARGEST = 1 << 15, 1 << 20  # bytes of the first chunk and of the last on
 TABLE = 2  # words of the context: that table, where the chunk goes on, the bytes left in it, the size of the next one
 KEPT_BLOCKS = 16  # at most, which are freed and kept
 KEPT_LEAST, KEPT_BYTES = 1 << 16, 1 << 26  # bytes of a block that is kept, at least; of all of them together, at most
-POISON = False  # for tests: released blocks are overwritten
 INTERRUPTED = -2  # the status of a call that Ctrl-C ended; Python's exception is set
 NO_MEMORY = -3
 CALLBACK_FAILED = -1  # an exception was raised by Python code that native code called
 
-_KEPT = (ctypes.c_int64 * (KEPT_BLOCKS + 1))()  # addresses of kept blocks, or 0; then how many bytes they have
-machine.symbol("gt_kept", ctypes.addressof(_KEPT))
+# gt_kept: addresses of kept blocks, or 0; then how many bytes they have
+_MEMORY = f"""
+@gt_kept = global [{KEPT_BLOCKS + 1} x i64] zeroinitializer, align 64
+@gt_poison = global i8 0
 
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
 
-def _module(program: Any) -> Any:
-    return program.module if hasattr(program, "module") else program
+define internal void @gt_free_block(ptr %block) nounwind noinline {{
+start:
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %over = sub i64 %size, {KEPT_LEAST}
+  %kind = icmp ule i64 %over, {KEPT_BYTES - KEPT_LEAST}
+  br i1 %kind, label %keep, label %free
+keep:
+  %address = ptrtoint ptr %block to i64
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %before = atomicrmw add ptr %total, i64 %size acq_rel
+  br label %look
+look:
+  %i = phi i64 [ 0, %keep ], [ %next, %on ]
+  %slot = getelementptr i64, ptr @gt_kept, i64 %i
+  %now = load atomic i64, ptr %total monotonic, align 8
+  %many = icmp ugt i64 %now, {KEPT_BYTES}
+  br i1 %many, label %clear, label %put
+clear:
+  %old = atomicrmw xchg ptr %slot, i64 0 acq_rel
+  call void @gt_free_kept(i64 %old)
+  br label %on
+put:
+  %pair = cmpxchg ptr %slot, i64 0, i64 %address acq_rel acquire
+  %done = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %done, label %end, label %on
+on:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {KEPT_BLOCKS}
+  br i1 %more, label %look, label %replace
+replace:
+  %mixed = lshr i64 %address, 16
+  %chosen = urem i64 %mixed, {KEPT_BLOCKS}
+  %place = getelementptr i64, ptr @gt_kept, i64 %chosen
+  %other = atomicrmw xchg ptr %place, i64 %address acq_rel
+  call void @gt_free_kept(i64 %other)
+  br label %end
+free:
+  call void @free(ptr %block)
+  br label %end
+end:
+  ret void
+}}
+define internal void @gt_free_kept(i64 %address) nounwind noinline {{
+  %none = icmp eq i64 %address, 0
+  br i1 %none, label %end, label %free
+free:
+  %block = inttoptr i64 %address to ptr
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %before = atomicrmw sub ptr %total, i64 %size acq_rel
+  call void @free(ptr %block)
+  br label %end
+end:
+  ret void
+}}
+define internal ptr @gt_kept_block(i64 %bytes) nounwind noinline {{
+start:
+  %large = icmp uge i64 %bytes, {KEPT_LEAST}
+  br i1 %large, label %look, label %nothing
+look:
+  %i = phi i64 [ 0, %start ], [ %next, %on ]
+  %slot = getelementptr i64, ptr @gt_kept, i64 %i
+  %seen = load atomic i64, ptr %slot monotonic, align 8
+  %empty = icmp eq i64 %seen, 0
+  br i1 %empty, label %on, label %take
+take:
+  %found = atomicrmw xchg ptr %slot, i64 0 acq_rel
+  %gone = icmp eq i64 %found, 0
+  br i1 %gone, label %on, label %mine
+mine:
+  %block = inttoptr i64 %found to ptr
+  %mark = getelementptr i8, ptr %block, i64 24
+  %size = load i64, ptr %mark
+  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
+  %rest = atomicrmw sub ptr %total, i64 %size acq_rel
+  %enough = icmp uge i64 %size, %bytes
+  %twice = shl i64 %bytes, 1
+  %near = icmp ule i64 %size, %twice
+  %fits = and i1 %enough, %near
+  br i1 %fits, label %good, label %back
+good:
+  ret ptr %block
+back:
+  call void @gt_free_block(ptr %block)
+  br label %on
+on:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {KEPT_BLOCKS}
+  br i1 %more, label %look, label %nothing
+nothing:
+  ret ptr null
+}}
 
+define internal ptr @gt_allocate_whole(ptr %context, i64 %bytes) nounwind noinline {{
+start:
+  %whole = add i64 %bytes, 191
+  %rounded = and i64 %whole, -64
+  %kept = call ptr @gt_kept_block(i64 %rounded)
+  %none.kept = icmp eq ptr %kept, null
+  br i1 %none.kept, label %ask, label %fine
+ask:
+  %new = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %sized
+nothing:
+  ret ptr null
+sized:
+  %size = getelementptr i8, ptr %new, i64 24
+  store i64 %rounded, ptr %size
+  br label %fine
+fine:
+  %block = phi ptr [ %kept, %start ], [ %new, %sized ]
+  %first = load ptr, ptr %context
+  store ptr null, ptr %block
+  %next = getelementptr i8, ptr %block, i64 8
+  store ptr %first, ptr %next
+  %mark = getelementptr i8, ptr %block, i64 16
+  store i64 0, ptr %mark
+  store ptr %block, ptr %context
+  %none = icmp eq ptr %first, null
+  br i1 %none, label %done, label %link
+link:
+  store ptr %block, ptr %first
+  br label %done
+done:
+  %data = getelementptr i8, ptr %block, i64 64
+  ret ptr %data
+}}
 
-def allocate(program: Any) -> str:
-    """ptr (context, bytes): small blocks are cut from chunks, or are ones of that size that were released."""
-    module = _module(program)
-    _whole(module)
-    return module.library(
-        "gt.allocate",
-        lambda: (
-            f"""define internal ptr @gt.allocate(ptr %context, i64 %bytes) nounwind noinline {{
+define ptr @gt_allocate(ptr %context, i64 %bytes) nounwind noinline {{
   %more = add i64 %bytes, {HEADER + ALIGN - 1}
   %rounded = and i64 %more, -{ALIGN}
   %small = icmp ule i64 %rounded, {SMALL}
   br i1 %small, label %look, label %large
 large:
-  %alone = call ptr @gt.allocate_whole(ptr %context, i64 %bytes)
+  %alone = call ptr @gt_allocate_whole(ptr %context, i64 %bytes)
   ret ptr %alone
 look:
   %kind = lshr i64 %rounded, 6
@@ -84,19 +208,19 @@ take:
   %data = getelementptr i8, ptr %at, i64 {HEADER}
   ret ptr %data
 new:
-  %done = call i1 @gt.new_chunk(ptr %context)
+  %done = call i1 @gt_new_chunk(ptr %context)
   br i1 %done, label %look, label %nothing
 nothing:
   ret ptr null
 }}
-define internal i1 @gt.new_chunk(ptr %context) nounwind noinline {{
+define internal i1 @gt_new_chunk(ptr %context) nounwind noinline {{
   %table.place = getelementptr i64, ptr %context, i64 {TABLE}
   %table = load ptr, ptr %table.place
   %first = icmp eq ptr %table, null
   %size.place = getelementptr i64, ptr %context, i64 {TABLE + 3}
   %known = load i64, ptr %size.place
   %size = select i1 %first, i64 {CHUNK}, i64 %known
-  %chunk = call ptr @gt.allocate_whole(ptr %context, i64 %size)
+  %chunk = call ptr @gt_allocate_whole(ptr %context, i64 %size)
   %failed = icmp eq ptr %chunk, null
   br i1 %failed, label %nothing, label %fine
 nothing:
@@ -119,178 +243,9 @@ set:
   %left.place = getelementptr i64, ptr %context, i64 {TABLE + 2}
   store i64 %left, ptr %left.place
   ret i1 true
-}}"""
-        ),
-    )
-
-
-def _whole(module: Any) -> None:
-    """ptr (context, bytes): a block of its own from the system."""
-    module.declare("aligned_alloc", "ptr (i64, i64)")
-    _keeping(module)
-    module.library(
-        "gt.allocate_whole",
-        lambda: (
-            """define internal ptr @gt.allocate_whole(ptr %context, i64 %bytes) nounwind noinline {
-start:
-  %whole = add i64 %bytes, 191
-  %rounded = and i64 %whole, -64
-  %kept = call ptr @gt.kept_block(i64 %rounded)
-  %none.kept = icmp eq ptr %kept, null
-  br i1 %none.kept, label %ask, label %fine
-ask:
-  %new = call ptr @aligned_alloc(i64 64, i64 %rounded)
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %nothing, label %sized
-nothing:
-  ret ptr null
-sized:
-  %size = getelementptr i8, ptr %new, i64 24
-  store i64 %rounded, ptr %size
-  br label %fine
-fine:
-  %block = phi ptr [ %kept, %start ], [ %new, %sized ]
-  %first = load ptr, ptr %context
-  store ptr null, ptr %block
-  %next = getelementptr i8, ptr %block, i64 8
-  store ptr %first, ptr %next
-  %mark = getelementptr i8, ptr %block, i64 16
-  store i64 0, ptr %mark
-  store ptr %block, ptr %context
-  %none = icmp eq ptr %first, null
-  br i1 %none, label %done, label %link
-link:
-  store ptr %block, ptr %first
-  br label %done
-done:
-  %data = getelementptr i8, ptr %block, i64 64
-  ret ptr %data
-}"""
-        ),
-    )
-
-
-def _keeping(module: Any) -> None:
-    """ptr (bytes): a kept block with as many and not many more, or null; void (block): freed, or kept for later."""
-    module.declare("free", "void (ptr)")
-    module.library(
-        "gt.kept_block",
-        lambda: (
-            f"""@gt_kept = external global [{KEPT_BLOCKS + 1} x i64]
-define internal void @gt.free_block(ptr %block) nounwind noinline {{
-start:
-  %mark = getelementptr i8, ptr %block, i64 24
-  %size = load i64, ptr %mark
-  %over = sub i64 %size, {KEPT_LEAST}
-  %kind = icmp ule i64 %over, {KEPT_BYTES - KEPT_LEAST}
-  br i1 %kind, label %keep, label %free
-keep:
-  %address = ptrtoint ptr %block to i64
-  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
-  %before = atomicrmw add ptr %total, i64 %size acq_rel
-  br label %look
-look:
-  %i = phi i64 [ 0, %keep ], [ %next, %on ]
-  %slot = getelementptr i64, ptr @gt_kept, i64 %i
-  %now = load atomic i64, ptr %total monotonic, align 8
-  %many = icmp ugt i64 %now, {KEPT_BYTES}
-  br i1 %many, label %clear, label %put
-clear:
-  %old = atomicrmw xchg ptr %slot, i64 0 acq_rel
-  call void @gt.free_kept(i64 %old)
-  br label %on
-put:
-  %pair = cmpxchg ptr %slot, i64 0, i64 %address acq_rel acquire
-  %done = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %done, label %end, label %on
-on:
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, {KEPT_BLOCKS}
-  br i1 %more, label %look, label %replace
-replace:
-  %mixed = lshr i64 %address, 16
-  %chosen = urem i64 %mixed, {KEPT_BLOCKS}
-  %place = getelementptr i64, ptr @gt_kept, i64 %chosen
-  %other = atomicrmw xchg ptr %place, i64 %address acq_rel
-  call void @gt.free_kept(i64 %other)
-  br label %end
-free:
-  call void @free(ptr %block)
-  br label %end
-end:
-  ret void
 }}
-define internal void @gt.free_kept(i64 %address) nounwind noinline {{
-  %none = icmp eq i64 %address, 0
-  br i1 %none, label %end, label %free
-free:
-  %block = inttoptr i64 %address to ptr
-  %mark = getelementptr i8, ptr %block, i64 24
-  %size = load i64, ptr %mark
-  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
-  %before = atomicrmw sub ptr %total, i64 %size acq_rel
-  call void @free(ptr %block)
-  br label %end
-end:
-  ret void
-}}
-define internal ptr @gt.kept_block(i64 %bytes) nounwind noinline {{
-start:
-  %large = icmp uge i64 %bytes, {KEPT_LEAST}
-  br i1 %large, label %look, label %nothing
-look:
-  %i = phi i64 [ 0, %start ], [ %next, %on ]
-  %slot = getelementptr i64, ptr @gt_kept, i64 %i
-  %seen = load atomic i64, ptr %slot monotonic, align 8
-  %empty = icmp eq i64 %seen, 0
-  br i1 %empty, label %on, label %take
-take:
-  %found = atomicrmw xchg ptr %slot, i64 0 acq_rel
-  %gone = icmp eq i64 %found, 0
-  br i1 %gone, label %on, label %mine
-mine:
-  %block = inttoptr i64 %found to ptr
-  %mark = getelementptr i8, ptr %block, i64 24
-  %size = load i64, ptr %mark
-  %total = getelementptr i64, ptr @gt_kept, i64 {KEPT_BLOCKS}
-  %rest = atomicrmw sub ptr %total, i64 %size acq_rel
-  %enough = icmp uge i64 %size, %bytes
-  %twice = shl i64 %bytes, 1
-  %near = icmp ule i64 %size, %twice
-  %fits = and i1 %enough, %near
-  br i1 %fits, label %good, label %back
-good:
-  ret ptr %block
-back:
-  call void @gt.free_block(ptr %block)
-  br label %on
-on:
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, {KEPT_BLOCKS}
-  br i1 %more, label %look, label %nothing
-nothing:
-  ret ptr null
-}}"""
-        ),
-    )
 
-
-def _poisoned() -> str:
-    """What makes reading a released block show."""
-    return f"""  %all = shl i64 %kind, 6
-  %own = sub i64 %all, {HEADER}
-  call void @llvm.memset.p0.i64(ptr %data, i8 -1, i64 %own, i1 false)
-"""
-
-
-def release(program: Any) -> str:
-    """void (context, address); null is allowed"""
-    module = _module(program)
-    _keeping(module)
-    return module.library(
-        "gt.release",
-        lambda: (
-            f"""define internal void @gt.release(ptr %context, ptr %data) nounwind noinline {{
+define void @gt_release(ptr %context, ptr %data) nounwind noinline {{
   %nothing = icmp eq ptr %data, null
   br i1 %nothing, label %done, label %some
 some:
@@ -301,7 +256,16 @@ some:
   %small = icmp ne i64 %kind, 0
   br i1 %small, label %keep, label %large
 keep:
-{_poisoned() if POISON else ""}  %table.place = getelementptr i64, ptr %context, i64 {TABLE}
+  %poison = load i8, ptr @gt_poison
+  %poisoned = icmp ne i8 %poison, 0
+  br i1 %poisoned, label %spoil, label %list
+spoil:
+  %all = shl i64 %kind, 6
+  %own = sub i64 %all, {HEADER}
+  call void @llvm.memset.p0.i64(ptr %data, i8 -1, i64 %own, i1 false)
+  br label %list
+list:
+  %table.place = getelementptr i64, ptr %context, i64 {TABLE}
   %table = load ptr, ptr %table.place
   %head = getelementptr i64, ptr %table, i64 %kind
   %others = load ptr, ptr %head
@@ -327,23 +291,13 @@ link:
   store ptr %before, ptr %after
   br label %free
 free:
-  call void @gt.free_block(ptr %block)
+  call void @gt_free_block(ptr %block)
   br label %done
 done:
   ret void
-}}"""
-        ),
-    )
+}}
 
-
-def cleanup(program: Any) -> str:
-    """void (context): frees every block"""
-    module = _module(program)
-    _keeping(module)
-    return module.library(
-        "gt_cleanup",
-        lambda: (
-            """define void @gt_cleanup(ptr %context) nounwind {
+define void @gt_cleanup(ptr %context) nounwind {{
   br label %loop
 loop:
   %block = load ptr, ptr %context
@@ -353,29 +307,77 @@ next:
   %place = getelementptr i8, ptr %block, i64 8
   %after = load ptr, ptr %place
   store ptr %after, ptr %context
-  call void @gt.free_block(ptr %block)
+  call void @gt_free_block(ptr %block)
   br label %loop
 done:
   ret void
-}"""
-        ),
-    )
+}}
+"""
 
+_HELPERS = """
+declare ptr @gt_allocate(ptr, i64)
+declare void @gt_release(ptr, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
 
-def poll(program: Any) -> str:
-    """i32 (): whether a signal handler raised; it is asked with the GIL."""
-    module = _module(program)
-    module.declare("PyGILState_Ensure", "i32 ()")
-    module.declare("PyGILState_Release", "void (i32)")
-    module.declare("PyErr_CheckSignals", "i32 ()")
-    return module.library(
-        "gt.poll",
-        lambda: (
-            """define internal i32 @gt.poll() nounwind noinline cold {
+define ptr @gt_grown(ptr %context, ptr %old, i64 %used, i64 %capacity, i64 %wanted) nounwind noinline {
+  %new = call ptr @gt_allocate(ptr %context, i64 %wanted)
+  %failed = icmp eq ptr %new, null
+  %had = or i64 %used, %capacity
+  %empty = icmp eq i64 %had, 0
+  %over = or i1 %failed, %empty
+  br i1 %over, label %done, label %fine
+fine:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
+  %own = icmp sgt i64 %capacity, 0
+  br i1 %own, label %give, label %done
+give:
+  call void @gt_release(ptr %context, ptr %old)
+  br label %done
+done:
+  ret ptr %new
+}
+
+define i32 @gt_poll() nounwind noinline cold {
   %state = call i32 @PyGILState_Ensure()
   %found = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %state)
   ret i32 %found
-}"""
-        ),
-    )
+}
+"""
+
+MEMORY = Part(_MEMORY, {"gt_allocate": "ptr (ptr, i64)", "gt_release": "void (ptr, ptr)", "gt_cleanup": "void (ptr)"})
+
+
+def _before_helpers() -> None:
+    MEMORY.load()
+    outside.symbols()
+
+
+_OTHERS = Part(_HELPERS, {"gt_grown": "ptr (ptr, ptr, i64, i64, i64)", "gt_poll": "i32 ()"}, _before_helpers)
+
+
+def allocate(module: Any) -> str:
+    """ptr (context, bytes): small blocks are cut from chunks, or are ones of that size that were released."""
+    return MEMORY.use(module, "gt_allocate")
+
+
+def release(module: Any) -> str:
+    """void (context, address); null is allowed"""
+    return MEMORY.use(module, "gt_release")
+
+
+def grown(module: Any) -> str:
+    """ptr (context, old, used bytes, capacity, wanted bytes): more memory with the same items, the old freed if owned."""
+    return _OTHERS.use(module, "gt_grown")
+
+
+def poll(module: Any) -> str:
+    """i32 (): whether a signal handler raised; it is asked with the GIL."""
+    return _OTHERS.use(module, "gt_poll")
+
+
+def poison(on: bool) -> None:
+    """For tests: whether released small blocks are overwritten, so that reading them shows."""
+    ctypes.c_int8.from_address(MEMORY.load().address("gt_poison")).value = on

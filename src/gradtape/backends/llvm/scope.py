@@ -189,7 +189,7 @@ class Program:
     def allocated(self, count: Index) -> str:
         """New memory until it is released; the call ends if there is none."""
         w = self.writer
-        address = w.let(f"call ptr {runtime.allocate(self)}(ptr %context, i64 {count})")
+        address = w.let(f"call ptr {runtime.allocate(self.module)}(ptr %context, i64 {count})")
         self.need(w.let(f"icmp ne ptr {address}, null"))
         return address
 
@@ -389,7 +389,7 @@ class Scope:
         if isinstance(slot, NativeList):
             self.program.tables.free_list(self, slot)
         elif slot.offset is None:
-            self.writer.do(f"call void {runtime.release(self.program)}(ptr %context, ptr {slot.address})")
+            self.writer.do(f"call void {runtime.release(self.program.module)}(ptr %context, ptr {slot.address})")
         elif slot.offset >= 0:
             self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
 
