@@ -235,7 +235,7 @@ class Library(Tiles):
             for q in range(4):
                 place = w.add(j, w.smaller(q, w.subtract(count, 1)))
                 columns.append(self.at(w, "%b", w.multiply(place, "%cb")))
-            cells = [w.cell(V) for _ in range(4)]
+            cells = [w.cell(V, align=64) for _ in range(4)]
             rests = [w.cell(self.kind) for _ in range(4)]
             for q in range(4):
                 w.store(V, "zeroinitializer", cells[q])
@@ -486,7 +486,7 @@ def function(module: Module, kind: str) -> str:
         if kind not in _STATE:
             threads.pool()
             blas.source()
-            library = _STATE[kind] = machine.Library(text(kind, machine.vector_bytes()))
+            library = _STATE[kind] = machine.Library(text(kind, machine.vector_bytes()), level=2)
             for name in (f"gt_mm_{kind}", f"gt_windows_{kind}"):
                 machine.symbol(name, library.address(name))
     return module.declare(f"gt_mm_{kind}", "void (i64, i64, i64, ptr, i64, i64, ptr, i64, i64, ptr, i64, i1)")

@@ -13,6 +13,7 @@ from typing import Any
 
 from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.names import info, is_generator, own
+from gradtape.frontend.autograph.trees import copied
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 ITERATED, RESULT = "ag__iterated", "ag__result"
@@ -118,7 +119,7 @@ class _Desugar(ast.NodeTransformer):
         first = self.visit(node.generators[0].iter)
         forms = [self._loops(kind, node)]
         if kind == "genexpr":
-            forms.append(self._loops("genlist", copy.deepcopy(node)))
+            forms.append(self._loops("genlist", copied(node)))
         for form in forms:
             info(form).immediate = immediate
             info(form).walrus = frozenset(n.target.id for n in own([node]) if isinstance(n, ast.NamedExpr))

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gradtape.frontend.autograph.source import mangle
+from gradtape.frontend.autograph.trees import children
 
-# nothing of interest inside: most nodes of a tree are of these kinds
-_LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 UNENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -35,7 +34,7 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
             yield from _own_nodes(part)
         return
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         yield from _own_nodes(child)
 
 
@@ -48,18 +47,18 @@ def own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        children: list[ast.AST]
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            children = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-        elif isinstance(node, ast.ClassDef):
-            children = [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
-        elif isinstance(node, ast.Lambda):
-            children = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-        elif isinstance(node, _LEAVES):
-            continue
+        if node.__class__ in UNENTERED:
+            pending += _evaluated(node)[::-1]
         else:
-            children = list(ast.iter_child_nodes(node))
-        pending.extend(reversed(children))
+            pending += children(node)[::-1]
+
+
+def _evaluated(node: Any) -> list[ast.AST]:
+    """What runs where a function or class is made."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return [*decorators, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
 
 
 def written(nodes: Iterable[ast.AST]) -> set[str]:
@@ -133,5 +132,5 @@ def info(node: Any) -> Info:
 def is_generator(node: ast.AST) -> bool:
     """Whether a function definition contains a `yield` or `await` of its own."""
     return isinstance(node, ast.AsyncFunctionDef) or any(
-        isinstance(inner, (ast.Yield, ast.YieldFrom, ast.Await)) for inner in own(ast.iter_child_nodes(node))
+        isinstance(inner, (ast.Yield, ast.YieldFrom, ast.Await)) for inner in own(children(node))
     )

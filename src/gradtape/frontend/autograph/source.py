@@ -15,6 +15,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from gradtape.frontend.autograph.trees import children
+
 Function = ast.FunctionDef | ast.Lambda
 
 
@@ -29,7 +31,7 @@ class Source:
 def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
     """The syntax of the function that `code` belongs to, or None."""
     text = "".join(linecache.getlines(code.co_filename, module_globals))
-    candidates = _functions(text).get(code.co_firstlineno, ()) if text else ()
+    candidates = _functions(text, code.co_firstlineno)
     if code.co_name == "<lambda>":
         return _lambda(code, [s for s in candidates if isinstance(s.node, ast.Lambda) and _same_parameters(s, code)])
     for source in candidates:
@@ -39,25 +41,31 @@ def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
 
 
 @lru_cache(maxsize=64)
-def _functions(text: str) -> dict[int, list[Source]]:
-    """The functions of a file by the first line their code has: that of the first decorator, if any."""
+def _tree(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():  # the user has seen them when the file was compiled
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError):
-        return {}
-    found: dict[int, list[Source]] = {}
-    pending: list[tuple[ast.AST, str | None]] = [(tree, None)]
+        return None
+
+
+def _functions(text: str, line: int) -> list[Source]:
+    """The functions of a file whose code begins on a line: that of the first decorator, if any."""
+    tree = _tree(text)
+    found: list[Source] = []
+    pending: list[tuple[ast.AST, str | None]] = [(tree, None)] if tree is not None else []
     while pending:
         node, class_name = pending.pop()
+        decorators = node.__dict__.get("decorator_list", ())
+        start = min([node.lineno, *(d.lineno for d in decorators)]) if "lineno" in node.__dict__ else 0
+        if start and not start <= line <= node.end_lineno:
+            continue
         if isinstance(node, ast.ClassDef):
             class_name = node.name
-        elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-            line = min([node.lineno, *(d.lineno for d in decorators)])
-            found.setdefault(line, []).append(Source(node, class_name))
-        pending.extend((child, class_name) for child in ast.iter_child_nodes(node))
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)) and start == line:
+            found.append(Source(node, class_name))
+        pending += [(child, class_name) for child in children(node)]
     return found
 
 

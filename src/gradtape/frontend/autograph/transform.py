@@ -9,7 +9,6 @@ import __future__
 
 import ast
 import builtins
-import copy
 import sys
 import warnings
 from types import CodeType
@@ -30,6 +29,7 @@ from gradtape.frontend.autograph.scopes import Scope
 from gradtape.frontend.autograph.source import Source
 from gradtape.frontend.autograph.statements import STATEMENTS
 from gradtape.frontend.autograph.stores import STORES
+from gradtape.frontend.autograph.trees import copied
 
 ALL_STATEMENTS: Table = {**STATEMENTS, **STORES, **BRANCHES, **LOOPS}
 ALL_EXPRESSIONS: Table = {**EXPRESSIONS, **CALLS}
@@ -44,15 +44,15 @@ if sys.version_info < (3, 12):  # since then, comprehensions have no frames of t
 
 
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
-    """The converted function as syntax; it stands in a scope that binds the free variables."""
-    function = _definition(copy.deepcopy(source.node), source.class_name)
+    """The converted function as syntax, positions not yet filled in; it stands in a scope that binds the free variables."""
+    function = _definition(copied(source.node), source.class_name)
     desugar(function)
     lower(function)
     scope = Scope(function, None, frozenset(code.co_freevars))
     _annotate(scope)
     plain = frozenset(name for name in dir(builtins) if name not in space)
     Emitter(scope, plain, ALL_STATEMENTS, ALL_EXPRESSIONS).function(function, scope)
-    return ast.fix_missing_locations(function)
+    return function
 
 
 def _definition(node: Any, class_name: str | None) -> ast.FunctionDef:

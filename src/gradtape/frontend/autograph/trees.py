@@ -1,0 +1,44 @@
+"""Walking and copying syntax trees: as `ast` and `copy` do it, in a fraction of the time."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+# nothing of interest inside, and nobody asks for them: most nodes of a tree are of these kinds
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+_FIELDS: dict[type, tuple[str, ...]] = {}  # those of a kind of node that may have nodes in them
+_OTHERS = frozenset({"id", "attr", "arg", "ctx", "op", "ops"})
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    found = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _OTHERS)
+    _FIELDS[kind] = found
+    return found
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly inside a node, in order; without operators, and whether a name is read or written."""
+    found: list[ast.AST] = []
+    values = node.__dict__
+    for name in _FIELDS.get(node.__class__) or _fields(node.__class__):
+        value = values.get(name)
+        if value.__class__ is list:
+            found += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def copied(node: Any) -> Any:
+    """A tree of its own; operators and marks, which nobody changes, are shared."""
+    if isinstance(node, _MARKS):
+        return node
+    made = node.__class__()
+    values = made.__dict__
+    for name, value in node.__dict__.items():
+        if value.__class__ is list:
+            values[name] = [copied(part) if isinstance(part, ast.AST) else part for part in value]
+        else:
+            values[name] = copied(value) if isinstance(value, ast.AST) else value
+    return made
