@@ -54,7 +54,7 @@ def _functions(text: str, line: int) -> list[Source]:
     """The functions of a file whose code begins on a line: that of the first decorator, if any."""
     tree = _tree(text)
     found: list[Source] = []
-    pending: list[tuple[ast.AST, str | None]] = [(tree, None)] if tree is not None else []
+    pending: list[tuple[Any, str | None]] = [(tree, None)] if tree is not None else []
     while pending:
         node, class_name = pending.pop()
         decorators = node.__dict__.get("decorator_list", ())
