@@ -48,6 +48,10 @@ def _raw_apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     return op.impl(*inputs, **attrs)
 
 
+def _raw_apply_one(op: Op, x: Any, attrs: dict[str, Any]) -> Any:
+    return op.impl(x, **attrs)
+
+
 def _raw_convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
     return np.asarray(value)[()] if isinstance(value, (list, tuple)) else value
 
@@ -63,6 +67,8 @@ def _raw_box(data: Any, node: Any = None) -> Any:
 _memo: dict[Any, Any] = {
     box: _raw_box,
     dispatch.apply: _raw_apply,
+    dispatch.apply_one: _raw_apply_one,
+    dispatch.apply_two: _raw_apply,
     dispatch.convert: _raw_convert,
     dispatch.promote: _raw_promote,
     dispatch.twin: _raw_box,

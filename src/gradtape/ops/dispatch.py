@@ -23,7 +23,7 @@ from gradtape.ir.polynomial import Dim
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
-from gradtape.ops.record import CLOCK, SCOPE, TRACING, Past, Record, past_of, past_of_pair, scope_of
+from gradtape.ops.record import CLOCK, SCOPE, TRACING, Past, Record, Scope, past_of, past_of_pair, scope_of
 from gradtape.ops.recorded import (
     PART as PART,
     record,
@@ -304,16 +304,90 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
             return unrecorded(op, nodes, out)
         out._node = past_of(op, nodes)
         return out
+    return _recorded(scope, op, tuple(datas), tuple(nodes), watched, attrs, out, result)
+
+
+def _recorded(
+    scope: Scope,
+    op: Op,
+    datas: tuple[Any, ...],
+    nodes: tuple[Any, ...],
+    watched: int,
+    attrs: dict[str, Any],
+    out: Any,
+    result: Any,
+) -> Any:
     fast = scope.fast
     if fast is None or out.__class__ is tuple:
-        return record_general(scope, op, tuple(datas), tuple(nodes), attrs, out)
+        return record_general(scope, op, datas, nodes, attrs, out)
     for node in nodes:
         if node is not None and node.keys is not fast and node.keys not in scope.covers:
-            return record_mixed(scope, op, datas, tuple(nodes), attrs, out, result)
+            return record_mixed(scope, op, datas, nodes, attrs, out, result)
     if result.dtype.kind == "c":
         for records in scope.lists:
             records.complex = True
-    return record(scope, op, tuple(nodes), PLANS[op].savers[watched](datas, result), attrs, out, result)
+    return record(scope, op, nodes, PLANS[op].savers[watched](datas, result), attrs, out, result, 3)
+
+
+def apply_one(op: Op, x: Any, attrs: dict[str, Any]) -> Any:
+    """`apply` for one input and one result, called by a function that the user calls: the short way for plain tensors."""
+    if x.__class__ is not Tensor or WATCHERS:
+        return apply(op, x, **attrs)
+    data = x._data
+    try:
+        result = op.impl(data, **attrs)
+    except Exception:
+        result = None
+    if result is None:  # `apply` says what is wrong
+        return apply(op, x, **attrs)
+    out = Tensor()
+    out._data = result
+    node = x._node
+    if node is None:
+        out._node = None
+        return out
+    scope = SCOPE.get()
+    if scope is None:
+        out._node = past_of(op, (node,))
+        return out
+    keys = node.keys
+    if (keys is scope.fast or keys in scope.covers) and result.dtype.kind != "c":
+        return record(scope, op, (node,), PLANS[op].savers[1]((data,), result), attrs, out, result, 3)
+    out._node = None
+    return _recorded(scope, op, (data,), (node,), 1, attrs, out, result)
+
+
+def apply_two(op: Op, x: Any, y: Any) -> Any:
+    """Likewise for two inputs and no attributes."""
+    if x.__class__ is not Tensor or y.__class__ is not Tensor or WATCHERS:
+        return apply(op, x, y)
+    datas = (x._data, y._data)
+    try:
+        result = op.impl(*datas)
+    except Exception:
+        result = None
+    if result is None:
+        return apply(op, x, y)
+    out = Tensor()
+    out._data = result
+    one, two = nodes = (x._node, y._node)
+    if one is None and two is None:
+        out._node = None
+        return out
+    scope = SCOPE.get()
+    if scope is None:
+        out._node = past_of(op, nodes)
+        return out
+    fast = scope.fast
+    watched = (one is not None) + 2 * (two is not None)
+    if (
+        (one is None or one.keys is fast or one.keys in scope.covers)
+        and (two is None or two.keys is fast or two.keys in scope.covers)
+        and result.dtype.kind != "c"
+    ):
+        return record(scope, op, nodes, PLANS[op].savers[watched](datas, result), {}, out, result, 3)
+    out._node = None
+    return _recorded(scope, op, datas, nodes, watched, {}, out, result)
 
 
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

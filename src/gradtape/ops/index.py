@@ -16,7 +16,7 @@ from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert, explained
+from gradtape.ops.dispatch import apply, apply_one, convert, explained
 from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
@@ -413,10 +413,26 @@ def _whole(value: Any) -> Any:
 static_index = _whole  # an integer, or a symbolic dimension, of an index
 
 
+def _is_basic(parts: tuple[Any, ...]) -> bool:
+    """Whether a key is normal as it is: nothing but Python's own integers, slices of them, None and `...`."""
+    for part in parts:
+        if part.__class__ is slice:
+            for end in (part.start, part.stop, part.step):
+                if end is not None and end.__class__ is not int:
+                    return False
+        elif part.__class__ is not int and part is not None and part is not Ellipsis:
+            return False
+    return True
+
+
 def getitem(x: Any, key: Any) -> Any:
     """x[key] for everything NumPy's indexing accepts."""
     if key.__class__ is int:
-        return apply(GETITEM, x, key=(key,))
+        return apply_one(GETITEM, x, {"key": (key,)})
+    if x.__class__ is Tensor:
+        parts = key if key.__class__ is tuple else (key,)
+        if _is_basic(parts):
+            return apply_one(GETITEM, x, {"key": parts})
     if is_dynamic(x, key):
         return getitem_at(x, key)
     return part_of(x, normal_key(key, tuple(x.shape)))
@@ -425,7 +441,7 @@ def getitem(x: Any, key: Any) -> Any:
 def part_of(x: Any, key: Key) -> Any:
     """x[key] for a normal key."""
     if not any(isinstance(k, np.ndarray) for k in key):
-        return apply(GETITEM, x, key=key)
+        return apply_one(GETITEM, x, {"key": key})
     return _getitem_arrays(x, key)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import inference
-from gradtape.ops.dispatch import apply, promote
+from gradtape.ops.dispatch import apply, apply_two, promote
 from gradtape.ops.opdef import Sample, multilinear
 from gradtape.ops.sampling import normal
+from gradtape.ops.tensor import Tensor
 
 # -- matmul ----------------------------------------------------------------------------------------------------------
 
@@ -89,6 +90,11 @@ def matmul(
     >>> gt.matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
     """
+    turned = transpose_a or adjoint_a or transpose_b or adjoint_b
+    if a.__class__ is Tensor and b.__class__ is Tensor and not turned and output_type is None:  # the common case
+        x, y = a._data, b._data
+        if x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.shape[-1] == y.shape[-2]:
+            return apply_two(MATMUL, a, b)
     a, b = promote(a, b)
     rows, columns = a.shape, b.shape
     if len(rows) < 2 or len(columns) < 2:
@@ -100,7 +106,7 @@ def matmul(
         a = matrix_transposed(a) if adjoint_a else swap_last(a)
     if transpose_b or adjoint_b:
         b = matrix_transposed(b) if adjoint_b else swap_last(b)
-    if transpose_a or adjoint_a or transpose_b or adjoint_b:
+    if turned:
         rows, columns = a.shape, b.shape
     if rows[-1] != columns[-2] and not fits(rows[-1:], columns[-2:-1]):
         raise InvalidArgumentError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, inference, select
-from gradtape.ops.dispatch import apply, convert, plain, promote, twin
+from gradtape.ops.dispatch import apply, apply_two, convert, plain, promote, twin
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import MATMUL, matmul
 from gradtape.ops.record import SCOPE, TRACING, UNSHARED
@@ -56,11 +56,12 @@ def _not_equal(x: Any, y: Any) -> Any:
 
 def matmul_operator(x: Any, y: Any) -> Any:
     """Matrices as `gt.matmul`; vectors too, a row on the left and a column on the right, as in NumPy."""
-    x, y = plain(x), plain(y)
+    if x.__class__ is not Tensor or y.__class__ is not Tensor:
+        x, y = plain(x), plain(y)
     if x.__class__ is Tensor and y.__class__ is Tensor:  # the common case, without further ado
         a, b = x._data, y._data
         if a.ndim > 1 and b.ndim > 1 and a.dtype is b.dtype and a.shape[-1] == b.shape[-2]:
-            return apply(MATMUL, x, y)
+            return apply_two(MATMUL, x, y)
     x, y = promote(x, y)
     if x.ndim >= 2 and y.ndim >= 2:
         return matmul(x, y)

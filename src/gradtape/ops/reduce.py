@@ -11,7 +11,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import maximum
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dispatch import apply, apply_one, convert
 from gradtape.ops.opdef import Sample, composite, general, linear, nondiff
 from gradtape.ops.sampling import away, normal, positive, spread
 from gradtape.ops.shape import normal_axis
@@ -62,8 +62,8 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     >>> gt.reduce_sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
     array([4., 6.], dtype=float32)
     """
-    x = convert(input_tensor)
-    return apply(REDUCE_SUM, x, axis=normal_axes(axis, x.ndim, "reduce_sum"), keepdims=bool(keepdims))
+    x = input_tensor if input_tensor.__class__ is Tensor else convert(input_tensor)
+    return apply_one(REDUCE_SUM, x, {"axis": normal_axes(axis, x.ndim, "reduce_sum"), "keepdims": bool(keepdims)})
 
 
 def _sum_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
@@ -95,8 +95,8 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     >>> gt.reduce_mean([1.0, 2.0, 6.0]).numpy()
     np.float32(3.0)
     """
-    x = convert(input_tensor)
-    return apply(REDUCE_MEAN, x, axis=normal_axes(axis, x.ndim, "reduce_mean"), keepdims=bool(keepdims))
+    x = input_tensor if input_tensor.__class__ is Tensor else convert(input_tensor)
+    return apply_one(REDUCE_MEAN, x, {"axis": normal_axes(axis, x.ndim, "reduce_mean"), "keepdims": bool(keepdims)})
 
 
 def count_along(shape: Any, axis: tuple[int, ...]) -> Any:
