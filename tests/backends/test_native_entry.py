@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from gradtape import config
 from gradtape.backends.llvm.stacked import StackedList
 from gradtape.errors import InternalError
 from gradtape.ops.list_values import TensorList
+from tests.harness.memory import stays_flat
 
 
 @pytest.fixture(autouse=True)
@@ -138,19 +138,6 @@ def test_a_failed_assertion_in_a_loop():
     assert f(gt.constant(9.0)).numpy() == 4.0
     with pytest.raises(AssertionError, match="in turn 2"):
         f(gt.constant(3.0))
-
-
-def resident():
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def stays_flat(work, count):
-    work(count // 8)
-    before = resident()
-    work(count)
-    grown = resident() - before
-    assert grown < 2 << 20, f"{grown} bytes more after {count} calls"
 
 
 def test_gradients_of_a_loop_of_unknown_length_leave_memory_flat():

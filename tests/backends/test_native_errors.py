@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import traceback
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +15,7 @@ import pytest
 import gradtape as gt
 from gradtape import config
 from gradtape.backends.llvm.runtime import CALLBACK_FAILED
+from tests.harness.memory import stays_flat
 
 
 @pytest.fixture(autouse=True)
@@ -422,19 +420,6 @@ def test_a_nan_of_the_backward_half_is_found_natively():
 
 
 # -- memory on the failing path ---------------------------------------------------------------------------------------------
-
-
-def resident():
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def stays_flat(work, count):
-    work(count // 5)
-    before = resident()
-    work(count)
-    grown = resident() - before
-    assert grown < 2 << 20, f"{grown} bytes more after {count} calls"
 
 
 def test_calls_that_fail_leave_memory_flat():

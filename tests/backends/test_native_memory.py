@@ -10,6 +10,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.backends.llvm import runtime
+from tests.ad.test_sizes import lists_in_one_branch
 from tests.backends.agreement import compared
 from tests.harness.tolerances import same_array
 
@@ -22,18 +23,6 @@ def poison() -> Iterator[None]:
     runtime.poison(True)
     yield
     runtime.poison(False)
-
-
-def loop_in_a_branch(x: Any, n: Any) -> Any:
-    u, s = x[:n], x[0]
-    for i in gt.range(2):
-        if x[i] > 0.0:
-            for e in u:
-                u = u + e * gt.sin(u) * 0.3
-        else:
-            u = u * 0.8
-        s = s + gt.reduce_sum(u * u)
-    return s
 
 
 def loop_in_a_loop(x: Any, n: Any) -> Any:
@@ -60,7 +49,7 @@ def updates_of_slices(x: Any, n: Any) -> Any:
     return gt.reduce_sum(y * y)
 
 
-@pytest.mark.parametrize("function", [loop_in_a_branch, loop_in_a_loop, arrays_that_grow, updates_of_slices])
+@pytest.mark.parametrize("function", [lists_in_one_branch, loop_in_a_loop, arrays_that_grow, updates_of_slices])
 def test_nothing_released_is_read(function: Any, poison: None) -> None:
     program = gt.function(function)
 
