@@ -131,6 +131,18 @@ def written_to(x, i):
     return y
 
 
+def pieces(x, begin, size):
+    return gt.slice(x, [begin], [size])
+
+
+def piece_of_two(x, begin):
+    return gt.slice(x, [begin], [2])
+
+
+def rest(x, begin):
+    return gt.slice(x, [begin], [-1])
+
+
 def places(x, i):
     return x[i]
 
@@ -155,6 +167,10 @@ CASES = [
     (places, np.int8(-128)), (places, np.uint8(255)), (places, np.uint8(7)), (places, i64(-LONG - 1)), (places, i64(LONG)),
     (places, np.array([0, -8, 7], np.int8)), (places, np.array([0, -9], np.int16)), (places, np.array([8], np.uint8)),
     (places, np.zeros((0, 3), np.int64)), (places, np.array([LONG])), (places, np.array([-LONG - 1])),
+    (pieces, i32(6), i32(2)), (pieces, i32(-2), i32(1)), (pieces, i32(8), i32(0)), (pieces, i32(9), i32(0)),
+    (pieces, i32(7), i32(2)), (piece_of_two, i32(6)), (piece_of_two, i32(7)), (piece_of_two, i32(-3)),
+    (piece_of_two, i64(LONG)),
+    (rest, i32(3)), (rest, i32(8)), (rest, i32(9)), (rest, i32(-1)), (rest, i64(-LONG - 1)),
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.create import fits, is_symbolic, static_shape
 from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.index import TAKE, TAKE_ADD, OutOfRangeOrInvalid, gather, getitem
+from gradtape.ops.index import TAKE, TAKE_ADD, OutOfRangeOrInvalid, check_range, gather, getitem
 from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import normal, spread
 from gradtape.ops.segment import unsorted_segment_prod
@@ -171,6 +171,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
             continue
         if start < 0 or length < -1 or start + max(length, 0) > dim:
             raise InvalidArgumentError(f"slice: begin {starts} with size {sizes} leaves the shape {dims}")
+    # where a slice begins that only run time knows is looked at then: in a key, a negative one would count from the end
+    starts = tuple(s if s.__class__ is int else check_range(s, dim + 1, "slice") for s, dim in zip(starts, dims, strict=True))
     key = [builtins.slice(s, None if n.__class__ is int and n == -1 else s + n) for s, n in zip(starts, sizes, strict=True)]
     found = getitem(x, tuple(key))
     if not is_symbolic(sizes):
