@@ -286,10 +286,8 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
         bit += bit
     try:
         result = watched_run(op, datas, attrs) if WATCHERS else op.impl(*datas, **attrs)
-    except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError) as error:
-        if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
-            return trace.emit(op, inputs, attrs)
-        raise explained(op, datas, attrs, error) from error
+    except FAILURES as error:
+        return _failed(op, inputs, datas, attrs, error)
     if result.__class__ is tuple:
         out: Any = tuple(box(r) for r in result)
     else:
@@ -307,6 +305,16 @@ def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
     return _recorded(scope, op, tuple(datas), tuple(nodes), watched, attrs, out, result)
 
 
+FAILURES = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError)  # what an impl says of its inputs
+
+
+def _failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Exception) -> Any:
+    """An impl that cannot run now may be part of a program; else its error is raised in our words."""
+    if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
+        return trace.emit(op, inputs, attrs)
+    raise explained(op, datas, attrs, error) from error
+
+
 def _recorded(
     scope: Scope,
     op: Op,
@@ -317,6 +325,7 @@ def _recorded(
     out: Any,
     result: Any,
 ) -> Any:
+    """The result, with its record; two frames up is who called for it."""
     fast = scope.fast
     if fast is None or out.__class__ is tuple:
         return record_general(scope, op, datas, nodes, attrs, out)
@@ -336,10 +345,8 @@ def apply_one(op: Op, x: Any, attrs: dict[str, Any]) -> Any:
     data = x._data
     try:
         result = op.impl(data, **attrs)
-    except Exception:
-        result = None
-    if result is None:  # `apply` says what is wrong
-        return apply(op, x, **attrs)
+    except FAILURES as error:
+        return _failed(op, (x,), (data,), attrs, error)
     out = Tensor()
     out._data = result
     node = x._node
@@ -364,10 +371,8 @@ def apply_two(op: Op, x: Any, y: Any) -> Any:
     datas = (x._data, y._data)
     try:
         result = op.impl(*datas)
-    except Exception:
-        result = None
-    if result is None:
-        return apply(op, x, y)
+    except FAILURES as error:
+        return _failed(op, (x, y), datas, {}, error)
     out = Tensor()
     out._data = result
     one, two = nodes = (x._node, y._node)

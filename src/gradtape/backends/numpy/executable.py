@@ -17,11 +17,8 @@ from gradtape.backends.numpy.emit import Place, Program, emit
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
 from gradtape.ir.graph import Block, Location, Operation
-from gradtape.ops.dispatch import explained
+from gradtape.ops.dispatch import FAILURES, explained
 from gradtape.passes.bufferize import pure_op
-
-# what an impl raises about its inputs: the same as `ops.dispatch.apply` explains
-EXPLAINED = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError)
 
 
 class Executable:
@@ -85,7 +82,7 @@ def located(operation: Operation, values: Sequence[Any], sizes: Mapping[str, Any
     """What an operation raised on these values, as eager code would say it, with the user's line."""
     if operation.op.effect:  # the user's own words (print, assert, a Python function): not ours to change
         return _noted(error, operation.loc)
-    if not isinstance(error, EXPLAINED) and not isinstance(error, OpError):
+    if not isinstance(error, FAILURES) and not isinstance(error, OpError):
         return _noted(error, operation.loc)
     attrs = {key: substitute(attr, sizes) for key, attr in operation.attrs.items() if not isinstance(attr, Block)}
     said = explained(pure_op(operation.op), values, attrs, error)

@@ -7,21 +7,25 @@ from typing import Any
 
 # nothing of interest inside, and nobody asks for them: most nodes of a tree are of these kinds
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-_FIELDS: dict[type, tuple[str, ...]] = {}  # those of a kind of node that may have nodes in them
 _OTHERS = frozenset({"id", "attr", "arg", "ctx", "op", "ops"})
 
 
-def _fields(kind: Any) -> tuple[str, ...]:
-    found = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _OTHERS)
-    _FIELDS[kind] = found
-    return found
+class _Fields(dict[Any, tuple[str, ...]]):
+    """Kind of node → its fields that may have nodes in them."""
+
+    def __missing__(self, kind: Any) -> tuple[str, ...]:
+        found = self[kind] = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _OTHERS)
+        return found
+
+
+_FIELDS = _Fields()
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes directly inside a node, in order; without operators, and whether a name is read or written."""
     found: list[ast.AST] = []
     values = node.__dict__
-    for name in _FIELDS.get(node.__class__) or _fields(node.__class__):
+    for name in _FIELDS[node.__class__]:
         value = values.get(name)
         if value.__class__ is list:
             found += [part for part in value if isinstance(part, ast.AST)]
