@@ -31,12 +31,17 @@ from gradtape.ops.record import SCOPE, Record
 from gradtape.ops.tensor import Tensor, box
 
 
-def _run_elsewhere(*inputs: Any, **attrs: Any) -> Any:
+def _run_again(*inputs: Any, again: Any, **rest: Any) -> Any:
+    """All outputs of a recorded call, with its residuals."""
+    return again(inputs)
+
+
+def _no_type(*inputs: Any, **attrs: Any) -> Any:
     raise TypeError("`function` is recorded by compiled functions, not called")
 
 
 FUNCTION = Op(
-    "function", "region", ("*inputs",), _run_elsewhere, _run_elsewhere, outputs=0,
+    "function", "region", ("*inputs",), _run_again, _no_type, outputs=0,
     skeleton=lambda attrs: {"program": attrs["program"]},
 )  # fmt: skip
 
@@ -134,13 +139,15 @@ class Compiled:
         outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
         count = len(self.block.results)
         rule = functools.partial(_backward, levels, wanted)
-        attrs = {"rule": rule, "inputs": tuple(t._data for t in tensors), "program": self}
+        attrs = {
+            "rule": rule, "program": self,
+            "again": None if self._has_effects else levels[-1].run,
+            "inputs": None if self._has_effects else tuple(t._data for t in tensors),
+            "saved": tuple(t._data for t in outs[count:]),
+            # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
+            "types": tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count]),
+        }  # fmt: skip
         record_general(scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs))
-        attrs["saved"] = tuple(t._data for t in outs[count:])
-        # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
-        attrs["types"] = tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count])
-        if self._has_effects:
-            attrs["inputs"] = None  # it cannot run again
         return outs[:count]
 
     def _unrecorded(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -203,7 +210,7 @@ def _again(
 ) -> list[Any]:
     """An order nobody expected when the call ran (a persistent tape asked again and again): run it once more."""
     attrs: Any = record.attrs
-    if attrs["inputs"] is None:
+    if attrs["again"] is None:
         raise FailedPreconditionError(
             f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran; it has effects, "
             "so it cannot run again; nest as many tapes as derivatives around the call"
@@ -218,6 +225,18 @@ def _again(
     return [
         None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)
     ]
+
+
+def forget_call(record: Record) -> None:
+    """The record of a call without its values: somebody else keeps them, or can have them again."""
+    attrs: Any = record.attrs
+    attrs["inputs"], attrs["saved"] = None, ()
+
+
+def recall_call(record: Record, inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+    """Give the record of a call its values back: its inputs, and from all its outputs the residuals."""
+    attrs: Any = record.attrs
+    attrs["inputs"], attrs["saved"] = inputs, tuple(outs[len(attrs["types"]) :])
 
 
 def _zeros(record: Record, index: int, count: int, boxed: bool) -> Any:

@@ -5,10 +5,12 @@ The record is cut into segments of equal length. A value is kept if a later segm
 uses is dropped, and computed again, once, when the backward pass arrives there. When the values kept do not fit, segments are
 merged in pairs. Time is at most one more forward pass; memory is what crosses the boundaries plus one segment, O(√n) for a
 loop of n steps. (Checkpointing without knowing the length in advance; after A. Griewank, "Achieving logarithmic growth", 1992,
-with a single level.)
+with a single level.) A call of a compiled function is one record: its residuals are outputs like any other, and running its
+forward half again brings them back.
 
 Known limits: records shared with another open tape keep their values; functions without a repeatable implementation (custom
-gradients, numpy_function) are never dropped; inputs that no tape watches are kept as they are and not counted.
+gradients, numpy_function, compiled functions with effects) are never dropped; inputs that no tape watches are kept as they
+are and not counted.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.frontend.compiled import FUNCTION, forget_call, recall_call
 from gradtape.frontend.tape_messages import warn
 from gradtape.ops.dispatch import PART, stored
 from gradtape.ops.plan import save_plan
@@ -42,47 +45,78 @@ class Budget:
 
 class Cell:
     """The output of one record: its value or None, and how to make it: op(*args), an arg being a Cell, (Cell, index) or
-    an array."""
+    an array. Of several outputs some may be there and others None: a later segment often uses one of them."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "budget", "last", "nbytes", "needed", "op", "order", "value")
+    __slots__ = ("__weakref__", "args", "attrs", "budget", "held", "last", "lasts", "nbytes", "needed", "op", "order", "value")
 
     def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], nbytes: int, budget: Budget, order: int) -> None:
         self.op = op
         self.attrs = attrs
         self.args = args
-        self.nbytes = nbytes
+        self.nbytes = nbytes  # of all its outputs
         self.budget = budget
         self.order = order  # of recording
         self.last = order  # the last record that uses it
+        self.lasts: dict[int, int] = {}  # the same by output, of several
         self.needed = False  # some rule asks for it
         self.value: Any = None
+        self.held = 0  # bytes of what is there
 
     def repeatable(self) -> bool:
-        return self.op.name not in _UNREPEATABLE
+        return self.op.name not in _UNREPEATABLE and (self.op is not FUNCTION or self.attrs["again"] is not None)
 
     def crosses(self, length: int) -> bool:
         """Whether a later segment uses it."""
         return self.last // length > self.order // length
 
+    def whole(self) -> bool:
+        """Whether all of it is there."""
+        return self.value is not None and not (self.value.__class__ is tuple and any(part is None for part in self.value))
+
+    def used(self, index: int | None, order: int) -> None:
+        """A record uses it, or output `index` of it."""
+        self.last = order
+        if index is not None:
+            self.lasts[index] = order
+
     def hold(self, value: Any) -> None:
-        if self.value is None:
-            self.value = value
-            self.budget.held += self.nbytes
-            self.budget.peak = max(self.budget.peak, self.budget.held)
+        if not self.whole():
+            self._become(value)
+
+    def hold_part(self, index: int, count: int, value: Any) -> None:
+        """Hold one of `count` outputs."""
+        parts = [None] * count if self.value is None else list(self.value)
+        if parts[index] is None:
+            parts[index] = value
+            self._become(tuple(parts))
+
+    def shrink(self, length: int) -> None:
+        """Drop what no later segment uses."""
+        if self.value is None or not self.repeatable():
+            return
+        if not self.crosses(length):
+            self._become(None)
+        elif self.value.__class__ is tuple:
+            mine = self.order // length
+            self._become(tuple([v if self.lasts.get(i, 0) // length > mine else None for i, v in enumerate(self.value)]))
 
     def drop(self) -> None:
-        if self.value is not None and self.repeatable():
-            self.value = None
-            self.budget.held -= self.nbytes
+        if self.repeatable():
+            self._become(None)
+
+    def _become(self, value: Any) -> None:
+        held = _nbytes(value)
+        self.budget.held += held - self.held
+        self.budget.peak = max(self.budget.peak, self.budget.held)
+        self.value, self.held = value, held
 
     def compute(self) -> None:
-        if self.value is None:
+        if not self.whole():
             with np.errstate(all="ignore"):
                 self.hold(self.op.impl(*[at_hand(a) for a in self.args], **(self.attrs or {})))
 
     def __del__(self) -> None:
-        if self.value is not None:
-            self.budget.held -= self.nbytes
+        self.budget.held -= self.held
 
 
 class MemoryManager:
@@ -117,14 +151,14 @@ class MemoryManager:
         self._cells.append(weakref.ref(cell))
         wanted = _wanted(record)
         for i, arg in enumerate(args):
-            source = arg[0] if isinstance(arg, tuple) else arg
-            if isinstance(source, Cell):
-                source.last = order
-                self._use(source, inputs[i] if source is arg else None, i in wanted)
+            if isinstance(arg, (Cell, tuple)):
+                self._use(arg, record.nodes[i], inputs[i], order, i in wanted)
         if -1 in wanted:
             self._need(cell)
-        if cell.needed or not cell.repeatable():
+        if cell.needed or not cell.repeatable() or isinstance(value, tuple):
             cell.hold(value)
+        if record.op is FUNCTION:
+            forget_call(record)
         plan = save_plan(record.op)
         specs = tuple(s if e[1] else None for s, e in zip(record.saved, plan.entries, strict=True))
         record.saved = (cell, specs)
@@ -132,14 +166,17 @@ class MemoryManager:
         if len(self._cells) >= self._swept + self.length and self._tight():
             self._shrink()
 
-    def _use(self, source: Cell, value: Any, needed: bool) -> None:
+    def _use(self, arg: Any, node: Any, value: Any, order: int, needed: bool) -> None:
         """A record uses the output of an earlier one: hold it if a rule needs it, or if it crosses a boundary."""
+        source, index = arg if isinstance(arg, tuple) else (arg, None)
+        source.used(index, order)
         if needed:
             self._need(source)
-        if value is not None and (needed or source.crosses(self.length)):
-            source.hold(value)
-        elif value is None and source.value is None and (needed or source.crosses(self.length)):
-            source.compute()  # one of several outputs: bring them all back
+        if needed or source.crosses(self.length):
+            if index is None:
+                source.hold(value)
+            else:
+                source.hold_part(index, len(node.nodes[0].shape), value)
 
     def _need(self, cell: Cell) -> None:
         if not cell.needed:
@@ -169,14 +206,14 @@ class MemoryManager:
         end = len(self._cells) // self.length * self.length  # the segment being recorded stays whole
         for ref in self._cells[self._swept : end]:
             cell = ref()
-            if cell is not None and not cell.crosses(self.length):
-                cell.drop()
+            if cell is not None:
+                cell.shrink(self.length)
         self._swept = end
 
     def _total(self, length: int) -> float:
         """What segments of this length take: what crosses their boundaries, and one segment's own values."""
         cells = [cell for cell in (ref() for ref in self._cells) if cell is not None and cell.value is not None]
-        crossing = sum(cell.nbytes for cell in cells if cell.crosses(length))
+        crossing = sum(cell.held for cell in cells if cell.crosses(length))
         return crossing + self._segment_bytes(length)
 
     # -- the backward pass ----------------------------------------------------------------------------------------
@@ -192,6 +229,8 @@ class MemoryManager:
         if segment != self._restored:
             self._leave_segment()
             self._restore(segment)
+        if record.op is FUNCTION:
+            recall_call(record, tuple(at_hand(a) for a in cell.args), cell.value)
         plan = save_plan(record.op)
         wanted = _wanted(record)
         last = len(record.op.args) - 1
@@ -223,8 +262,10 @@ class MemoryManager:
         if self._prepared is not None:
             record, kept = self._prepared
             self._prepared = None
-            if record.saved:
+            if record.saved or record.op is FUNCTION:
                 record.saved = kept
+            if record.op is FUNCTION:
+                forget_call(record)
 
     def _segment(self, segment: int) -> list[Cell]:
         refs = self._cells[segment * self.length : (segment + 1) * self.length]
@@ -248,8 +289,7 @@ class MemoryManager:
     def _leave_segment(self) -> None:
         if self._restored is not None:
             for cell in self._segment(self._restored):
-                if not cell.crosses(self.length):
-                    cell.drop()
+                cell.shrink(self.length)
             self._restored = None
 
 
@@ -265,6 +305,8 @@ def _wanted(record: Record) -> set[int]:
     plan = save_plan(record.op)
     kept = plan.kept(tuple(n is not None for n in record.nodes)) if plan.entries else ()
     wanted = {index for keep, (index, spec) in zip(kept, plan.entries, strict=True) if keep and not spec}
+    if record.op is FUNCTION:  # its backward half needs the residuals, and an order nobody foresaw the inputs
+        wanted = {-1, *range(len(record.nodes))}
     last = len(record.op.args) - 1
     if plan.variadic and last in wanted:
         wanted.update(range(last, len(record.nodes)))
@@ -290,4 +332,6 @@ def _cell_of(record: Record | None) -> Cell | None:
 
 
 def _nbytes(value: Any) -> int:
-    return sum(v.nbytes for v in value) if isinstance(value, tuple) else int(value.nbytes)
+    if value is None:
+        return 0
+    return sum(v.nbytes for v in value if v is not None) if isinstance(value, tuple) else int(value.nbytes)

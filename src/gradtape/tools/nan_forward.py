@@ -254,7 +254,7 @@ def _has_cell(record: Record) -> bool:
 def _held(arg: Any) -> Any:
     """What a cell's argument is, if it is at hand."""
     source = arg[0] if isinstance(arg, tuple) else arg
-    return None if isinstance(source, Cell) and source.value is None else at_hand(arg)
+    return None if isinstance(source, Cell) and source.value is None else at_hand(arg)  # one of several may be None
 
 
 def _saved(record: Record) -> list[tuple[int, Any]]:

@@ -78,7 +78,7 @@ def repeated(op: Any, inputs: Sequence[Any], attrs: dict[str, Any] | None) -> An
         with np.errstate(all="ignore"):
             if op is FUNCTION:
                 program = program_of(attrs)
-                again = program is not None and attrs is not None and attrs["inputs"] is not None
+                again = program is not None and attrs is not None and attrs["again"] is not None
                 return program.run(list(inputs)) if program is not None and again else UNKNOWN
             return op.impl(*inputs, **(attrs or {}))
     except Exception:  # what an impl may raise on values it never saw is open

@@ -202,7 +202,7 @@ def _would_repeat(record: Record) -> bool:
     attrs = record.attrs or {}
     if record.op is CUSTOM:
         return not ("rule" in attrs and attrs["rule"].answers.rerun)
-    return record.op is FUNCTION and attrs.get("inputs") is None
+    return record.op is FUNCTION and attrs.get("again") is None
 
 
 def why_no_gradients(tape: Any, nodes: Iterable[Record], given: bool) -> str | None:

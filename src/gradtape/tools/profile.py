@@ -287,13 +287,13 @@ def _kept(record: Record) -> list[Any]:
     """The arrays that stay alive because of a record; variables and watched tensors live anyway."""
     if record.op is None or record.op is PART:
         return []
-    if record.op is FUNCTION:
+    if record.op is FUNCTION and not (record.saved and record.saved[0].__class__ is Cell):
         saved = (record.attrs or {}).get("saved", ())
         return [array for value in saved for array in _arrays(value)]
     if record.saved and record.saved[0].__class__ is Cell:
         value = record.saved[0].value
         values = value if isinstance(value, tuple) else (value,)
-        return [v for v in values if isinstance(v, np.ndarray)]
+        return [array for v in values for array in _arrays(v)]
     found: list[Any] = []
     for (index, spec), value in zip(save_plan(record.op).entries, record.saved, strict=False):
         if spec or value is None:
