@@ -216,7 +216,15 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(key, (str, int)):
                 yield f"{name}[{key!r}]", item
     elif not isinstance(value, (type, ModuleType)) and type(value).__module__ != "builtins":
-        inside = getattr(type(value), "__dictoffset__", 0) and object.__getattribute__(value, "__dict__")
-        for attribute, item in list(inside.items())[:100] if isinstance(inside, dict) else ():
+        for attribute, item in list(_attributes(value).items())[:100]:
             if not attribute.startswith("_"):
                 yield f"{name}.{attribute}", item
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object keeps in its dictionary; no code of the object's class runs."""
+    try:
+        inside = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # slots, or a type of the interpreter's own that hides its dictionary
+        return {}
+    return inside if isinstance(inside, dict) else {}

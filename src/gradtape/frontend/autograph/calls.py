@@ -12,8 +12,7 @@ from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.emitter import Emitter, Table
 from gradtape.frontend.autograph.expressions import at_attribute
 from gradtape.frontend.autograph.liveness import LOOKING
-from gradtape.frontend.autograph.names import info
-from gradtape.frontend.autograph.scopes import GLOBAL, VARIABLE, Scope
+from gradtape.frontend.autograph.scopes import GLOBAL, VARIABLE
 
 
 def _call(emitter: Emitter, node: ast.Call) -> ast.expr:
@@ -55,7 +54,7 @@ def _looking(emitter: Emitter, node: ast.Call, name: str) -> ast.expr | None:
     """Calls that look at the frame of their caller."""
     function = build.located(build.load(name), node.func)
     if name == "super" and not node.args and not node.keywords:
-        method = _method(emitter.scope)
+        method = emitter.scope.function()
         first = [a.arg for a in (*method.node.args.posonlyargs, *method.node.args.args)][:1]
         if not first or emitter.scope.kind("__class__") == GLOBAL:
             return node
@@ -66,12 +65,6 @@ def _looking(emitter: Emitter, node: ast.Call, name: str) -> ast.expr | None:
         given = [emitter.expr(arg) for arg in node.args]
         return build.call("looking", function, build.load(build.SCOPE), _locals(emitter), *given)
     return None
-
-
-def _method(scope: Scope) -> Scope:
-    while info(scope.node).kind.endswith("comp") and scope.parent is not None:
-        scope = scope.parent
-    return scope
 
 
 def _locals(emitter: Emitter) -> ast.expr:

@@ -109,7 +109,8 @@ class Emitter:
         if certain:
             return build.located(plain, node)
         owner.undefined.add(name)
-        return build.located(build.call("ld" if inside else "ld_free", plain, build.constant(in_words(name))), node)
+        operator = "ld" if self.scope.is_local(owner.scope) else "ld_free"
+        return build.located(build.call(operator, plain, build.constant(in_words(name))), node)
 
     def exposed(self, name: str) -> bool:
         """Whether generated functions see this variable, even where control flow itself is left alone."""

@@ -7,6 +7,7 @@ converted), or a global. Class bodies and generators inside are left alone; only
 from __future__ import annotations
 
 import ast
+import sys
 from typing import Any
 
 from gradtape.frontend.autograph.desugar import left_alone
@@ -99,6 +100,14 @@ class Scope:
     def always_live(self) -> set[str]:
         """Variables that may be read by code that is not in sight."""
         return self.captured | self.shared | self.nonlocals
+
+    def function(self) -> Scope:
+        """The function around comprehensions: the one whose first argument and class `super()` means."""
+        return self.parent.function() if self.parent is not None and info(self.node).kind.endswith("comp") else self
+
+    def is_local(self, owner: Scope) -> bool:
+        """Whether Python calls a variable of `owner` local here: since 3.12 a comprehension is part of its function."""
+        return owner is (self.function() if sys.version_info >= (3, 12) else self)
 
     def of(self, node: Any) -> Scope:
         """The scope of a nested function."""

@@ -38,11 +38,12 @@ def copied(node: Any) -> Any:
     """A tree of its own; operators and marks, which nobody changes, are shared."""
     if isinstance(node, _MARKS):
         return node
-    made = node.__class__()
-    values = made.__dict__
+    kind = node.__class__
+    twin = kind.__new__(kind)  # not kind(): since Python 3.13 that asks for the fields, which follow
+    values = twin.__dict__
     for name, value in node.__dict__.items():
         if value.__class__ is list:
             values[name] = [copied(part) if isinstance(part, ast.AST) else part for part in value]
         else:
             values[name] = copied(value) if isinstance(value, ast.AST) else value
-    return made
+    return twin
