@@ -1,9 +1,11 @@
 """`train.Checkpoint` and its manager: the state of live objects to a file, and back into them.
 
 State is found by walking the given objects: variables, optimizers, modules and other objects by attribute, lists and
-dicts by position and key; numbers, strings and tensors count where they can be put back (directly in the checkpoint, in
-lists and dicts). Each object is saved once, under the first path that leads to it.
-Restoring checks every name, shape and dtype first, and only then assigns.
+dicts by position and key, random generators by their state; numbers, strings and tensors count where they can be put back
+(directly in the checkpoint, in lists and dicts). Each object is saved once, under the first path that leads to it; the file
+also says which other paths lead there, so that objects which are shared in another order find their values.
+Restoring checks every name, shape and dtype first, and only then assigns; what belongs to variables that are not made yet
+waits for them (`late_restore.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import DataLossError, NotFoundError
-from gradtape.frontend.checkpoint_file import read_file, replace_file, write_file
+from gradtape.frontend.checkpoint_file import read_file, remove_abandoned, replace_file, write_file
+from gradtape.frontend.late_restore import LateRestore
 from gradtape.frontend.optimizers.base import Optimizer
 from gradtape.frontend.saving import array_of, attributes, child_name
 from gradtape.frontend.variable import Variable
+from gradtape.ops.generator import Generator
 from gradtape.ops.tensor import Tensor, box
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -51,19 +55,21 @@ class Checkpoint:
         for name, value in kwargs.items():
             setattr(self, name, value)
         self.save_counter = Variable(np.int64(0), trainable=False, name="save_counter")
+        self._late: LateRestore | None = None
 
     def write(self, file_prefix: Any, options: Any = None) -> str:
         """Write the state to exactly this path, without counting; gives the path."""
         path: str = os.fspath(file_prefix)
         arrays: dict[str, Any] = {}
         values: dict[str, Any] = {}
-        for place in self._places():
+        shared: dict[str, str] = {}
+        for place in self._places(shared):
             content = place.get()
             if isinstance(content, _PLAIN):
                 values[place.name] = content
             else:
                 arrays[place.name] = array_of(content)
-        write_file(path, arrays, {"kind": "checkpoint", "values": values})
+        write_file(path, arrays, {"kind": "checkpoint", "values": values, "shared": shared})
         return path
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
@@ -73,14 +79,17 @@ class Checkpoint:
         before = self.save_counter.value()
         self.save_counter.assign_add(np.int64(1))
         path = f"{prefix}-{int(self.save_counter)}"
+        directory = os.path.dirname(path)
+        remove_abandoned(directory)
+        noted = _known_paths(directory)
         try:
+            # noted before it is there: a process that dies in between leaves no file that nobody knows of
+            _note_paths(directory, [*(p for p in noted if p != path), path])
             self.write(path)
         except BaseException:
             self.save_counter.assign(before)
+            _note_paths(directory, noted)
             raise
-        directory = os.path.dirname(path)
-        paths = [p for p in _known_paths(directory) if p != path]
-        _note_paths(directory, [*paths, path])
         return path
 
     def read(self, save_path: Any, options: Any = None) -> RestoreStatus:
@@ -90,7 +99,20 @@ class Checkpoint:
     def restore(self, save_path: Any, options: Any = None) -> RestoreStatus:
         """Put a file's state back into the objects; None does nothing.
 
-        The slots of an optimizer that has not made a step yet are kept and used when it does.
+        Values of variables that are not made yet, and the slots of an optimizer that has not made a step yet, are kept: a
+        variable that is later found below the objects has its value from the file when it is first used.
+
+        >>> import gradtape as gt, tempfile
+        >>> class Model(gt.Module):
+        ...     def build(self):
+        ...         self.w = gt.Variable([0.0, 0.0])
+        >>> trained, fresh = Model(), Model()
+        >>> trained.w = gt.Variable([1.0, 2.0])
+        >>> path = gt.train.Checkpoint(model=trained).save(tempfile.mkdtemp() + "/ckpt")
+        >>> status = gt.train.Checkpoint(model=fresh).restore(path)
+        >>> fresh.build()
+        >>> fresh.w.numpy()
+        array([1., 2.], dtype=float32)
 
         Raises:
             NotFoundError: the file does not exist, or lacks something the objects have.
@@ -98,25 +120,27 @@ class Checkpoint:
             ValueError: a shape or dtype differs. In every case nothing has changed.
         """
         if save_path is None:
-            return RestoreStatus("nothing", [])
+            return RestoreStatus("nothing", {}, [])
         path = os.fspath(save_path)
         arrays, description = read_file(path)
         if description.get("kind") != "checkpoint":
             raise DataLossError(f"{path} was written by gt.save: read it with gt.load")
         values: dict[str, Any] = description["values"]
+        shared: dict[str, str] = description.get("shared", {})
         assignments: list[Callable[[], None]] = []
         used: set[str] = set()
-        for place in self._places():
-            if place.name in arrays:
-                assignments.append(place.setter(arrays[place.name], path))
-            elif place.name in values:
-                assignments.append(place.setter(values[place.name], path))
+        for place in self._places({}):
+            name = _saved_as(place.name, shared)
+            if name in arrays:
+                assignments.append(place.setter(arrays[name], path))
+            elif name in values:
+                assignments.append(place.setter(values[name], path))
             elif place.name == "save_counter":
                 continue
             else:
                 held = ", ".join(sorted([*arrays, *values])[:20])
                 raise NotFoundError(f"restore: {path} has no '{place.name}'; it holds: {held}")
-            used.add(place.name)
+            used.add(name)
         left = {name: arrays[name] for name in sorted(arrays) if name not in used}
         for assign in assignments:
             assign()
@@ -124,13 +148,18 @@ class Checkpoint:
             for name in list(left):
                 if name.startswith(prefix + "/") and optimizer.checkpoint_defer(name[len(prefix) + 1 :], left[name], path):
                     del left[name]
-        return RestoreStatus(path, [*left, *(name for name in values if name not in used)])
+        if self._late is not None:
+            self._late.forget()
+        objects = {name: getattr(self, name) for name in self._names}
+        self._late = LateRestore(objects, left, _names_in(shared), _fitting(path))
+        return RestoreStatus(path, left, [name for name in values if name not in used])
 
-    def _places(self) -> Iterator[_Place]:
+    def _places(self, shared: dict[str, str]) -> Iterator[_Place]:
+        """Where state is; `shared` learns the other paths that lead to an object, each with the first one."""
         yield _Place("save_counter", self.save_counter, None)
-        seen: set[int] = set()
+        seen: dict[int, str] = {}
         for name in self._names:
-            yield from _walk(getattr(self, name), child_name("", name), _attribute_setter(self, name), seen)
+            yield from _walk(getattr(self, name), child_name("", name), _attribute_setter(self, name), seen, shared)
 
     def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
         seen: set[int] = set()
@@ -139,15 +168,17 @@ class Checkpoint:
 
 
 class RestoreStatus:
-    """What `restore` gives: nothing is left to do, but one may ask whether the whole file was used."""
+    """What `restore` gives: one may ask whether the whole file was used, by what exists now."""
 
-    def __init__(self, path: str, unused: list[str]) -> None:
+    def __init__(self, path: str, waiting: dict[str, Any], unused: list[str]) -> None:
         self._path = path
+        self._waiting = waiting  # the values that variables made later may still take
         self._unused = unused
 
     def assert_consumed(self) -> RestoreStatus:
-        if self._unused:
-            raise AssertionError(f"{self._path} holds values that no object took: {', '.join(self._unused)}")
+        unused = [*self._waiting, *self._unused]
+        if unused:
+            raise AssertionError(f"{self._path} holds values that no object took: {', '.join(unused)}")
         return self
 
     def assert_existing_objects_matched(self) -> RestoreStatus:
@@ -181,19 +212,31 @@ class _Place:
             return lambda: put(value)  # type: ignore[misc]  # plain values are only found where they can be put
         if isinstance(value, _PLAIN):
             raise ValueError(f"restore: '{self.name}' is a tensor here but the Python value {value!r} in {path}")
-        have = array_of(content)
         label = f"variable '{content.name}' ('{self.name}')" if isinstance(content, Variable) else f"'{self.name}'"
-        if have.shape != value.shape or have.dtype != value.dtype:
-            raise ValueError(
-                f"restore: {label} has shape {have.shape} and dtype {have.dtype.name}, but {path} holds shape "
-                f"{value.shape} and dtype {value.dtype.name}"
-            )
+        _check_fit(label, array_of(content), value, path)
         if isinstance(content, Variable):
             return lambda: _assign(content, value)
         put = self._put
         if isinstance(content, Tensor):
             return lambda: put(_boxed(value))  # type: ignore[misc]
         return lambda: put(np.array(value))  # type: ignore[misc]
+
+
+def _check_fit(label: str, have: Any, value: Any, path: str) -> None:
+    if have.shape != value.shape or have.dtype != value.dtype:
+        raise ValueError(
+            f"restore: {label} has shape {have.shape} and dtype {have.dtype.name}, but {path} holds shape "
+            f"{value.shape} and dtype {value.dtype.name}"
+        )
+
+
+def _fitting(path: str) -> Callable[[Variable, str, Any], Tensor]:
+    def fitting(variable: Variable, name: str, value: Any) -> Tensor:
+        have: Any = Variable.__dict__["_stored"].__get__(variable)
+        _check_fit(f"variable '{variable.name}' ('{name}')", np.asarray(have._data), value, path)
+        return _boxed(value)
+
+    return fitting
 
 
 def _boxed(value: Any) -> Tensor:
@@ -213,23 +256,56 @@ def _item_setter(owner: Any, key: Any) -> Callable[[Any], None]:
     return lambda value: owner.__setitem__(key, value)
 
 
-def _walk(item: Any, path: str, put: Callable[[Any], None] | None, seen: set[int]) -> Iterator[_Place]:
+def _walk(
+    item: Any, path: str, put: Callable[[Any], None] | None, seen: dict[int, str], shared: dict[str, str]
+) -> Iterator[_Place]:
     """The places below an object. `put` is None where the value cannot be replaced: then only variables count."""
     if isinstance(item, (*_PLAIN, np.ndarray, np.generic, Tensor)):
         if put is not None:
             yield _Place(path, item, put)
         return
     if id(item) in seen:
+        shared[path] = seen[id(item)]
         return
-    seen.add(id(item))
+    seen[id(item)] = path
     if isinstance(item, Variable):
         yield _Place(path, item, None)
     elif isinstance(item, Optimizer):
         for name, variable in item.checkpoint_state().items():
             yield _Place(f"{path}/{name}", variable, None)
+    elif isinstance(item, Generator):
+        yield _Place(f"{path}/state", item.state, item.reset)
     else:
         for key, part, setter in _parts(item):
-            yield from _walk(part, child_name(path, key), setter, seen)
+            yield from _walk(part, child_name(path, key), setter, seen, shared)
+
+
+def _saved_as(path: str, shared: dict[str, str]) -> str:
+    """The name that a file uses for what is found at a path: shared objects are saved under one of theirs."""
+    parts = path.split("/")
+    for length in range(len(parts), 0, -1):
+        first = shared.get("/".join(parts[:length]))
+        if first is not None:
+            return _saved_as("/".join([first, *parts[length:]]), shared)
+    return path
+
+
+def _names_in(shared: dict[str, str]) -> Callable[[dict[str, Any], Variable], Iterator[str]]:
+    return lambda objects, variable: (_saved_as(path, shared) for path in _paths_to(objects, variable))
+
+
+def _paths_to(objects: dict[str, Any], variable: Variable) -> Iterator[str]:
+    """All paths that lead from the objects to a variable: which one came first may differ from when it was saved."""
+    waiting = [(child_name("", name), item, frozenset[int]()) for name, item in objects.items()]
+    while waiting:
+        path, item, above = waiting.pop()
+        if item is variable:
+            yield path
+        elif isinstance(item, Optimizer):
+            yield from (f"{path}/{name}" for name, slot in item.checkpoint_state().items() if slot is variable)
+        elif id(item) not in above and not isinstance(item, (*_PLAIN, np.ndarray, np.generic, Tensor, Variable, Generator)):
+            within = above | {id(item)}
+            waiting += [(child_name(path, key), part, within) for key, part, _ in _parts(item)]
 
 
 def _parts(item: Any) -> Iterator[tuple[Any, Any, Callable[[Any], None] | None]]:
@@ -338,10 +414,10 @@ class CheckpointManager:
         path = self.checkpoint.save(self._prefix)
         paths = self.checkpoints
         surplus = [] if self._max_to_keep is None else paths[: -self._max_to_keep]
-        _note_paths(self.directory, [p for p in paths if p not in surplus])
-        for old in surplus:
+        for old in surplus:  # deleted while still noted: if the process dies in between, the next save goes on with it
             if not self._preserved(old):
                 os.unlink(old)
+        _note_paths(self.directory, [p for p in paths if p not in surplus])
         return path
 
     def _preserved(self, path: str) -> bool:

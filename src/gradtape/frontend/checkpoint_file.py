@@ -8,6 +8,7 @@ the arrays belong to is decided in `checkpoint.py` and `saving.py`.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from gradtape.dtypes import bfloat16
 from gradtape.errors import DataLossError, NotFoundError
 
+_LONG = 24 * 3600.0  # seconds after which a file that another machine was writing counts as abandoned
 _KEY = "gradtape"  # of our JSON text among the file's metadata
 _TYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
@@ -59,7 +61,7 @@ def replace_file(path: str, write: Callable[[Any], Any]) -> None:
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise NotFoundError(f"cannot write {path}: the directory {directory} does not exist")
-    temporary = os.path.join(directory, f".{os.path.basename(path)}.{os.urandom(8).hex()}.tmp")
+    temporary = os.path.join(directory, f".{os.path.basename(path)}.{_writer()}-{os.urandom(8).hex()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -71,6 +73,42 @@ def replace_file(path: str, write: Callable[[Any], Any]) -> None:
         os.unlink(temporary)
         raise
     _sync_directory(directory)
+
+
+def _writer() -> str:
+    """This process, as a part of file names: its machine and its number there."""
+    import socket  # only those who save pay for these imports
+    import zlib
+
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}-{os.getpid()}"
+
+
+def remove_abandoned(directory: str) -> None:
+    """Delete temporary files that a process which was killed has left in a directory."""
+    for name in os.listdir(directory or "."):
+        parts = name.removesuffix(".tmp").rpartition(".")[2].split("-")
+        if name.startswith(".") and name.endswith(".tmp") and len(parts) == 3 and parts[1].isdigit() and len(parts[2]) == 16:
+            path = os.path.join(directory, name)
+            try:
+                if _is_abandoned(path, parts[0], int(parts[1])):
+                    os.unlink(path)
+            except FileNotFoundError:  # another process was faster
+                continue
+
+
+def _is_abandoned(path: str, machine: str, process: int) -> bool:
+    """Whether the writer of a temporary file is gone: known on the same machine, elsewhere a matter of time."""
+    if os.name != "posix" or machine != _writer().partition("-")[0]:
+        return time.time() - os.path.getmtime(path) > _LONG
+    if process == os.getpid():
+        return False  # another thread is writing it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _sync_directory(directory: str) -> None:

@@ -17,6 +17,7 @@ from gradtape.frontend.checkpoint_file import read_file, write_file
 from gradtape.frontend.optimizers.base import Optimizer
 from gradtape.frontend.variable import Variable
 from gradtape.ops.dispatch import convert
+from gradtape.ops.generator import Generator
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -87,6 +88,8 @@ def _outline(item: Any, path: str, arrays: dict[str, Any], above: set[int]) -> A
     if id(item) in above:
         raise ValueError(f"save: '{path}' contains itself")
     above = above | {id(item)}
+    if isinstance(item, Generator):
+        return _outline({"state": item.state}, path, arrays, above)
     if isinstance(item, Optimizer):
         return _outline(dict(item.checkpoint_state()), path, arrays, above)
     if isinstance(item, Mapping):
@@ -109,8 +112,8 @@ def _outline(item: Any, path: str, arrays: dict[str, Any], above: set[int]) -> A
 
 
 def _holds_state(item: Any, seen: set[int]) -> bool:
-    """Whether a variable is somewhere inside: of an object, only such attributes are its state."""
-    if isinstance(item, (Variable, Optimizer)):
+    """Whether a variable or a random generator is somewhere inside: of an object, only such attributes are its state."""
+    if isinstance(item, (Variable, Optimizer, Generator)):
         return True
     if id(item) in seen or isinstance(item, (str, bytes, Tensor, np.ndarray)):
         return False

@@ -40,6 +40,9 @@ class _Traces:
 
 TRACING_VARIABLES = _Traces()
 
+# called with each new variable: restores of checkpoints that wait for variables to be made (`late_restore.py`)
+NEWCOMERS: list[Callable[[Variable], None]] = []
+
 
 class Variable(TensorLike):
     """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
@@ -87,6 +90,8 @@ class Variable(TensorLike):
             for recorder in scope.recorders:
                 if recorder.key in start._node.keys:
                     recorder.add_version(self, start._node)
+        for welcome in NEWCOMERS:
+            welcome(self)
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
