@@ -68,7 +68,8 @@ def _reference(item: Any) -> Callable[[], Any]:
 
 
 def _await(variable: Variable) -> None:
-    variable.__class__ = _awaiting(type(variable))
+    kind: Any = type(variable)
+    variable.__class__ = _awaiting(kind)
 
 
 @functools.cache
