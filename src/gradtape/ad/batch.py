@@ -76,8 +76,9 @@ class BatchedTensor(Tensor):
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
-        for i in range(len(self)):
-            yield self[i]
+        if not self.ndim:
+            raise TypeError("cannot iterate over a scalar tensor")
+        return (self[i] for i in range(len(self)))
 
     def __copy__(self) -> BatchedTensor:
         twin = batched(self._data, self.level)

@@ -97,8 +97,7 @@ class TracedTensor(Tensor):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
             raise TypeError("cannot iterate over a scalar tensor")
-        for i in range(len(self)):
-            yield self[i]
+        return (self[i] for i in range(len(self)))
 
     def __copy__(self) -> TracedTensor:
         twin = traced(self._data)

@@ -7,6 +7,7 @@ arrays, so `value_and_grad` plugs into `scipy.optimize.minimize(..., jac=True)`.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -40,11 +41,37 @@ def _to_numpy(structure: Any) -> Any:
     )
 
 
-def _source(value: Any) -> Any:
-    """A fresh tensor to differentiate with respect to; variables stay themselves."""
-    if isinstance(value, Variable):
-        return value
-    return tree.map_structure(lambda leaf: leaf if isinstance(leaf, Variable) else convert(leaf).__copy__(), value)
+def _source(value: Any, function: str, f: Callable[..., Any], place: int) -> Any:
+    """A fresh tensor to differentiate with respect to; variables stay themselves. `function` is asked for a derivative of `f`
+    with respect to the argument at `place`: what that can be is decided here."""
+
+    def leaf(given: Any) -> Any:
+        tensor = given if isinstance(given, Variable) else convert(given).__copy__()
+        if not tensor.dtype.is_differentiable:
+            raise TypeError(
+                f"{function}: {_argument(f, place)} {_described(given, tensor)}, which has no derivative; give it as floating "
+                "point: 2.0, np.array([1.0, 2.0]), x.astype(float), gt.cast(x, gt.float32)"
+            )
+        return tensor
+
+    return leaf(value) if isinstance(value, Variable) else tree.map_structure(leaf, value)
+
+
+def _argument(f: Callable[..., Any], place: int) -> str:
+    """What a message calls an argument: by its name in the user's function, where that can be known."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return f"argument '{named[place]}'" if place < len(named) else f"argument {place}"
+
+
+def _described(given: Any, tensor: Any) -> str:
+    if isinstance(given, (bool, int)):
+        return f"is the Python {type(given).__name__} {given}"
+    label = f" (variable '{given.name}')" if isinstance(given, Variable) else ""
+    return f"has dtype {tensor.dtype.name}{label}"
 
 
 def _places(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -55,12 +82,14 @@ def _places(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
     return tuple(p % count for p in wanted)
 
 
-def _with_sources(args: tuple[Any, ...], argnums: int | tuple[int, ...]) -> tuple[list[Any], Any]:
+def _with_sources(
+    function: str, f: Callable[..., Any], args: tuple[Any, ...], argnums: int | tuple[int, ...]
+) -> tuple[list[Any], Any]:
     """The arguments with fresh tensors at `argnums`, and those tensors arranged as the answer will be."""
     places = _places(argnums, len(args))
     fresh = list(args)
     for place in places:
-        fresh[place] = _source(args[place])
+        fresh[place] = _source(args[place], function, f, place)
     sources = fresh[places[0]] if isinstance(argnums, int) else tuple(fresh[p] for p in places)
     return fresh, sources
 
@@ -83,14 +112,20 @@ def value_and_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, ha
     (5.0, array([2., 4.]))
     """
 
+    return _value_and_grad("value_and_grad", f, argnums, has_aux)
+
+
+def _value_and_grad(function: str, f: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool) -> Callable[..., Any]:
+    """`value_and_grad`, on behalf of the public function of that name."""
+
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        fresh, sources = _with_sources(args, argnums)
+        fresh, sources = _with_sources(function, f, args, argnums)
         with GradientTape(through_assignments=True) as tape:
             tape.watch(sources)
             result = f(*fresh, **kwargs)
             value, aux = result if has_aux else (result, None)
-            value = _scalar(value, "value_and_grad")
+            value = _scalar(value, function)
         gradient = tape.gradient(value, sources, unconnected_gradients="zero")
         answer = ((value, aux) if has_aux else value), gradient
         return _to_numpy(answer) if _answer_numpy(args) else answer
@@ -105,7 +140,7 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: boo
     >>> float(gt.grad(gt.grad(lambda x: x**3))(gt.constant(2.0)))
     12.0
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = _value_and_grad("grad", f, argnums, has_aux)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -123,7 +158,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]
     >>> pull([1.0, 1.0])[0].numpy()
     array([2., 6.], dtype=float32)
     """
-    fresh = tuple(_source(p) for p in primals)
+    fresh = tuple(_source(p, "vjp", f, i) for i, p in enumerate(primals))
     tape = GradientTape(persistent=True, through_assignments=True)
     with tape:
         tape.watch(fresh)
@@ -145,7 +180,12 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     >>> float(y), float(d)
     (9.0, 6.0)
     """
-    fresh = [_source(p) for p in primals]
+    return _jvp("jvp", f, primals, tangents)
+
+
+def _jvp(function: str, f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """`jvp`, on behalf of the public function of that name."""
+    fresh = [_source(p, function, f, i) for i, p in enumerate(primals)]
     directions = [tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)]
     with ForwardAccumulator(fresh, directions) as accumulator:
         out = tree.map_structure(convert, f(*fresh))
@@ -161,8 +201,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     >>> h[0].numpy()
     array([6., 0.], dtype=float32)
     """
-    gradient = grad(f, tuple(range(len(primals))))
-    return jvp(gradient, primals, tangents)
+    return _jvp("hvp", grad(f, tuple(range(len(primals)))), primals, tangents)
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
@@ -176,7 +215,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        fresh, source = _with_sources(args, argnums)
+        fresh, source = _with_sources("jacobian", f, args, argnums)
         with GradientTape(through_assignments=True) as tape:
             tape.watch(source)
             out = convert(f(*fresh, **kwargs))
@@ -184,7 +223,9 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
             answer = tape.jacobian(out, source, unconnected_gradients="zero")
         else:
             tape.close()
-            answer = _forward_jacobian(f, _with_sources(args, argnums)[0], _places(argnums, len(args))[0], kwargs, out)
+            answer = _forward_jacobian(
+                f, _with_sources("jacobian", f, args, argnums)[0], _places(argnums, len(args))[0], kwargs, out
+            )
         return _to_numpy(answer) if _answer_numpy(args) else answer
 
     return wrapped
@@ -220,7 +261,7 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        fresh, sources = _with_sources(args, argnums)
+        fresh, sources = _with_sources("hessian", f, args, argnums)
         with GradientTape(through_assignments=True) as tape:
             tape.watch(sources)
             value = _scalar(f(*fresh, **kwargs), "hessian")

@@ -16,10 +16,17 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ir.dims import symbols_in
-from gradtape.ir.polynomial import Dim
+from gradtape.ops.conversion import (
+    DIMENSION as DIMENSION,
+    PACK as PACK,
+    convert as convert,
+    plain as plain,
+    twin as twin,
+    typed,
+)
 from gradtape.ops.inference import promote_dtypes
 from gradtape.ops.opdef import Op
 from gradtape.ops.plan import PLANS, save_plan
@@ -33,165 +40,7 @@ from gradtape.ops.recorded import (
     stored as stored,
     unrecorded as unrecorded,
 )
-from gradtape.ops.tensor import Tensor, TensorLike, box, opened
-
-PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
-DIMENSION: list[Callable[..., Tensor]] = []  # set by ops/staged.py: a symbolic dimension as a scalar
-
-
-# -- values into tensors -------------------------------------------------------------------------------------------
-
-
-def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
-    """`value` as a tensor: tensors pass, variables are read, NumPy data is copied, lists are packed.
-
-    `dtype` is demanded (ValueError when a tensor has another); `hint` is taken where it loses nothing essential.
-    """
-    if value.__class__ is Tensor:
-        tensor = value
-    elif isinstance(value, TensorLike):
-        tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
-    elif isinstance(value, Tensor):
-        tensor = plain(value)
-    else:
-        return _from_python(value, dtype, hint)
-    if dtype is not None and tensor.dtype != dtype:
-        raise ValueError(
-            f"tensor conversion requested dtype {as_dtype(dtype).name} for a tensor with dtype {tensor.dtype.name}; "
-            f"use gt.cast(t, gt.{as_dtype(dtype).name})"
-        )
-    return tensor
-
-
-def plain(value: Any) -> Any:
-    """Variables read, slices of variables as ordinary tensors, everything else unchanged."""
-    if isinstance(value, TensorLike):
-        return value.read()
-    if value.__class__ is not Tensor and isinstance(value, Tensor) and not value.wraps:
-        return box(value._data, value._node)
-    return value
-
-
-def twin(x: Any) -> Any:
-    """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
-    result leaves its argument alone. Rules on bare arrays do without it."""
-    return box(x._data, x._node) if x.__class__ is Tensor else x
-
-
-def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
-    if value is None:
-        raise ValueError("None cannot be converted to a tensor; did a function without `return` or a missing gradient give it?")
-    if value.__class__ is Dim:
-        return DIMENSION[0](value, dtype or hint)
-    if isinstance(value, (list, tuple)) and _contains_tensor(value):
-        packed: Tensor = convert(PACK[0](value), dtype)
-        return packed
-    if isinstance(value, (np.ndarray, np.generic)):
-        trace = TRACING.get()
-        if trace is not None and trace.array is not None and (made := trace.array(value)) is not None:
-            return convert(made, dtype)
-        if value.__class__ is not ndarray and isinstance(value, np.ma.MaskedArray) and value.mask.any():
-            raise InvalidArgumentError("a masked array has no values where it is masked; fill them first: a.filled(0.0)")
-        array = np.array(value)
-        if array.dtype.kind in "US":
-            array = _bytes_of(array)
-        if array.dtype.kind == "O" and not _only_text(array):
-            raise InvalidArgumentError(
-                "a NumPy array of dtype object has no numbers gradtape knows; convert it first: a.astype(np.float64)"
-            )
-        as_dtype(array.dtype)  # refuses dtypes gradtape does not have
-        default = array.dtype
-    else:
-        array, default = _array_of(value)
-    if dtype is not None:
-        array = _cast_exact(array, numpy_dtype(dtype), value)
-    elif hint is not None and _fits(default, wanted := numpy_dtype(hint)) and _holds(wanted, array, value):
-        array = _cast_exact(array, wanted, value)
-    else:
-        array = array.astype(default, copy=False)
-    if array.ndim == 0 and array.dtype != object:
-        return box(array[()])
-    return box(array)
-
-
-def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
-    """Python numbers and nested lists at full precision, with the dtype TensorFlow gives them by default: float32,
-    int32 (int64 if needed), bool, complex128."""
-    try:
-        array = np.array(value)
-    except ValueError as error:
-        raise ValueError(f"cannot convert a ragged sequence to a tensor: {error}") from None
-    kind = array.dtype.kind
-    if kind == "f" and not _has_numpy(value):
-        return array, np.dtype(np.float32)
-    if kind in "iu" and not _has_numpy(value):
-        small = array.astype(np.int32)
-        return array, np.dtype(np.int32 if (small == array).all() else np.int64)
-    if kind in "US":
-        return _bytes_of(array), np.dtype(object)
-    if kind == "O" and not _only_text(array):
-        raise TypeError(_not_a_tensor(value))
-    return array, array.dtype
-
-
-def _bytes_of(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    """Strings as opaque data: Python bytes, text in UTF-8."""
-    made = array.astype(object)
-    made[...] = np.vectorize(lambda item: item.encode() if isinstance(item, str) else item, otypes=[object])(made)
-    return made
-
-
-def _only_text(array: ndarray[Any, Any]) -> bool:
-    return all(isinstance(item, (str, bytes)) for item in array.ravel())
-
-
-def _not_a_tensor(value: Any) -> str:
-    if isinstance(value, int):
-        return f"cannot convert {value} to a tensor: integers have at most 64 bits; make it a float"
-    return (
-        f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
-        "give a number, a (nested) list of numbers, a NumPy array or a tensor"
-    )
-
-
-def _has_numpy(value: Any) -> bool:
-    """Whether a sequence holds NumPy values, whose dtype is then kept."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return isinstance(value, (np.ndarray, np.generic))
-
-
-def _contains_tensor(value: Any) -> bool:
-    return opened(value) is not None or any(
-        isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
-        for item in value
-    )
-
-
-def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
-    if array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
-        raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name} without losing its fraction")
-    out = array.astype(wanted)
-    whole = array.dtype.kind in "iu" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic))
-    if whole and not (out == array).all():
-        raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name}: it does not fit; use a wider dtype")
-    return out
-
-
-def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
-    """Whether a value of another kind may silently take the tensor's dtype: never towards a poorer kind."""
-    order = "biufc"
-    if have.kind not in order or want.kind not in order:
-        return want.kind == "V" and have.kind in "biuf"  # bfloat16
-    return order.index(have.kind) <= order.index(want.kind) and not (have.kind == "b" and want.kind != "b")
-
-
-def _holds(wanted: np.dtype[Any], array: ndarray[Any, Any], value: Any) -> bool:
-    """NumPy integers do not take an integer dtype too small for their values."""
-    if array.dtype.kind not in "iu" or not isinstance(value, (ndarray, np.generic)) or wanted.kind not in "iu":
-        return True
-    limits = np.iinfo(wanted)
-    return not array.size or bool(limits.min <= array.min() and array.max() <= limits.max)
+from gradtape.ops.tensor import Tensor, TensorLike, box
 
 
 def promote(*values: Any) -> tuple[Any, ...]:
@@ -205,7 +54,7 @@ def promote(*values: Any) -> tuple[Any, ...]:
             return values
     tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
     if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
-        tensors = [convert(t) if isinstance(t, (ndarray, np.generic)) else t for t in tensors]
+        tensors = [convert(t) if isinstance(t := typed(v), (ndarray, np.generic)) else t for v in tensors]
     common = None
     for t in tensors:
         if t.__class__ is not Tensor or (common is not None and t._data.dtype is not common):

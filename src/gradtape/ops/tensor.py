@@ -234,8 +234,7 @@ class Tensor(Operators):
     def __iter__(self) -> Iterator[Tensor]:
         if self._data.ndim == 0:
             raise TypeError("cannot iterate over a scalar tensor")
-        for i in range(len(self._data)):
-            yield self[i]
+        return (self[i] for i in range(len(self._data)))  # no generator function: what cannot be iterated says so at once
 
     def __dlpack__(self, **options: Any) -> Any:
         if CLOCK.open and self._node is not None:
