@@ -24,7 +24,7 @@ from gradtape.frontend.staged_control import (
     staged_switch,
     staged_while,
 )
-from gradtape.frontend.staging import is_staged
+from gradtape.frontend.staging import is_staged, valued
 from gradtape.frontend.tensor_array import TensorArray
 from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import zeros
@@ -49,7 +49,7 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     """
     _callable(true_fn, "cond", "true_fn")
     _callable(false_fn, "cond", "false_fn")
-    if is_staged(pred):
+    if is_staged(pred := valued(pred)):
         return staged_cond(pred, true_fn, false_fn)
     true_fn, false_fn = converted(true_fn), converted(false_fn)
     return true_fn() if truth(pred, "cond") else false_fn()
@@ -75,7 +75,7 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
         _callable(pair[1], "case", "each branch")
     if default is not None:
         _callable(default, "case", "default")
-    if any(is_staged(pair[0]) for pair in pairs):
+    if any(is_staged(valued(pair[0])) for pair in pairs):
         return _unwrapped(staged_case(pairs, default or pairs[-1][1]), strict)
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
     if len(chosen) > 1:
@@ -115,7 +115,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     """
     if isinstance(branch_index, TensorLike):
         branch_index = branch_index.read()
-    if is_staged(branch_index):
+    if is_staged(branch_index := valued(branch_index)):
         functions = _branches(branch_fns)
         return staged_switch(branch_index, functions, default or functions[max(functions)])
     try:
@@ -193,7 +193,7 @@ def while_loop(
     cond, body = converted(cond), converted(body)
     while limit is None or done < limit:
         going = cond(*state)
-        if is_staged(going):
+        if is_staged(going := valued(going)):
             state = staged_while(cond, body, state, going, None if limit is None else limit - done)
             break
         if not truth(going, "while_loop"):

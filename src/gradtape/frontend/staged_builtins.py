@@ -21,7 +21,7 @@ from gradtape.frontend.identities import has_identity
 from gradtape.frontend.iterables import Enumerate, Mapped, Range, Reversed, StagedIterable, Zip, staged_iterable
 from gradtape.frontend.plans import JoinError
 from gradtape.frontend.staged_values import Maybe, staged_items
-from gradtape.frontend.staging import NO_STATE, State, is_staged, stage_for, stage_if, stage_if_exp, truth
+from gradtape.frontend.staging import NO_STATE, State, is_staged, stage_for, stage_if, stage_if_exp, truth, valued
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ops import elementwise, select, sorting, staged
@@ -340,7 +340,7 @@ def _round(value: Any, ndigits: Any = None) -> Any:
 
 def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def choose(*args: Any, key: Any = None, default: Any = None) -> Any:
-        values = args if len(args) > 1 else _sequence(args[0])
+        values = [valued(v) for v in (args if len(args) > 1 else _sequence(args[0]))]
         if not values:
             raise ValueError("max() or min() of an empty sequence")
         keys = [v if key is None else key(v) for v in values]
@@ -412,7 +412,7 @@ def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], la
         if isinstance(values, (Tensor, TensorLike)):
             tensor = convert(values)
             return whole(tensor if tensor.dtype.is_bool else elementwise_truth(tensor))
-        flags = [truth(v) if is_staged(v) else convert(bool(v)) for v in values]
+        flags = [truth(v) if is_staged(v) else convert(bool(v)) for v in map(valued, values)]
         return functools.reduce(pair, flags)
 
     return decide
@@ -457,7 +457,7 @@ def _filter(function: Any, values: Any) -> list[Any]:
 
     def step(value: Any) -> None:
         keep = value if function is None else function(value)
-        if is_staged(keep):
+        if is_staged(keep := valued(keep)):
             stage_if(keep, lambda: _append(made, value), lambda: None, NO_STATE)
         elif keep:
             _append(made, value)

@@ -11,7 +11,7 @@ from gradtape.frontend import staged_lists
 from gradtape.frontend.effects import active, converted
 from gradtape.frontend.iterables import Reversed, Rows, StagedIterable
 from gradtape.frontend.staged_values import staged_items
-from gradtape.frontend.staging import State, is_staged, stage_for, stage_if_exp, stage_while
+from gradtape.frontend.staging import State, is_staged, stage_for, stage_if_exp, stage_while, valued
 from gradtape.ops.compare import equal
 from gradtape.ops.dispatch import convert
 from gradtape.ops.shape import stack
@@ -27,7 +27,7 @@ def staged_case(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
     if not pairs:
         return converted(default)()
     pred, function = pairs[0]
-    if is_staged(pred):
+    if is_staged(pred := valued(pred)):
         return stage_if_exp(pred, converted(function), lambda: staged_case(pairs[1:], default))
     return converted(function)() if bool(pred) else staged_case(pairs[1:], default)
 

@@ -45,6 +45,11 @@ def is_staged(value: Any) -> bool:
     return isinstance(value, (TracedTensor, Maybe)) or value.__class__ is Dim or staged_items(value) is not None
 
 
+def valued(value: Any) -> Any:
+    """A value that Python asks for (a test, a count, an index): of a variable, what it holds now."""
+    return value.read() if isinstance(value, TensorLike) and not isinstance(value, Maybe) else value
+
+
 def truth(value: Any) -> Any:
     """A staged value as a scalar flag of the program."""
     if isinstance(value, Maybe) and value.missing is None:

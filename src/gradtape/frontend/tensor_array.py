@@ -18,6 +18,7 @@ from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOf
 from gradtape.frontend.effects import active
 from gradtape.frontend.plans import list_of
 from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, staged_items
+from gradtape.frontend.staging import valued
 from gradtape.frontend.tape import GradientTape
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import shape as arrays
@@ -416,7 +417,7 @@ class TensorArray:
 
 
 def _traced(value: Any) -> bool:
-    return isinstance(value, (TracedTensor, Maybe))
+    return isinstance(value, Maybe) or isinstance(valued(value), TracedTensor)
 
 
 def _version(tensor: Any) -> Any:

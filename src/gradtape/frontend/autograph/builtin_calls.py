@@ -19,7 +19,7 @@ from gradtape.frontend.autograph.reading import attr, before_change, del_attr, i
 from gradtape.frontend.effects import KEYS, LENGTH, active
 from gradtape.frontend.iterables import StagedIterable
 from gradtape.frontend.staged_values import staged_items
-from gradtape.frontend.staging import is_staged
+from gradtape.frontend.staging import is_staged, valued
 
 staging: Any = _staging
 
@@ -36,11 +36,16 @@ def is_part_of_program(value: Any) -> bool:
     return is_staged(value) or isinstance(value, StagedIterable) or staged_items(value) is not None
 
 
+def _asked(value: Any) -> bool:
+    """The same of a value whose number is asked for: a variable's is known only when the program runs."""
+    return is_part_of_program(valued(value))
+
+
 def _holds(value: Any) -> bool:
     """Whether a value is staged or a list or tuple of staged values."""
-    if is_part_of_program(value):
+    if _asked(value):
         return True
-    return value.__class__ in (list, tuple) and any(is_part_of_program(part) for part in value)
+    return value.__class__ in (list, tuple) and any(_asked(part) for part in value)
 
 
 def converted_argument(value: Any) -> Any:
@@ -151,7 +156,7 @@ def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     keys = [kwargs["key"](value) for value in values]
     found = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
     kwargs = {**kwargs, "key": lambda value: found[id(value)]}  # each is asked once, as in Python
-    if any(is_part_of_program(key) for key in keys):
+    if any(_asked(key) for key in keys):
         return staging.call_builtin(builtin.__name__, (values,), kwargs)
     return builtin(values, **kwargs)
 
@@ -168,11 +173,11 @@ def _quantifier(builtin: Any) -> Any:
     def overload(*args: Any) -> Any:
         if len(args) != 1:
             return builtin(*args)
-        if is_part_of_program(args[0]):
+        if _asked(args[0]):
             return staging.call_builtin(name, args, {})
         items = iter(iterate(active(), args[0]))
         for item in items:
-            if is_part_of_program(item):
+            if _asked(item):
                 return staging.call_builtin(name, ([item, *items],), {})
             if bool(item) is ends_with:
                 return ends_with
@@ -188,7 +193,7 @@ def _with_function(builtin: Any) -> Any:
 
     def overload(*args: Any, **kwargs: Any) -> Any:
         args = builtins.tuple([converted_argument(arg) for arg in args[:1]]) + args[1:]
-        if any(is_part_of_program(arg) for arg in args[1:]):
+        if any(_holds(arg) for arg in args[1:]):
             return staging.call_builtin(name, args, kwargs)
         return builtin(*args, **kwargs)
 
@@ -259,7 +264,7 @@ OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
     builtins.delattr: _delattr,
     builtins.print: _print, functools.reduce: _reduce,
-    **{f: _staged_if(is_part_of_program, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
+    **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
     **{f: _staged_if(_holds, f) for f in (list, tuple)},
     **{f: _consume(f) for f in (max, min, sorted, sum)},
     **{f: _quantifier(f) for f in (any, all)},

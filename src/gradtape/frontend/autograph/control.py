@@ -19,7 +19,7 @@ from gradtape.frontend.autograph.reading import in_, iterate, not_in, there
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
 from gradtape.frontend.plans import JoinError
-from gradtape.frontend.staging import NO_STATE, State, is_staged
+from gradtape.frontend.staging import NO_STATE, State, is_staged, valued
 from gradtape.ops.tensor import Tensor
 
 staging: Any = _staging
@@ -45,7 +45,7 @@ def if_stmt(
     test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
 ) -> None:
     """`if test: body() else: orelse()`."""
-    if test is not True and test is not False and active() is not None and is_staged(test):
+    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line))
     elif test:
         body()
@@ -65,7 +65,7 @@ def while_stmt(
     patience = PATIENCE
     while True:
         go_on = test()
-        if traced and is_staged(go_on):
+        if traced and is_staged(go_on := valued(go_on)):
             staging.stage_while(test, ending(body), State(get_state, set_state, names, line), first=go_on)
             return
         if not go_on:
@@ -107,7 +107,7 @@ def for_stmt(
     for item in iterator:
         body(item)
         go_on = extra_test()
-        if tracer is not None and is_staged(go_on):
+        if tracer is not None and is_staged(go_on := valued(go_on)):
             _guarded(iterated, iterator, extra_test, body, (get_state, set_state, names, line))
             return
         if not go_on:
@@ -181,21 +181,21 @@ def one_name(state: State, name: str) -> State:
 
 def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
-    if first is not True and first is not False and active() is not None and is_staged(first):
+    if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return staging.stage_and(first, ending(second), _state_of(second))
     return second() if first else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
-    if first is not True and first is not False and active() is not None and is_staged(first):
+    if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return staging.stage_or(first, ending(second), _state_of(second))
     return first if first else second()
 
 
 def not_(value: Any) -> Any:
     """`not value`."""
-    if value is not True and value is not False and active() is not None and is_staged(value):
+    if value is not True and value is not False and active() is not None and is_staged(value := valued(value)):
         from gradtape.ops.compare import logical_not
 
         return logical_not(staging.truth(value))
@@ -204,7 +204,7 @@ def not_(value: Any) -> Any:
 
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
-    if test is not True and test is not False and active() is not None and is_staged(test):
+    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         return staging.stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
     return body() if test else orelse()
 
@@ -243,7 +243,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
 
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
     """`assert test, message()`."""
-    if active() is not None and is_staged(test):
+    if active() is not None and is_staged(test := valued(test)):
         staging.assert_(test, message, line)  # noqa: PT009  (not a unit test)
     elif not test:
         raise raising(AssertionError(message()) if message is not None else AssertionError())

@@ -19,7 +19,7 @@ from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.effects import KEYS, LENGTH, active
 from gradtape.frontend.staged_values import Maybe, Undefined, staged_items
-from gradtape.frontend.staging import is_staged
+from gradtape.frontend.staging import is_staged, valued
 
 staging: Any = _staging
 
@@ -225,7 +225,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 def _staged_item(target: Any, key: Any) -> bool:
     if isinstance(target, (list, tuple, dict)):
-        return staged_key(key) or staged_items(target) is not None
+        # a variable is the key of a dict by what it is, the index of a list by what it holds
+        return staged_key(key if isinstance(target, dict) else valued(key)) or staged_items(target) is not None
     return False
 
 
@@ -341,7 +342,7 @@ def _items(tracer: Any, sequence: Any) -> Iterator[Any]:
 def in_(value: Any, container: Any) -> Any:
     """`value in container`."""
     if (tracer := active()) is not None:
-        if is_staged(value) or is_staged(container) or staged_items(container) is not None or _holds_staged(container):
+        if _staged_search(value, container):
             return staging.contains(container, value)
         if isinstance(container, (list, tuple)):
             return value in list(_items(tracer, container))
@@ -354,8 +355,14 @@ def in_(value: Any, container: Any) -> Any:
     return value in container
 
 
-def _holds_staged(container: Any) -> bool:
-    return container.__class__ in (list, tuple) and any(is_staged(part) for part in container)
+def _staged_search(value: Any, container: Any) -> bool:
+    """Whether only the program knows if a value is in a container; an object is found in a list by what it is first."""
+    if is_staged(value) or is_staged(valued(container)) or staged_items(container) is not None:
+        return True
+    if container.__class__ not in (list, tuple):
+        return False
+    items = list(container)
+    return not any(item is value for item in items) and any(is_staged(valued(part)) for part in (value, *items))
 
 
 def not_in(value: Any, container: Any) -> Any:
