@@ -185,6 +185,7 @@ from gradtape.ops.elementwise import (
     tan as tan,
     tanh as tanh,
 )
+from gradtape.ops.extending import pad as pad, repeat as repeat, tile as tile
 from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.index import gather as gather
 from gradtape.ops.matmul import matmul as matmul
@@ -245,15 +246,12 @@ from gradtape.ops.shape import (
     broadcast_to as broadcast_to,
     concat as concat,
     expand_dims as expand_dims,
-    pad as pad,
-    repeat as repeat,
     reshape as reshape,
     reverse as reverse,
     roll as roll,
     split as split,
     squeeze as squeeze,
     stack as stack,
-    tile as tile,
     transpose as transpose,
     unstack as unstack,
 )

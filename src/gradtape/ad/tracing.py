@@ -248,7 +248,7 @@ class Trace:
             inferred = self.typing.of(op, [v.type for v in operands], attrs)
             if shapes := self.typing.equal_shapes([v.type for v in operands]):
                 for i, shape in shapes.items():
-                    operands[i] = self.emit(staged.SIZED, (traced(operands[i]),), {"shape": shape})._data
+                    operands[i] = self.emit(staged.SIZED, (traced(operands[i]),), {"shape": shape, "caller": None})._data
                 inferred = self.typing.of(op, [v.type for v in operands], attrs)
             several = inferred.__class__ is tuple
             types = list(inferred) if several else [self.typing.sliced(op, operands, attrs, inferred, block)]

@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 
 import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
-from gradtape.ad.activity import useful
+from gradtape.ad.activity import useful, varied
 from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
-from gradtape.errors import FailedPreconditionError
+from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.frontend.numerics import CheckedEvaluation, checking
 from gradtape.frontend.pipeline import executable
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
-from gradtape.ir.walk import has_effect
+from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import has_effect, inline_calls, renamed
 from gradtape.ops.dispatch import RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
-from gradtape.ops.list_values import zero_like
+from gradtape.ops.list_values import item_spec, zero_like
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import SCOPE, Record
 from gradtape.ops.tensor import Tensor, box
@@ -46,6 +48,7 @@ FUNCTION = Op(
 )  # fmt: skip
 
 Optimize = Callable[[Block], Block]
+MAX_SIZES = 32  # how many programs for given sizes are kept beside one for all
 
 
 class Compiled:
@@ -63,6 +66,9 @@ class Compiled:
         self._first: dict[str, Any] = {}
         self._halves: dict[Any, tuple[Split, Compiled, Compiled]] = {}
         self._connected: dict[frozenset[int], set[int]] = {}
+        self._moving: dict[frozenset[int], list[bool]] = {}
+        self._for_sizes: dict[Any, Compiled] = {}
+        self._refused: set[Any] = set()  # halves that cannot be made for all sizes at once
         self._shown: Block | None = None
 
     @property
@@ -90,7 +96,14 @@ class Compiled:
         key = (wanted, seeded)
         known = self._halves.get(key)
         if known is None:
-            half = self._split(wanted, seeded)
+            if key in self._refused:
+                raise StaticDimensionNeeded(f"a derivative of {self.name} depends on sizes known only when it runs")
+            try:
+                half = self._split(wanted, seeded)
+            except (OpError, ValueError, TypeError):
+                if self._has_sizes:
+                    self._refused.add(key)
+                raise
             forward = Compiled(half.forward, self.optimize, f"{self.name}_forward", self.memory_limit, self.backend)
             backward = Compiled(half.backward, self.optimize, f"{self.name}_backward", self.memory_limit, self.backend)
             known = self._halves[key] = (half, forward, backward)
@@ -116,6 +129,11 @@ class Compiled:
     def _has_effects(self) -> bool:
         return any(has_effect(operation) for operation in self.block.operations)
 
+    @functools.cached_property
+    def _has_sizes(self) -> bool:
+        """Whether inputs have sizes that only run time knows."""
+        return any(symbols_in(param.type) for param in self.block.params)
+
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """On eager tensors, recorded on the tapes that watch one of them."""
         if any(t.wraps for t in tensors):
@@ -135,7 +153,10 @@ class Compiled:
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
         depth = len(scope.recorders) + any(getattr(r, "_persistent", False) for r in scope.recorders)
-        levels = self._levels(wanted, depth)
+        try:
+            levels = self._levels(wanted, depth)
+        except (OpError, ValueError, TypeError):
+            return self.for_sizes([t._data for t in tensors])(tensors)
         outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
         count = len(self.block.results)
         rule = functools.partial(_backward, levels, wanted)
@@ -155,6 +176,22 @@ class Compiled:
         unrecorded(FUNCTION, [t._node for t in tensors], outs)
         return outs
 
+    def for_sizes(self, inputs: Sequence[Any]) -> Compiled:
+        """The program for the sizes of these inputs, to be used where a derivative depends on sizes that only run time knows.
+        Raises the error at hand if it has no such sizes."""
+        if not self._has_sizes:
+            raise
+        types = [item_spec(a) for a in inputs]
+        key = tuple([type.shape for type in types if isinstance(type, TensorSpec)])
+        known = self._for_sizes.pop(key, None)
+        if known is None:
+            block = renamed(inline_calls(self.block, lambda call: not call.attrs.get("recompute")), types, fresh=False)
+            known = Compiled(block, self.optimize, self.name, self.memory_limit, self.backend)
+            while len(self._for_sizes) >= MAX_SIZES:
+                del self._for_sizes[next(iter(self._for_sizes))]
+        self._for_sizes[key] = known  # the one used last stands last
+        return known
+
     def _levels(self, wanted: frozenset[int], depth: int) -> list[Compiled]:
         """The block, its forward half, the forward half of that, ...: level k gives what a derivative of order k needs."""
         levels = [self]
@@ -171,6 +208,14 @@ class Compiled:
         if known is None:
             found = useful(self.block, [self.block.results[i] for i in outputs])
             known = self._connected[outputs] = {i for i, param in enumerate(self.block.params) if param in found}
+        return known
+
+    def moving(self, wanted: frozenset[int]) -> list[bool]:
+        """Which outputs depend differentiably on these inputs: a residual that does not is a constant for derivatives."""
+        known = self._moving.get(wanted)
+        if known is None:
+            found = varied(self.block, [self.block.params[i] for i in wanted])
+            known = self._moving[wanted] = [value in found for value in self.block.results]
         return known
 
     def saved_types(self, wanted: frozenset[int]) -> list[Any]:
@@ -196,7 +241,8 @@ def _backward(
     seeds = [cts[i] if cts[i] is not None else _zeros(record, i, counts[0], boxed) for i in seeded]
     saved = attrs["saved"][counts[order] - counts[0] : counts[order + 1] - counts[0]]
     if boxed:
-        places = [box(a, reparted(record, counts[order] + i, a)) for i, a in enumerate(saved)]
+        moves = levels[order + 1].moving(wanted)[counts[order] :]
+        places = [box(a, reparted(record, counts[order] + i, a) if moves[i] else None) for i, a in enumerate(saved)]
         found: Sequence[Any] = backward([*places, *seeds])
     else:
         found = backward.run([*saved, *seeds])
@@ -216,7 +262,11 @@ def _again(
             "so it cannot run again; nest as many tapes as derivatives around the call"
         )
     seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
-    half, first, second = level.halves(wanted, seeded)
+    try:
+        half, first, second = level.halves(wanted, seeded)
+    except (OpError, ValueError, TypeError):
+        level = level.for_sizes(attrs["inputs"])
+        half, first, second = level.halves(wanted, seeded)
     inputs = [box(a, node) for a, node in zip(attrs["inputs"], record.nodes, strict=True)]
     seeds = [ct if isinstance(ct, Tensor) else box(ct) for ct in (cts[i] for i in seeded)]
     outs = first(inputs)

@@ -18,7 +18,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.numpy_linalg import flat, moveaxis
 from gradtape.frontend.numpy_shapes import concatenate, shape_of, take, values
 from gradtape.frontend.numpy_ufuncs import as_bool, floats, trunc
-from gradtape.ops import compare as c, elementwise as e, reduce as r, select as s, shape as arrays, sorting
+from gradtape.ops import compare as c, elementwise as e, extending, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.composite import angle as angle_of
 from gradtape.ops.create import constant, zeros_like
 from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
@@ -327,7 +327,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
         a, v = v, a
     n, m = int(a.shape[0]), int(v.shape[0])
     windows = np.arange(n + m - 1)[:, None] + np.arange(m)[None, :]
-    out = r.reduce_sum(take(arrays.pad(a, [[m - 1, m - 1]]), windows) * arrays.reverse(v, [0]), axis=-1)
+    out = r.reduce_sum(take(extending.pad(a, [[m - 1, m - 1]]), windows) * arrays.reverse(v, [0]), axis=-1)
     cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}
     if mode not in cut:
         raise ValueError(f"convolve: mode must be 'full', 'same' or 'valid', got {mode!r}")

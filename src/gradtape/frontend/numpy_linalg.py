@@ -27,11 +27,12 @@ from gradtape.ops import (
 from gradtape.ops.contract import einsum as contraction, tensordot as contracted
 from gradtape.ops.create import eye, zeros
 from gradtape.ops.dispatch import convert, promote
+from gradtape.ops.extending import pad
 from gradtape.ops.matmul import swap_last
 from gradtape.ops.operators import matmul_operator as matmul
 from gradtape.ops.reduce import reduce_max, reduce_min, reduce_sum
 from gradtape.ops.select import where
-from gradtape.ops.shape import concat, pad, reshape, roll, transpose
+from gradtape.ops.shape import concat, reshape, roll, transpose
 
 Rule = Callable[..., Any]
 

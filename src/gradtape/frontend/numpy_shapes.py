@@ -14,7 +14,7 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.numpy_linalg import flat, moveaxis
-from gradtape.ops import shape as arrays
+from gradtape.ops import extending, shape as arrays
 from gradtape.ops.create import fill, ones_like, zeros_like
 from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.elementwise import cast
@@ -182,11 +182,11 @@ def tile(A: Any, reps: Any) -> Any:
     times = (reps,) if isinstance(reps, int) else tuple(int(r) for r in values(reps))
     rank = max(a.ndim, len(times))
     a = arrays.reshape(a, (1,) * (rank - a.ndim) + shape_of(a))
-    return arrays.tile(a, (1,) * (rank - len(times)) + times)
+    return extending.tile(a, (1,) * (rank - len(times)) + times)
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    return arrays.repeat(a, values(repeats), axis)
+    return extending.repeat(a, values(repeats), axis)
 
 
 def flip(m: Any, axis: Any = None) -> Any:
@@ -228,7 +228,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     if mode == "constant":
         if not isinstance(constant_values, (int, float, Tensor, TensorLike, np.generic)):
             raise InvalidArgumentError("np.pad on tensors takes one number as constant_values")
-        return arrays.pad(x, pairs, constant_values=constant_values)
+        return extending.pad(x, pairs, constant_values=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise InvalidArgumentError(
             f"np.pad on tensors has no mode {mode!r}; use 'constant', 'edge', 'reflect', 'symmetric' or 'wrap'"

@@ -184,7 +184,7 @@ class _Probe:
 
     def run(self, env: Env) -> Any:
         types = [substitute(thing, env) for thing in self.types]
-        if any(size < 0 for thing in types for size in _shape(thing)):
+        if any(size is not None and size < 0 for thing in types for size in _shape(thing)):
             raise _NoSizeError
         return self.op.infer(*types, **{key: substitute(value, env) for key, value in self.attrs.items()})
 
@@ -287,8 +287,8 @@ class _Probe:
     def _candidates(self, shapes: Sequence[tuple[Size, ...]]) -> list[Constraint]:
         """Pairs of dimensions, of whole sizes, and divisibility; then equations with numbers, 1, the least likely, last."""
         named = [value for value in self.attrs.values() if value.__class__ is tuple and _is_shape(value)]
-        totals = [math.prod(shape) for shape in (*shapes, *named)]
-        single = list(dict.fromkeys(size for shape in (*shapes, *named) for size in shape))
+        totals = [math.prod(shape) for shape in (*shapes, *named) if None not in shape]
+        single = list(dict.fromkeys(size for shape in (*shapes, *named) for size in shape if size is not None))
         pairs = [Constraint(a, b) for a, b in itertools.combinations(single, 2)]
         pairs += [Constraint(a, b) for a, b in itertools.combinations(dict.fromkeys(totals), 2)]
         for dim in dims_in((self.types, self.attrs)):
@@ -396,7 +396,7 @@ def _solve(left: Size, right: Size) -> tuple[str, Size] | None:
             if atom.kind == "%" and difference.terms == ((monomial, 1),) and isinstance(atom.left, Dim) and atom.left.name:
                 return atom.left.name, atom.right * Dim((((_HELPER,), 1),))
             continue
-        rest = difference - factor * symbol(atom)
+        rest = difference - factor * Dim((((atom,), 1),))
         if isinstance(rest, Dim) and atom in rest.symbols:
             continue
         size = quotient(-rest, factor) if factor > 0 else quotient(rest, -factor)
@@ -410,7 +410,7 @@ def _pairs(rows: Iterable[Sequence[Size]]) -> tuple[Constraint, ...]:
     """Each row equal throughout, whatever is 1 left out."""
     found = []
     for row in rows:
-        distinct = [size for size in dict.fromkeys(row) if size != 1]
+        distinct = [size for size in dict.fromkeys(row) if size is not None and size != 1]
         anchor = next((size for size in distinct if isinstance(size, int)), distinct[0] if distinct else 1)
         found += [Constraint(size, anchor) for size in distinct if size != anchor]
     return tuple(dict.fromkeys(found))

@@ -348,6 +348,12 @@ def _decide(a: Dim, b: Any, rule: Callable[[Any, Any], tuple[bool, bool]], sign:
     return true
 
 
+def may_exceed(a: Size, b: Size) -> bool:
+    """Whether one dimension is larger than another for some sizes of the symbols."""
+    high = bounds(a - b)[1]
+    return high is None or high > 0
+
+
 def maximum(a: Size, b: Size) -> Size:
     """The larger of two dimensions."""
     return _extreme("max", a, b)

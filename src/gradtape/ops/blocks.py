@@ -14,9 +14,10 @@ from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import convert
+from gradtape.ops.extending import pad
 from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import normal
-from gradtape.ops.shape import pad, reshape, transpose
+from gradtape.ops.shape import reshape, transpose
 
 
 def _pairs(values: Any, count: int, op: str) -> list[tuple[int, int]]:

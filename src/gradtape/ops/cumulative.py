@@ -150,11 +150,9 @@ def _recurrence_impl(decay: Any, x: Any, *, axis: int, reverse: bool) -> Any:
 
 def previous(h: Any, axis: int, reverse: bool) -> Any:
     """h moved one step on in the direction of the recurrence, 0 at its start."""
-    count = h.shape[axis]
-    if not count:
-        return h
-    kept = apply(SLICE_AXIS, h, axis=axis, start=1 if reverse else 0, size=count - 1)
-    return apply(PAD, kept, paddings=tuple(((0, 1) if reverse else (1, 0)) if i == axis else (0, 0) for i in range(h.ndim)))
+    # longer first, then cut: an axis without elements, which may show only at run time, is no special case
+    longer = apply(PAD, h, paddings=tuple(((0, 1) if reverse else (1, 0)) if i == axis else (0, 0) for i in range(h.ndim)))
+    return apply(SLICE_AXIS, longer, axis=axis, start=1 if reverse else 0, size=h.shape[axis])
 
 
 def next_decay(decay: Any, axis: int, reverse: bool) -> Any:
@@ -217,13 +215,9 @@ def logsumexp_tangent(t: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any
 def logsumexp_factors(x: Any, out: Any, axis: int, reverse: bool) -> Any:
     """(exp(x_j - out_j), exp(out_j - out_{j+1}))."""
     base = finite_or_zero(out)
-    count = x.shape[axis]
-    if not count:
-        return base, base
-    ahead = apply(SLICE_AXIS, base, axis=axis, start=0 if reverse else 1, size=count - 1)
-    # the last factor is never used: exp(0)
-    edge = apply(SLICE_AXIS, base, axis=axis, start=0 if reverse else count - 1, size=1)
-    return exp(x - base), exp(out - concat([edge, ahead] if reverse else [ahead, edge], axis))
+    ahead = previous(base, axis, not reverse)
+    there = previous(ones_like(base), axis, not reverse) != 0.0  # the last factor is never used: exp(0)
+    return exp(x - base), exp(where(there, out - ahead, zeros_like(base)))
 
 
 CUMULATIVE_LOGSUMEXP: Op = general(
@@ -265,21 +259,19 @@ def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse
     x = convert(x)
     x = x if x.dtype.is_differentiable else cast(x, "float32")
     place = normal_axis(axis, x.ndim, "cumulative_logsumexp")
-    count = x.shape[place]
     out = apply(CUMULATIVE_LOGSUMEXP, x, axis=place, reverse=bool(reverse))
-    if not exclusive or not count:
+    if not exclusive:
         return out
-    kept = apply(SLICE_AXIS, out, axis=place, start=1 if reverse else 0, size=count - 1)
-    first = zeros_like(apply(SLICE_AXIS, x, axis=place, start=0, size=1)) - np.inf
-    return concat([kept, first] if reverse else [first, kept], place)
+    there = previous(ones_like(out), place, bool(reverse)) != 0.0
+    return where(there, previous(out, place, bool(reverse)), zeros_like(out) - np.inf)
 
 
 OPS = (CUMSUM, CUMPROD, RECURRENCE, CUMULATIVE_LOGSUMEXP)
 COMPOSITES = (cumulative_logsumexp,)
 
 from gradtape.ops.compare import is_finite
-from gradtape.ops.create import eye, ones, zeros_like
+from gradtape.ops.create import eye, ones, ones_like, zeros_like
 from gradtape.ops.elementwise import cast, conj, exp
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
-from gradtape.ops.shape import PAD, SLICE_AXIS, concat, expand_dims, transpose
+from gradtape.ops.shape import PAD, SLICE_AXIS, expand_dims, transpose

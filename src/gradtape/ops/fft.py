@@ -27,13 +27,18 @@ def _axes(rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
-def points(shape: Any, rank: int) -> float:
-    """How many elements one transform works on."""
-    return float(math.prod(int(d) for d in tuple(shape)[-rank:]))
+def points(shape: Any, rank: int, like: Any) -> Any:
+    """How many elements one transform works on, as a factor of `like`."""
+    count = math.prod(tuple(shape)[-rank:])
+    return float(count) if count.__class__ is int else cast(number_of(count), like.dtype)
 
 
-def half_weights(n: int, inner: float, spec: Any) -> Any:
+def half_weights(n: Any, inner: float, spec: Any) -> Any:
     """1 for the elements of a half spectrum of length-n data that stand for themselves, `inner` for the others."""
+    if n.__class__ is not int:
+        place = grid(n // 2 + 1, 0, 1)
+        alone = logical_or(equal(place, 0), equal(2 * place, number_of(n)))
+        return cast(where(alone, 1.0, inner), as_dtype(spec.dtype).real_dtype)
     weights = np.full(n // 2 + 1, inner, as_dtype(spec.dtype).real_dtype.dtype)
     weights[0] = 1.0
     if n % 2 == 0:
@@ -62,7 +67,7 @@ FFT: Op = linear(
     "fft",
     "x",
     lambda x, *, rank: np.fft.fftn(x, axes=_axes(rank)),
-    lambda ct, rank: apply(IFFT, ct, rank=rank) * points(ct.shape, rank),
+    lambda ct, rank: apply(IFFT, ct, rank=rank) * points(ct.shape, rank, ct),
     infer=inference.same,
     batch=batching.leading,
     call=lambda x, rank: (fft, fft2d, fft3d)[rank - 1](x),
@@ -72,7 +77,7 @@ IFFT: Op = linear(
     "ifft",
     "x",
     lambda x, *, rank: np.fft.ifftn(x, axes=_axes(rank)),
-    lambda ct, rank: apply(FFT, ct, rank=rank) * (1.0 / points(ct.shape, rank)),
+    lambda ct, rank: apply(FFT, ct, rank=rank) * (1.0 / points(ct.shape, rank, ct)),
     infer=inference.same,
     batch=batching.leading,
     call=lambda x, rank: (ifft, ifft2d, ifft3d)[rank - 1](x),
@@ -85,7 +90,7 @@ RFFT: Op = linear(
     lambda x, *, rank: np.fft.rfftn(x, axes=_axes(rank)),
     lambda ct, x_spec, rank: (
         apply(IRFFT, ct * half_weights(x_spec.shape[-1], 0.5, ct), rank=rank, length=x_spec.shape[-1])
-        * points(x_spec.shape, rank)
+        * points(x_spec.shape, rank, x_spec)
     ),
     infer=lambda x, *, rank: TensorSpec((*x.shape[:-1], x.shape[-1] // 2 + 1), _complex(x)),
     batch=batching.leading,
@@ -105,7 +110,7 @@ IRFFT: Op = linear(
     "x",
     lambda x, *, rank, length: np.fft.irfftn(x, s=(*x.shape[-rank:-1], length), axes=_axes(rank)),
     lambda ct, x_spec, rank, length: (
-        apply(RFFT, ct, rank=rank) * half_weights(length, 2.0, x_spec) * (1.0 / points(ct.shape, rank))
+        apply(RFFT, ct, rank=rank) * half_weights(length, 2.0, x_spec) * (1.0 / points(ct.shape, rank, ct))
     ),
     infer=lambda x, *, rank, length: TensorSpec((*x.shape[:-1], length), x.dtype.real_dtype),
     batch=batching.leading,
@@ -314,5 +319,10 @@ OPS = (FFT, IFFT, RFFT, IRFFT)
 COMPOSITES = (rfft, irfft, rfft2d, irfft2d, rfft3d, irfft3d, fftshift, ifftshift)
 
 from gradtape.ops.activations import floating
+from gradtape.ops.compare import equal, logical_or
+from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast
-from gradtape.ops.shape import pad, roll
+from gradtape.ops.extending import pad
+from gradtape.ops.select import where
+from gradtape.ops.shape import roll
+from gradtape.ops.staged import number_of

@@ -268,10 +268,18 @@ def winners(key: Key, shape: tuple[int, ...]) -> Any:
 def update_value_ct(ct: Any, value_spec: Any, key: Key) -> Any:
     """The cotangent of what was written: ct at the places it survived, summed over broadcasting."""
     part = part_of(ct, key)
-    wins = winners(key, tuple(ct.shape))
+    wins = winners_later(part, ct, key) if is_symbolic(ct.shape) else winners(key, tuple(ct.shape))
     if wins is not None:
         part = part * cast(wins, part.dtype)
     return unbroadcast(part, value_spec.shape)
+
+
+def winners_later(part: Any, whole: Any, key: Key) -> Any:
+    """As `winners`, where only run time knows which places -1 and the like are: numbers written there, and read again."""
+    if not any(isinstance(k, np.ndarray) for k in key):
+        return None
+    order = reshape(grid(part.size, 0, 1), tuple(part.shape))
+    return equal(part_of(apply(UPDATE, zeros(tuple(whole.shape), order.dtype), order, key=key), key), order)
 
 
 def _batch_update(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
@@ -566,7 +574,8 @@ class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):  # noqa: N818  (nam
 OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED, CHECKED_INDICES)
 COMPOSITES = (gather,)
 
-from gradtape.ops.create import grid, zeros, zeros_like
+from gradtape.ops.compare import equal
+from gradtape.ops.create import grid, is_symbolic, zeros, zeros_like
 from gradtape.ops.dynamic import getitem_at, is_dynamic
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import may_exceed
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply
@@ -178,15 +179,15 @@ def svd_ct(ct: Any, out: Any, full: bool) -> Any:
     if is_complex(u):
         middle = middle + cast(imag(diagonal_of(turn_u)), u.dtype) * reciprocal_or_zero(size) * 1j
     left = u @ (inner + diagonal_matrix(middle))
-    if u.shape[-2] > k:
+    if may_exceed(u.shape[-2], k):
         left = left + outside(ct_u, u) * inverse
     total = left @ matrix_transposed(v)
-    if v.shape[-2] > k:
+    if may_exceed(v.shape[-2], k):
         total = total + (u * inverse) @ matrix_transposed(outside(ct_v, v))
-    if full and out[1].shape[-1] > k:
+    if full and may_exceed(out[1].shape[-1], k):
         rest = out[1][..., k:] @ (matrix_transposed(ct[1][..., k:]) @ u)
         total = total - (rest * inverse) @ matrix_transposed(v)
-    if full and out[2].shape[-1] > k:
+    if full and may_exceed(out[2].shape[-1], k):
         rest = (matrix_transposed(v) @ ct[2][..., k:]) @ matrix_transposed(out[2][..., k:])
         total = total - (u * inverse) @ rest
     return total
@@ -212,9 +213,9 @@ def svd_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any, Any]:
         turn_u = turn_u + diagonal_matrix(cast(imag(diagonal_of(inner)), u.dtype) * reciprocal_or_zero(size) * 1j)
     moved_u, moved_v = (t @ v) * inverse, (matrix_transposed(t) @ u) * inverse
     du, dv = u @ turn_u + outside(moved_u, u), v @ turn_v + outside(moved_v, v)
-    if full and out[1].shape[-1] > k:
+    if full and may_exceed(out[1].shape[-1], k):
         du = concat([du, -(u @ (matrix_transposed(moved_u) @ out[1][..., k:]))], -1)
-    if full and out[2].shape[-1] > k:
+    if full and may_exceed(out[2].shape[-1], k):
         dv = concat([dv, -(v @ (matrix_transposed(moved_v) @ out[2][..., k:]))], -1)
     return real(diagonal_of(inner)), du, dv
 

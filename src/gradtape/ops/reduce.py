@@ -170,10 +170,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
 def others_product(x: Any) -> Any:
     """Along the last axis, the product of all elements but this one, without dividing."""
-    one = ones_like(x[..., :1])
-    before = cumprod(concat([one, x[..., :-1]], -1), -1)
-    after = cumprod(concat([x[..., 1:], one], -1), -1, reverse=True)
-    return before * after
+    return cumprod(x, -1, exclusive=True) * cumprod(x, -1, exclusive=True, reverse=True)
 
 
 def _prod_spec(x: TensorSpec) -> TensorSpec:
@@ -184,8 +181,8 @@ PROD_LAST = general(
     "prod_last",
     "x",
     lambda x: np.multiply.reduce(x, axis=-1, dtype=x.dtype),
-    vjps=(lambda ct, x: expand_dims(ct, -1) * conj(others_product(x)) if x.shape[-1] else zeros_like(x),),
-    jvps=(lambda t, x: reduce_sum(t * others_product(x), -1) if x.shape[-1] else reduce_sum(t, -1),),
+    vjps=(lambda ct, x: expand_dims(ct, -1) * conj(others_product(x)),),
+    jvps=(lambda t, x: reduce_sum(t * others_product(x), -1),),
     infer=_prod_spec,
     batch=batching.leading,
     samples=lambda: [
@@ -363,10 +360,10 @@ OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, R
 COMPOSITES = (reduce_prod, reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
 
 from gradtape.ops.compare import is_finite
-from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod
 from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square
 from gradtape.ops.select import where
-from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, concat, expand_dims
+from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, expand_dims
 from gradtape.ops.staged import number_of
 from gradtape.ops.stop import stop_gradient

@@ -178,7 +178,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     if not is_symbolic(sizes):
         return found
     wanted = tuple([have if n.__class__ is int and n == -1 else n for n, have in zip(sizes, found.shape, strict=True)])
-    return found if wanted == tuple(found.shape) else apply(SIZED, found, shape=wanted)  # there may be fewer
+    return found if wanted == tuple(found.shape) else apply(SIZED, found, shape=wanted, caller="slice")  # there may be fewer
 
 
 def entries(vector: Any) -> tuple[Any, ...]:

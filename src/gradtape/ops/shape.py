@@ -1,4 +1,4 @@
-"""Moving elements without changing them: reshape, transpose, concatenate, stack, pad, tile, reverse.
+"""Moving elements without changing them: reshape, transpose, concatenate, stack, reverse.
 
 All linear; every attribute is normalised (non-negative axes, full shapes) in the public function, so the adjoint and the
 batching rule can count on it. Results may be views of their inputs: tensors are immutable.
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, StaticDimensionNeeded
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import batching, dispatch, inference
 from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import apply, convert, promote, twin
-from gradtape.ops.opdef import Sample, composite, linear
+from gradtape.ops.opdef import Op, Sample, composite, linear
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike, opened
 
@@ -94,7 +94,40 @@ def unbroadcast(ct: Any, shape: Any) -> Any:
         return ct
     extra = len(have) - len(want)
     axes = tuple(i for i, d in enumerate(have) if i < extra or (want[i - extra] == 1 and d != 1))
-    return apply(RESHAPE, apply(REDUCE_SUM, ct, axis=axes, keepdims=False) if axes else ct, shape=want)
+    part = apply(REDUCE_SUM, ct, axis=axes, keepdims=False) if axes else ct
+    # a size that only run time knows may be 1 there
+    doubtful = any(w.__class__ is not int and w != d for w, d in zip(want, have[extra:], strict=True))
+    if not doubtful:
+        return apply(RESHAPE, part, shape=want)
+    kept = tuple(1 if w == 1 else d for w, d in zip(want, have[extra:], strict=True))
+    return apply(SUM_TO, apply(RESHAPE, part, shape=kept), shape=want)
+
+
+def _sum_to_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+    axes = tuple(i for i, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if want == 1 and have != 1)
+    out = np.add.reduce(x, axis=axes, keepdims=True, dtype=x.dtype) if axes else x
+    if out.shape != tuple(shape):
+        raise InvalidArgumentError(f"a value of shape {x.shape} is no sum over unit axes of shape {tuple(shape)}")
+    return out
+
+
+# sums over the axes that have the size 1 in `shape`: the adjoint of `broadcast_to` where run time knows which these are
+SUM_TO: Op = linear(
+    "sum_to",
+    "x",
+    _sum_to_impl,
+    lambda ct, x_spec: broadcast_to(ct, tuple(x_spec.shape)),
+    infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
+    call=lambda x, shape: apply(SUM_TO, convert(x), shape=shape),
+    samples=lambda: [
+        Sample(normal(3, 4), (3, 1)),
+        Sample(normal(3, 2), (1, 1)),
+        Sample(normal(2, 3), (2, 3)),
+        Sample(normal(0, 2), (1, 2)),
+        Sample(normal(2, 3), (2, 2), raises=(ValueError, "unit axes")),
+    ],
+)
 
 
 def _batch_broadcast(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
@@ -153,16 +186,26 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
     ]
 )
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
-    """`input` without its unit axes, or without the given ones."""
+    """`input` without its unit axes, or without the given ones.
+
+    In a function, an axis whose size only run time knows must be named, and is checked then.
+    """
     x = convert(input)
     dims = tuple(x.shape)
     if axis is None:
+        if any(d.__class__ is not int for d in dims):
+            raise StaticDimensionNeeded(
+                f"squeeze: which axes of shape {dims} are 1, and so the rank of the result, is known only when the function "
+                "runs: name the axes to remove, squeeze(x, axis=...)"
+            )
         axes = tuple(i for i, d in enumerate(dims) if d == 1)
     else:
         listed = axis if isinstance(axis, (list, tuple)) else [axis]
         axes = tuple(normal_axis(a, x.ndim, "squeeze") for a in listed)
-    if any(dims[a] != 1 for a in axes):
+    if any(dims[a].__class__ is int and dims[a] != 1 for a in axes):
         raise InvalidArgumentError(f"squeeze: axes {axes} of shape {dims} are not 1")
+    if any(dims[a] != 1 for a in axes):
+        x = apply(SIZED, x, shape=tuple(1 if i in axes else d for i, d in enumerate(dims)), caller="squeeze")
     return apply(RESHAPE, x, shape=tuple(d for i, d in enumerate(dims) if i not in axes))
 
 
@@ -449,7 +492,7 @@ STACK = linear(
     ],
 )
 
-# -- pad, tile, repeat -----------------------------------------------------------------------------------------------
+# -- pad -----------------------------------------------------------------------------------------------
 
 
 def _pad_impl(x: Any, *, paddings: Any) -> Any:
@@ -481,104 +524,11 @@ PAD = linear(
 )
 
 
-@composite(
-    samples=lambda: [
-        Sample(normal(2, 3), [[1, 0], [2, 1]]),
-        Sample(normal(2, 3), [[0, 1], [1, 1]], constant_values=2.5),
-        Sample(normal(4), [[2, 3]], "REFLECT"),
-        Sample(normal(3, 4), [[1, 2], [3, 1]], "SYMMETRIC"),
-        Sample(normal(2), [[1, 1], [1, 1]], raises=(ValueError, "rank")),
-        Sample(normal(2), [[2, 0]], "REFLECT", raises=(ValueError, "REFLECT")),
-    ]
-)
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
-    """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
+OPS = (RESHAPE, BROADCAST_TO, SUM_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
+COMPOSITES = (expand_dims, squeeze, split, unstack)
 
-    >>> import gradtape as gt
-    >>> gt.pad([1.0, 2.0], [[1, 0]]).numpy()
-    array([0., 1., 2.], dtype=float32)
-    """
-    x = convert(tensor)
-    pairs = tuple((int(a), int(b)) for a, b in (p if isinstance(p, (list, tuple)) else static_shape(p) for p in paddings))
-    if len(pairs) != x.ndim:
-        raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")
-    mode = mode.upper()
-    if mode == "CONSTANT":
-        out = apply(PAD, x, paddings=pairs)
-        if isinstance(constant_values, (int, float)) and constant_values == 0:
-            return out
-        inside = apply(PAD, ones_like(x), paddings=pairs)
-        return out + (1 - inside) * constant_values
-    if mode not in ("REFLECT", "SYMMETRIC"):
-        raise InvalidArgumentError(f"pad: mode must be CONSTANT, REFLECT or SYMMETRIC, got {mode}")
-    for axis, (before, after) in enumerate(pairs):
-        limit = x.shape[axis] - (mode == "REFLECT")
-        if max(before, after) > limit:
-            raise InvalidArgumentError(
-                f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
-            )
-        if before or after:
-            order = np.pad(np.arange(x.shape[axis]), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
-            x = gather(x, order, axis=axis)
-    return twin(x)
-
-
-@composite(
-    samples=lambda: [
-        Sample(normal(2, 3), [2, 1]),
-        Sample(normal(2), [0]),
-        Sample(normal(2), [1, 2], raises=(ValueError, "rank")),
-    ]
-)
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
-    """`input` repeated `multiples[i]` times along axis i.
-
-    >>> import gradtape as gt
-    >>> gt.tile([1, 2], [2]).numpy()
-    array([1, 2, 1, 2], dtype=int32)
-    """
-    x = convert(input)
-    times = static_shape(multiples)
-    if len(times) != x.ndim:
-        raise InvalidArgumentError(f"tile: {len(times)} multiples for a tensor of rank {x.ndim}")
-    dims = tuple(x.shape)
-    split_dims = tuple(v for d in dims for v in (1, d))
-    wide = tuple(v for d, n in zip(dims, times, strict=True) for v in (n, d))
-    out = apply(BROADCAST_TO, apply(RESHAPE, x, shape=split_dims), shape=wide)
-    return apply(RESHAPE, out, shape=tuple(d * n for d, n in zip(dims, times, strict=True)))
-
-
-@composite(
-    samples=lambda: [
-        Sample(normal(2, 3), 2, 1),
-        Sample(normal(3), [1, 0, 2], 0),
-        Sample(normal(2, 2), 2),
-        Sample(normal(3), [1, 2], 0, raises=(ValueError, "repeats")),
-    ]
-)
-def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
-    """Each element (or slice along `axis`) repeated.
-
-    >>> import gradtape as gt
-    >>> gt.repeat([1, 2], [1, 2]).numpy()
-    array([1, 2, 2], dtype=int32)
-    """
-    x = convert(input)
-    if axis is None:
-        x, axis = reshape(x, (-1,)), 0
-    place = normal_axis(axis, x.ndim, "repeat")
-    counts = static_shape(repeats)
-    length = x.shape[place]
-    if len(counts) not in (1, length):
-        raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
-    return gather(x, np.repeat(np.arange(length), counts), axis=place)
-
-
-OPS = (RESHAPE, BROADCAST_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
-COMPOSITES = (expand_dims, squeeze, split, unstack, pad, tile, repeat)
-
-from gradtape.ops.create import fits, is_symbolic, ones_like
+from gradtape.ops.create import fits, is_symbolic
 from gradtape.ops.elementwise import conj
-from gradtape.ops.index import gather
 from gradtape.ops.lists import concat_items, stack_items
 from gradtape.ops.reduce import REDUCE_SUM
+from gradtape.ops.staged import SIZED

@@ -178,8 +178,10 @@ COPY = linear(
 )
 
 
-def _sized_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+def _sized_impl(x: Any, *, shape: tuple[int, ...], caller: str | None) -> Any:
     if x.shape != tuple(shape):
+        if caller is not None:
+            raise InvalidArgumentError(f"{caller}: the value has shape {x.shape}, it must have shape {tuple(shape)}")
         raise InvalidArgumentError(
             f"a value of shape {x.shape} met one of shape {tuple(shape)}. Sizes that were not known while the function was "
             "traced count as equal, and are not broadcast: say what is meant with gt.broadcast_to or gt.reshape"
@@ -187,19 +189,22 @@ def _sized_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
     return x
 
 
-# a value whose sizes, known at run time only, must be these
+# a value whose sizes, known at run time only, must be these: because it met another value, or because `caller` asks for them
 SIZED = linear(
     "sized",
     "x",
     _sized_impl,
     lambda ct: ct,
-    infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
-    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
-    call=lambda x, shape: apply(SIZED, convert(x), shape=shape),
+    infer=lambda x, *, shape, caller: TensorSpec(shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(
+        op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"]), caller=attrs["caller"]
+    ),
+    call=lambda x, shape, caller=None: apply(SIZED, convert(x), shape=shape, caller=caller),
     samples=lambda: [
         Sample(normal(2, 3), (2, 3)),
         Sample(normal(0), (0,)),
         Sample(normal(1), (3,), raises=(ValueError, "not broadcast")),
+        Sample(normal(2), (1,), "squeeze", raises=(ValueError, r"squeeze: the value has shape (2,)")),
     ],
 )
 DIM_VALUE = nondiff(

@@ -1,0 +1,115 @@
+"""Larger arrays made of smaller ones: pad, tile, repeat. Composites of reshapes, broadcasts, gathers and zeros around.
+
+Paddings, multiples and repeats may be known only when a program runs: their sizes are then dimensions of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops.create import ones_like, static_shape
+from gradtape.ops.dispatch import apply, convert, twin
+from gradtape.ops.index import gather
+from gradtape.ops.opdef import Sample, composite
+from gradtape.ops.sampling import normal
+from gradtape.ops.shape import BROADCAST_TO, PAD, RESHAPE, normal_axis, reshape
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), [[1, 0], [2, 1]]),
+        Sample(normal(2, 3), [[0, 1], [1, 1]], constant_values=2.5),
+        Sample(normal(4), [[2, 3]], "REFLECT"),
+        Sample(normal(3, 4), [[1, 2], [3, 1]], "SYMMETRIC"),
+        Sample(normal(2), [[1, 1], [1, 1]], raises=(ValueError, "rank")),
+        Sample(normal(2), [[2, 0]], "REFLECT", raises=(ValueError, "REFLECT")),
+    ]
+)
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
+    """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
+
+    >>> import gradtape as gt
+    >>> gt.pad([1.0, 2.0], [[1, 0]]).numpy()
+    array([0., 1., 2.], dtype=float32)
+    """
+    x = convert(tensor)
+    pairs = tuple((int(a), int(b)) for a, b in (p if isinstance(p, (list, tuple)) else static_shape(p) for p in paddings))
+    if len(pairs) != x.ndim:
+        raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        out = apply(PAD, x, paddings=pairs)
+        if isinstance(constant_values, (int, float)) and constant_values == 0:
+            return out
+        inside = apply(PAD, ones_like(x), paddings=pairs)
+        return out + (1 - inside) * constant_values
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise InvalidArgumentError(f"pad: mode must be CONSTANT, REFLECT or SYMMETRIC, got {mode}")
+    for axis, (before, after) in enumerate(pairs):
+        limit = x.shape[axis] - (mode == "REFLECT")
+        if max(before, after) > limit:
+            raise InvalidArgumentError(
+                f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
+            )
+        if before or after:
+            order = np.pad(np.arange(x.shape[axis]), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
+            x = gather(x, order, axis=axis)
+    return twin(x)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), [2, 1]),
+        Sample(normal(2), [0]),
+        Sample(normal(2), [1, 2], raises=(ValueError, "rank")),
+    ]
+)
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """`input` repeated `multiples[i]` times along axis i.
+
+    >>> import gradtape as gt
+    >>> gt.tile([1, 2], [2]).numpy()
+    array([1, 2, 1, 2], dtype=int32)
+    """
+    x = convert(input)
+    times = static_shape(multiples)
+    if len(times) != x.ndim:
+        raise InvalidArgumentError(f"tile: {len(times)} multiples for a tensor of rank {x.ndim}")
+    dims = tuple(x.shape)
+    split_dims = tuple(v for d in dims for v in (1, d))
+    wide = tuple(v for d, n in zip(dims, times, strict=True) for v in (n, d))
+    out = apply(BROADCAST_TO, apply(RESHAPE, x, shape=split_dims), shape=wide)
+    return apply(RESHAPE, out, shape=tuple(d * n for d, n in zip(dims, times, strict=True)))
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(2, 3), 2, 1),
+        Sample(normal(3), [1, 0, 2], 0),
+        Sample(normal(2, 2), 2),
+        Sample(normal(3), [1, 2], 0, raises=(ValueError, "repeats")),
+    ]
+)
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Each element (or slice along `axis`) repeated.
+
+    >>> import gradtape as gt
+    >>> gt.repeat([1, 2], [1, 2]).numpy()
+    array([1, 2, 2], dtype=int32)
+    """
+    x = convert(input)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    place = normal_axis(axis, x.ndim, "repeat")
+    counts = static_shape(repeats)
+    length = x.shape[place]
+    if len(counts) not in (1, length):
+        raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
+    return gather(x, np.repeat(np.arange(length), counts), axis=place)
+
+
+OPS = ()
+COMPOSITES = (pad, tile, repeat)
