@@ -40,8 +40,8 @@ class SparseRows:
     def joined(self) -> tuple[Any, Any]:
         """(values, indices) as one array each."""
         rest = self.shape[1:]
-        values = [np.reshape(v, (-1, *rest)) for v in self.values]
         indices = [np.reshape(i, -1) for i in self.indices]
+        values = [np.reshape(v, (i.size, *rest)) for v, i in zip(self.values, indices, strict=True)]  # -1 is no size of nothing
         return np.concatenate(values), np.concatenate(indices)
 
     def dense(self) -> Any:

@@ -16,11 +16,12 @@ import numpy as np
 from gradtape.backends.llvm import joining, products
 from gradtape.backends.llvm.scope import Note, Scope
 from gradtape.backends.llvm.types import MEMORY, REGISTER, is_float, is_native, is_signed, name_of
-from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar
+from gradtape.backends.llvm.values import Array, Flat, Lowered, Place, Scalar, UnsupportedError
 from gradtape.dtypes import as_dtype
-from gradtape.ir.dims import symbols_in
+from gradtape.ir.dims import infer_by_probing, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
+from gradtape.ir.verify import fits
 from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.compare import EQUAL
 from gradtape.ops.elementwise import ADD, CAST, DIVIDE, EXP, LOG, MULTIPLY, SQRT, SUBTRACT
@@ -40,6 +41,8 @@ def expanded(block: Block) -> Block:
             made = make(Maker(scope), *scope.operands(operation), **operation.attrs)
         if made is None:
             scope.copy(operation)
+        elif not fits(made.type, operation.result.type):  # what reads it counts on the type of the program
+            raise UnsupportedError(f"{operation.op.name} written out is {made.type}, not {operation.result.type}", operation)
         else:
             scope.replace(operation, [made])
 
@@ -77,25 +80,22 @@ class Maker:
     def __init__(self, scope: Rebuild) -> None:
         self.scope = scope
 
-    def __call__(self, op: Op, *operands: Value, shape: Any = None, dtype: Any = None, **attrs: Any) -> Value:
-        key = (op, *operands, dtype, *sorted(attrs.items()))
+    def __call__(self, op: Op, *operands: Value, **attrs: Any) -> Value:
+        """The result of an operation, of the type that the op's own rule gives: nobody tells it another one."""
+        key = (op, *operands, *sorted(attrs.items()))
         known = self.scope.memory.get(key)
         if known is None:
-            like = operands[0].type
-            type = TensorSpec(tuple(like.shape) if shape is None else shape, dtype or like.dtype)
-            if op is CAST:
-                attrs["dtype"] = type.dtype
+            type, _ = infer_by_probing(op, [value.type for value in operands], attrs)
             known = self.scope.memory[key] = self.scope.emit(op, operands, [type], attrs).result
         found: Value = known
         return found
 
     def fold(self, op: Op, x: Value, axis: tuple[int, ...], keepdims: bool = True) -> Value:
-        shape = [1 if k in axis else n for k, n in enumerate(x.type.shape) if keepdims or k not in axis]
-        return self(op, x, shape=tuple(shape), axis=axis, keepdims=keepdims)
+        return self(op, x, axis=axis, keepdims=keepdims)
 
     def number(self, value: float, like: Value) -> Value:
         dtype = like.type.dtype
-        key = ("number", value, dtype)
+        key = ("number", dtype, repr(value))  # 0.0 is not -0.0
         if key not in self.scope.memory:
             number = dtype.dtype.type(value)
             self.scope.memory[key] = self.scope.emit(CONSTANT, [], [TensorSpec((), dtype)], {"value": number}).result
@@ -123,9 +123,9 @@ def _cross_entropy(make: Maker, labels: Value, logits: Value) -> Value:
     last = len(logits.type.shape) - 1
     shifted, total = _shifted(make, logits, last)
     # log softmax = log(total) - shifted; a label of 0 cancels a logit of -inf
-    terms = make(MULTIPLY, make(SUBTRACT, make(LOG, total), shifted, shape=logits.type.shape), labels)
+    terms = make(MULTIPLY, make(SUBTRACT, make(LOG, total), shifted), labels)
     zero = make.number(0.0, logits)
-    masked = make(WHERE, make(EQUAL, labels, zero, dtype="bool"), zero, terms, shape=logits.type.shape, dtype=logits.type.dtype)
+    masked = make(WHERE, make(EQUAL, labels, zero), zero, terms)
     return make.fold(REDUCE_SUM, masked, (last,), keepdims=False)
 
 
@@ -133,7 +133,7 @@ def _sparse_cross_entropy(make: Maker, labels: Value, logits: Value) -> Value:
     last, lead = len(logits.type.shape) - 1, tuple(logits.type.shape)[:-1]
     shifted, total = _shifted(make, logits, last)
     classes = make(IN_RANGE, labels, size=logits.type.shape[-1])
-    picked = make(ROW_PICK, shifted, classes, shape=lead)
+    picked = make(ROW_PICK, shifted, classes)
     # log softmax = log(total) - shifted
     return make(SUBTRACT, make(RESHAPE, make(LOG, total), shape=lead), picked)
 

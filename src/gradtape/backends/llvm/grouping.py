@@ -75,7 +75,7 @@ class Grouping:
     def ready(self, operation: Operation) -> int:
         known = self._ready.get(operation)
         if known is None:
-            if self.plan.facts.fails(operation):
+            if any(self.plan.facts.fails(part) for part in self.plan.parts(operation)):
                 known = self.plan.at[operation]
             else:
                 known = max([-1, *(self.when(v.producer) for v in self.plan.leaves(operation) if v.producer is not None)])

@@ -15,6 +15,7 @@ from gradtape.backends.llvm.scope import Scope
 from gradtape.backends.llvm.types import MEMORY, is_float, name_of
 from gradtape.backends.llvm.values import Array, Lowered, Place
 from gradtape.ir.graph import Operation, Value
+from gradtape.ir.types import TensorSpec
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.opdef import Op
 from gradtape.ops.shape import RESHAPE
@@ -26,8 +27,16 @@ def _made_here(*arguments: Any, **attrs: Any) -> Any:
     raise AssertionError("only native code has it")
 
 
-PIECE = Op("piece", "nondiff", ("x",), _made_here, _made_here, reason="made by the native backend")
-JOINED = Op("joined", "nondiff", ("*pieces",), _made_here, _made_here, reason="made by the native backend")
+def _whole(*pieces: TensorSpec, axis: int) -> TensorSpec:
+    first = pieces[0]
+    total: Any = 0
+    for piece in pieces:
+        total = total + piece.shape[axis]
+    return TensorSpec((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+
+PIECE = Op("piece", "nondiff", ("x",), _made_here, lambda x, **attrs: x, reason="made by the native backend")
+JOINED = Op("joined", "nondiff", ("*pieces",), _made_here, _whole, reason="made by the native backend")
 
 
 def joined(make: Any, parts: list[Value], axis: int) -> Value:
@@ -35,14 +44,12 @@ def joined(make: Any, parts: list[Value], axis: int) -> Value:
     starts: list[Any] = [0]
     for part in parts:
         starts.append(starts[-1] + part.type.shape[axis])
-    shape = list(parts[0].type.shape)
-    shape[axis] = starts[-1]
-    known = all(isinstance(n, int) for n in shape)
+    known = all(isinstance(n, int) for n in (*parts[0].type.shape, starts[-1]))
     pieces = [
         make(PIECE, part, axis=axis, start=start, number=next(_NUMBERS), known=known)
         for part, start in zip(parts, starts[:-1], strict=True)
     ]
-    return make(JOINED, *pieces, axis=axis, shape=tuple(shape))
+    return make(JOINED, *pieces, axis=axis)
 
 
 def _concat(make: Any, *xs: Value, axis: int) -> Value | None:

@@ -43,8 +43,7 @@ def write_kernel(scope: Scope, kernel: Kernel) -> None:
     for root in kernel.roots:
         for leaf in scope.plan.leaves(root):
             scope.early(leaf)
-        for part in scope.plan.parts(root):
-            scope.prepare(part)
+        scope.prepare_parts(root)
     Nest(scope, kernel).write()
 
 

@@ -89,7 +89,6 @@ def _pairs(make: Any, *xs: Value, equation: str) -> Value | None:
     if len(xs) <= 2:
         return None
     terms, out = split_equation(equation)
-    sizes = {c: n for term, x in zip(terms, xs, strict=True) for c, n in zip(term, x.type.shape, strict=True)}
     guess = tuple(tuple(weight(n) for n in x.type.shape) for x in xs)
     values, letters = list(xs), list(terms)
     for step in contraction_path(equation, guess):
@@ -100,7 +99,7 @@ def _pairs(make: Any, *xs: Value, equation: str) -> Value | None:
             rest = "".join([out, *letters, *(n for _, n in chosen_ones)])
             last = not letters and not chosen_ones
             kept = out if last else "".join(dict.fromkeys(c for c in name + other if c in rest))
-            x = make(EINSUM, x, y, equation=f"{name},{other}->{kept}", shape=tuple(sizes[c] for c in kept))
+            x = make(EINSUM, x, y, equation=f"{name},{other}->{kept}")
             name = kept
         values.append(x)
         letters.append(name)

@@ -309,6 +309,11 @@ class Scope:
         if prepare is not None and operation not in self.prepared:
             self.prepared[operation] = prepare(self, operation)
 
+    def prepare_parts(self, operation: Operation) -> None:
+        """The same for all recipes that computing an operation takes, in the order of the block."""
+        for part in sorted(self.plan.parts(operation), key=self.plan.at.__getitem__):
+            self.prepare(part)
+
     def early(self, value: Value) -> None:
         """Compute a value of rank 0 now, if it is one that can be and was not yet."""
         operation = value.producer
@@ -316,7 +321,7 @@ class Scope:
             return
         for leaf in self.plan.leaves(operation):
             self.early(leaf)
-        self.prepare(operation)
+        self.prepare_parts(operation)
         register = self.program.tables.element[operation.op.name](self, operation, ())
         self.values[value] = Scalar(register, value.type.dtype)
         ranges.follow(self, operation, register)
