@@ -1,8 +1,8 @@
 """Random programs that only move elements: joins, reshapes, gathers, transpositions, slices and the like, of one another.
 
-Sizes are 0, 1 and a few more; ranks 0 to 3. Values are used again and again, in several joins and along several axes. Written with
-the public functions, so that one program runs eagerly, on the reference backend and natively; `nested` puts several into one
-function, whose compilation they share.
+Sizes are 0, 1 and a few more; ranks 0 to 3. Values are used again and again, in several joins and along several axes. Written
+with the public functions, so that one program runs eagerly, on the reference backend and natively; `nested` puts several into
+one function, whose compilation they share.
 """
 
 from __future__ import annotations
@@ -31,7 +31,16 @@ class Maker:
         x = self.draw.choice(self.values[-4:] if self.draw.random() < 0.6 else self.values)
         ways: list[Callable[[Any, list[int]], Any]] = [self.stacked, self.stacked, self.reshaped, self.tiled]
         if len(x.shape):
-            ways += [self.joined, self.joined, self.gathered, self.gathered, self.gathered_nd, self.part, self.strided, self.turned]
+            ways += [
+                self.joined,
+                self.joined,
+                self.gathered,
+                self.gathered,
+                self.gathered_nd,
+                self.part,
+                self.strided,
+                self.turned,
+            ]
             ways += [self.padded, self.split, self.unstacked, self.rolled, self.transposed, self.repeated, self.picked]
         result = self.draw.choice(ways)(x, [int(n) for n in x.shape])
         for value in result if isinstance(result, list) else [result]:
@@ -52,9 +61,8 @@ class Maker:
 
     def joined(self, x: Any, shape: list[int]) -> Any:
         axis = self.axis(shape) % len(shape)
-        parts = self.alike(
-            lambda v: len(v.shape) == len(shape) and all(a == b or k == axis for k, (a, b) in enumerate(zip(v.shape, shape)))
-        )
+        rest = [n for k, n in enumerate(shape) if k != axis]
+        parts = self.alike(lambda v: len(v.shape) == len(shape) and [n for k, n in enumerate(v.shape) if k != axis] == rest)
         parts.insert(self.draw.randrange(len(parts) + 1), x)
         return gt.concat(parts, axis=axis)
 
@@ -63,7 +71,13 @@ class Maker:
         ways = [[count], [1, count], [count, 1], [*shape, 1], [1, *shape], [n for n in shape if n != 1], shape[::-1]]
         ways += [[n, count // n] for n in FACTORS if n and count % n == 0]
         ways += [[n, m, count // n // m] for n in FACTORS for m in FACTORS if n and m and count % (n * m) == 0]
-        ways += [[0, self.draw.choice(FACTORS)], [self.draw.choice(FACTORS), 0]] if not count else [[count // shape[0], -1]] if shape else []
+        ways += (
+            [[0, self.draw.choice(FACTORS)], [self.draw.choice(FACTORS), 0]]
+            if not count
+            else [[count // shape[0], -1]]
+            if shape
+            else []
+        )
         return gt.reshape(x, self.draw.choice(ways))
 
     def tiled(self, x: Any, shape: list[int]) -> Any:
@@ -73,7 +87,10 @@ class Maker:
 
     def gathered(self, x: Any, shape: list[int]) -> Any:
         axis = self.axis(shape)
-        places = np.array([self.draw.randrange(shape[axis]) for _ in range(self.draw.choice([0, 1, 2, 3, 4]))] if shape[axis] else [], np.int32)
+        places = np.array(
+            [self.draw.randrange(shape[axis]) for _ in range(self.draw.choice([0, 1, 2, 3, 4]))] if shape[axis] else [],
+            np.int32,
+        )
         if places.size == 4 and self.draw.random() < 0.5:
             places = places.reshape(2, 2)
         return gt.gather(x, places, axis=axis)

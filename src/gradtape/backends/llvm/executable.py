@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from gradtape import config
 from gradtape.backends.llvm import entry, lists, machine, outside, packing, report
 from gradtape.backends.llvm.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.composites import expanded
+from gradtape.backends.llvm.conformity import check_results
 from gradtape.backends.llvm.control import in_register
 from gradtape.backends.llvm.runtime import CALLBACK_FAILED
 from gradtape.backends.llvm.scope import ON_STACK, Note, Program, Scope, copy, fixed_sizes
@@ -32,6 +34,7 @@ from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.verify import fits, verify
 from gradtape.ir.walk import has_effect
 
 LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
@@ -77,7 +80,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_block", "_calls", "_entry", "_forms", "_frame", "_has_lists", "_made", "_params", "_reference",
+        "_block", "_calls", "_checked", "_entry", "_forms", "_frame", "_has_lists", "_made", "_params", "_reference",
         "_returns", "_takes_lists", "cached", "name", "notes", "rescued", "source", "times",
     )  # fmt: skip
 
@@ -93,7 +96,11 @@ class Executable:
         program.effects = self._effects()
         self._forms = [form(type, fixed) for type in self._params]
         self._made = [(value.type, form(value.type, fixed)) for value in block.results]
-        self._returns = _write(program, expanded(block))
+        self._checked = config.passes_debugged()
+        whole = expanded(block)
+        if self._checked:
+            verify(whole)
+        self._returns = _write(program, whole, [value.type for value in block.results])
         loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
         long = bool(program.calls) or loops or elements > LONG
         entry.write_entry(module, [packing.carrier(t, fixed) for t in self._params], self._returns, program.frame.size, long)
@@ -115,9 +122,15 @@ class Executable:
     @property
     def native(self) -> Any:
         """The bare entry, for who brings arrays and looks at what comes back; None if results need more."""
-        return None if self._has_lists or self._takes_lists else self._entry
+        return None if self._has_lists or self._takes_lists or self._checked else self._entry
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        results = self._run(*arrays)
+        if self._checked:
+            check_results(self.name, self._block, arrays, results)
+        return results
+
+    def _run(self, *arrays: Any) -> tuple[Any, ...]:
         given = self._unlisted(arrays) if self._takes_lists else arrays
         found = self._entry(*given)
         if found.__class__ is not tuple:
@@ -203,9 +216,12 @@ def _elements(block: Block) -> int:
     return total
 
 
-def _write(program: Program, block: Block) -> list[entry.Return]:
-    """The function `main` of a block: arguments and results are words in memory."""
+def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.Return]:
+    """The function `main` of a block: arguments and results are words in memory, results of the types that the program says."""
     w = program.writer
+    for value, type in zip(block.results, types, strict=True):
+        if not fits(value.type, type):
+            raise UnsupportedError(f"a result is {value.type} where the program says {type}", value.producer)
     w.cells.append("  %status = alloca i32")
     w.store("i32", 0, "%status")
     scope = Scope(program, block)
