@@ -1,15 +1,20 @@
 # One target per intention. Each makes the virtual environment .venv first when there is none or pyproject.toml changed,
 # so that on a fresh machine with Python 3.11 or newer `make demo` and `make test` are all one has to type.
 
-VENV := .venv
+VENV ?= .venv
 STAMP := $(VENV)/.installed
 RUN := $(VENV)/bin/python
 # The first interpreter that is new enough; override with `make PYTHON=/path/to/python test`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 
+# What `make test` runs, with how many processes; SHUFFLE=7 runs it in the random order of that seed.
+TESTS ?= tests
+WORKERS ?= auto
+PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal $(if $(SHUFFLE),--shuffle $(SHUFFLE))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check docs bench format clean
+.PHONY: help demo test test-all test-others check docs bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/'
@@ -17,11 +22,21 @@ help: ## list the targets
 demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
 	$(RUN) -m gradtape.tools.cli demo
 
-test: $(STAMP) ## all tests, one process per core
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal tests
+test: $(STAMP) ## all tests, one process per core; SHUFFLE=seed, WORKERS=n, TESTS="tests/tape ..."
+	$(PYTEST) $(TESTS)
 
-test-all: check ## lint and types, then all tests with twice as many random programs, all derivatives twice
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal tests --programs 1000
+test-all: check ## lint and types, then all tests with more random programs, of fresh seeds, all derivatives twice
+	$(PYTEST) $(TESTS) --programs 1000 --fresh
+
+# What depends on the interpreter: syntax, code objects, frames, the layout of objects.
+OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/structure
+test-others: ## the suites that depend on the interpreter, on every other Python from 3.11 on that is found
+	@for python in $$(bash .ci/pythons); do \
+		name=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		test "$$name" = "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" && continue; \
+		echo "== Python $$name"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$name PYTHON="$$python" TESTS="$(OTHERS)" test || exit 1; \
+	done
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .

@@ -2,11 +2,13 @@
 
 import gc
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gradtape import config
 from gradtape.ops.record import SCOPE
@@ -18,6 +20,29 @@ config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
 
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--programs", type=int, default=200, help="how many random functions tests/zoo compares (default 200)")
+
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order of this seed")
+    parser.addoption("--fresh", action="store_true", help="random programs of new seeds, not the same ones in each run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same programs in each run, however busy the machine is, unless fresh ones are asked for."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    settings.register_profile(
+        "gradtape",
+        deadline=None,
+        derandomize=not config.getoption("fresh"),
+        database=None,
+        print_blob=True,
+        suppress_health_check=checks,
+    )
+    settings.load_profile("gradtape")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
 
 
 def pytest_collection_finish() -> None:

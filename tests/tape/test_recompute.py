@@ -1,11 +1,11 @@
 """recompute_grad: the same numbers with less memory."""
 
-import gc
 import tracemalloc
 
 import numpy as np
 
 import gradtape as gt
+from tests.harness.memory import tracing
 from tests.tape.util import check_orders, close, wide
 
 
@@ -16,13 +16,9 @@ def block(x):
 
 
 def peak_of(work):
-    gc.collect()
-    tracemalloc.start()
-    start = tracemalloc.get_traced_memory()[0]
-    work()
-    peak = tracemalloc.get_traced_memory()[1] - start
-    tracemalloc.stop()
-    return peak
+    with tracing():
+        work()
+        return tracemalloc.get_traced_memory()[1]
 
 
 def test_it_really_frees_memory():

@@ -1,7 +1,6 @@
 """`explain` through nested tapes, compiled functions, TensorArrays, structures; modes of `gradient`; bad input; memory."""
 
 import gc
-import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.memory import allocated, tracing
 from tests.tools.explained import asked, line_of, lost, no_other_tape_is_open as no_other_tape_is_open
 
 
@@ -474,13 +474,10 @@ def test_a_long_record_needs_no_recursion():
 
 def grown(work, count):
     work(300)
-    gc.collect()
-    tracemalloc.start()
-    start = tracemalloc.get_traced_memory()[0]
-    kept = work(count)
-    gc.collect()
-    size = tracemalloc.get_traced_memory()[0] - start
-    tracemalloc.stop()
+    with tracing():
+        kept = work(count)
+        gc.collect()
+        size = allocated()
     return size, kept
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.memory import allocated, growth, tracing
 from tests.tape.util import TOLERANCE, close, numeric_gradient, second_gradient, tape_gradient, wide
 
 GAIN = 2.0
@@ -121,14 +122,12 @@ def test_masked_lanes_are_the_same_compiled():
 
 def peak_of_gradient(f, x, n):
     """Bytes allocated at the worst moment of call and gradient, beyond what was there before."""
-    gc.collect()
-    tracemalloc.start()
-    with gt.GradientTape() as tape:
-        tape.watch(x)
-        y = f(x, n)
-    g = tape.gradient(y, x)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with tracing():
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x, n)
+        g = tape.gradient(y, x)
+        peak = tracemalloc.get_traced_memory()[1]
     return peak, g.numpy()
 
 
@@ -170,16 +169,12 @@ def test_memory_of_repeated_steps_is_flat():
         return loss
 
     x = wide(np.ones(1000))
-    for _ in range(300):  # what is kept up to a bound is there
+
+    def again():
+        nonlocal total
         total += step(x)
-    gc.collect()
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for _ in range(300):
-        total += step(x)
-    after = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert after - before < 40_000
+
+    assert growth(again, 150) < 20_000
 
 
 def test_saved_values_go_when_the_tape_goes_without_the_collector():
@@ -189,23 +184,25 @@ def test_saved_values_go_when_the_tape_goes_without_the_collector():
             x = gt.sin(x)
         return gt.reduce_sum(x)
 
-    x = wide(np.ones(10_000))
-    f(x)
-    gc.disable()
-    try:
-        tracemalloc.start()
-        before = tracemalloc.get_traced_memory()[0]
+    def recorded():
         with gt.GradientTape() as tape:
             tape.watch(x)
             y = f(x)
-        during = tracemalloc.get_traced_memory()[0]
-        del tape, y
-        after = tracemalloc.get_traced_memory()[0]
+        return tape, y
+
+    x = wide(np.ones(10_000))
+    recorded()  # compiles both halves
+    gc.disable()
+    try:
+        with tracing():
+            kept = recorded()
+            during = allocated()
+            del kept
+            after = allocated()
     finally:
-        tracemalloc.stop()
         gc.enable()
-    assert during - before > 4_000_000
-    assert after - before < 400_000
+    assert during > 4_000_000
+    assert after < 400_000
 
 
 def test_a_persistent_tape_runs_the_backward_twice():
