@@ -477,12 +477,12 @@ def test_unsupported_arguments_are_refused():
     assert np.sum(t, where=True).numpy() == pytest.approx(V.sum())
 
 
-def test_out_is_refused():
+def test_an_array_as_out_is_refused():
     t = gt.constant(V)
     with pytest.raises(TypeError, match="out="):
         np.add(t, t, out=np.zeros(4))
-    with pytest.raises(TypeError, match="out="):
-        np.add(V, V, out=t)
+    with pytest.raises(TypeError, match="complex128 does not fit"):
+        np.multiply(t, 1j, out=t)
     with pytest.raises(TypeError, match="out="):
         np.sum(t, out=np.zeros(()))
     with pytest.raises(TypeError, match="out="):
@@ -491,6 +491,20 @@ def test_out_is_refused():
     with pytest.raises(TypeError, match="out="):
         array += t
     np.testing.assert_array_equal(array, np.zeros(4))
+
+
+def test_a_tensor_as_out_takes_the_result():
+    t, single = gt.constant(np.zeros(4)), gt.zeros(4)
+    assert np.add(V, V, out=t) is t
+    np.testing.assert_array_equal(t, V + V)
+    np.multiply(V, 2.0, out=single)
+    assert single.dtype == gt.float32
+    total = gt.constant(0.0, gt.float64)
+    np.sum(t, None, None, total, False)
+    assert total.numpy() == pytest.approx(2 * V.sum())
+    whole, part = gt.zeros(4, gt.float64), gt.zeros(4, gt.float64)
+    np.modf(t, out=(part, whole))
+    np.testing.assert_array_equal(whole + part, t)
 
 
 def test_explicit_conversion_stays_legal():

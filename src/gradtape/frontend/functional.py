@@ -22,7 +22,7 @@ from gradtape.frontend.tape import GradientTape
 from gradtape.frontend.variable import Variable
 from gradtape.ops.create import zeros_like
 from gradtape.ops.dispatch import convert
-from gradtape.ops.record import Scope, current_scope, scope_of
+from gradtape.ops.record import Scope, Unwatched, current_scope, location, scope_of
 from gradtape.ops.shape import reshape, transpose
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -94,8 +94,28 @@ def _with_sources(
     return fresh, sources
 
 
-def _scalar(value: Any, function: str) -> Any:
-    value = convert(value)
+# ways out of a tape that keep a number; what is asked for its truth or taken as an index has no derivative anyway
+_NUMERIC_EXITS = {".numpy()", ".item()", ".tolist()", "np.asarray", "float()", "complex()", "__dlpack__()"}
+
+
+def _result(value: Any, function: str, tape: GradientTape) -> Any:
+    """What a function returned, as a tensor; refused if it is a number that was computed from the argument outside the tape."""
+    tensor = convert(value)
+    if tensor._node is not None or isinstance(value, (Tensor, TensorLike)):
+        return tensor
+    for out in (tape.key.exits or {}).values():
+        if out.how in _NUMERIC_EXITS and not all(isinstance(version, Unwatched) for version, _ in out.values):
+            file, line = location(out.code, out.lasti)
+            raise TypeError(
+                f"{function}: the function returned a {type(value).__name__}, not a tensor, although it used its argument: the "
+                f"values left the tape with {out.how} at {file}:{line}. Use gradtape and NumPy functions on the tensor itself, "
+                "and return what they compute"
+            )
+    return tensor
+
+
+def _scalar(value: Any, function: str, tape: GradientTape) -> Any:
+    value = _result(value, function, tape)
     if value.ndim:
         raise InvalidArgumentError(
             f"{function}: the function must return a scalar, got shape {tuple(value.shape)}; sum it, or use gt.jacobian"
@@ -125,7 +145,7 @@ def _value_and_grad(function: str, f: Callable[..., Any], argnums: int | tuple[i
             tape.watch(sources)
             result = f(*fresh, **kwargs)
             value, aux = result if has_aux else (result, None)
-            value = _scalar(value, function)
+            value = _scalar(value, function, tape)
         gradient = tape.gradient(value, sources, unconnected_gradients="zero")
         answer = ((value, aux) if has_aux else value), gradient
         return _to_numpy(answer) if _answer_numpy(args) else answer
@@ -162,7 +182,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]
     tape = GradientTape(persistent=True, through_assignments=True)
     with tape:
         tape.watch(fresh)
-        out = tree.map_structure(convert, f(*fresh))
+        out = tree.map_structure(lambda part: _result(part, "vjp", tape), f(*fresh))
     numpy_answer = _answer_numpy(primals)
 
     def pull(cotangent: Any) -> Any:
@@ -218,7 +238,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         fresh, source = _with_sources("jacobian", f, args, argnums)
         with GradientTape(through_assignments=True) as tape:
             tape.watch(source)
-            out = convert(f(*fresh, **kwargs))
+            out = _result(f(*fresh, **kwargs), "jacobian", tape)
         if tree.is_nested(source) or out.size <= source.size:
             answer = tape.jacobian(out, source, unconnected_gradients="zero")
         else:
@@ -264,7 +284,7 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
         fresh, sources = _with_sources("hessian", f, args, argnums)
         with GradientTape(through_assignments=True) as tape:
             tape.watch(sources)
-            value = _scalar(f(*fresh, **kwargs), "hessian")
+            value = _scalar(f(*fresh, **kwargs), "hessian", tape)
         answer = tape.hessian(value, sources)
         return _to_numpy(answer) if _answer_numpy(args) else answer
 

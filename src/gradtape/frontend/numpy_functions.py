@@ -390,4 +390,5 @@ FUNCTIONS: dict[Any, Rule] = {
     np.size: lambda a, axis=None: int(convert(a).size if axis is None else convert(a).shape[axis]),
     np.result_type: result_type, np.array_repr: _plain(np.array_repr), np.array_str: _plain(np.array_str),
     np.array2string: _plain(np.array2string), np.save: _plain(np.save), np.savetxt: _plain(np.savetxt),
+    np.savez: _plain(np.savez), np.savez_compressed: _plain(np.savez_compressed),
 }  # fmt: skip

@@ -15,10 +15,12 @@ import numpy as np
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.numpy_linalg import flat, moveaxis
 from gradtape.ops import extending, shape as arrays
-from gradtape.ops.create import fill, ones_like, zeros_like
+from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.elementwise import cast
 from gradtape.ops.inference import broadcast_shapes
+from gradtape.ops.record import user_location
+from gradtape.ops.select import where as choose
 from gradtape.ops.stop import identity
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -284,25 +286,79 @@ def unique(ar: Any) -> Any:
     return take(x, np.unique(x.numpy(), return_index=True)[1])
 
 
+# -- writing into a tensor -------------------------------------------------------------------------------------------
+
+
+def _destination(function: str, target: Any) -> Any:
+    """What NumPy's functions write into must be a tensor to take a tensor's values."""
+    if not isinstance(target, (Tensor, TensorLike)):
+        raise TypeError(
+            f"np.{function}: a NumPy array cannot take the values of a gradtape tensor, called at {user_location()}; make the "
+            "array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or leave the tape on purpose with t.numpy()"
+        )
+    return target
+
+
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    target = _destination("copyto", dst)
+    src = cast(src, target.dtype)
+    mask = values(where)
+    target[...] = src if mask is True else choose(mask, src, convert(target))
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """`a.flat[ind] = v`, the values repeated as needed."""
+    target = _destination("put", a)
+    places = np.ravel(np.asarray(values(ind)))
+    if mode != "raise":
+        size = int(target.size)
+        places = places % size if mode == "wrap" else np.clip(places, 0, size - 1)
+    source = cast(flat(convert(v)), target.dtype)
+    source = take(source, np.arange(places.size) % max(int(source.size), 1))
+    grid = np.unravel_index(places, shape_of(target))
+    target[grid] = source
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """Where the mask is true, `a.flat[i] = values[i % size]`."""
+    target = _destination("putmask", a)
+    source = cast(flat(convert(values)), target.dtype)
+    source = take(source, np.arange(int(target.size)) % max(int(source.size), 1))
+    target[...] = choose(convert(mask), arrays.reshape(source, shape_of(target)), convert(target))
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """The true places of the mask get the values one after the other."""
+    target = _destination("place", arr)
+    put(target, np.flatnonzero(np.asarray(values(mask))), vals)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    target = _destination("fill_diagonal", a)
+    numbered = np.zeros(shape_of(target), bool)
+    np.fill_diagonal(numbered, True, wrap)
+    put(target, np.flatnonzero(numbered), val)
+
+
 # -- like another ----------------------------------------------------------------------------------------------------
 
 
 def zeros_like_(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    return _like(zeros_like(a, dtype), shape)
+    return _like(zeros_like, a, dtype, shape)
 
 
 def ones_like_(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    return _like(ones_like(a, dtype), shape)
+    return _like(ones_like, a, dtype, shape)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     a = convert(a)
     value = cast(convert(fill_value), a.dtype if dtype is None else dtype)
-    return arrays.broadcast_to(value, shape_of(a) if shape is None else shape)
+    return arrays.broadcast_to(value, shape_of(a) if shape is None else values(shape))
 
 
-def _like(filled: Any, shape: Any) -> Any:
-    return filled if shape is None else fill(shape, filled[(0,) * filled.ndim])
+def _like(rule: Rule, a: Any, dtype: Any, shape: Any) -> Any:
+    return rule(a, dtype) if shape is None else rule(zeros(values(shape), convert(a).dtype), dtype)
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
@@ -349,7 +405,8 @@ SHAPES: dict[Any, Rule] = {
     np.tile: tile, np.repeat: repeat, np.flip: flip, np.fliplr: fliplr, np.flipud: flipud, np.rot90: rot90,
     np.roll: roll, np.pad: pad, np.take: take, np.take_along_axis: take_along_axis, np.compress: compress,
     np.delete: delete, np.unique: unique, np.zeros_like: zeros_like_, np.empty_like: zeros_like_,
-    np.ones_like: ones_like_, np.full_like: full_like, np.copy: copy, np.meshgrid: meshgrid,
+    np.ones_like: ones_like_, np.full_like: full_like, np.copy: copy, np.meshgrid: meshgrid, np.copyto: copyto, np.put: put,
+    np.putmask: putmask, np.place: place, np.fill_diagonal: fill_diagonal,
 }  # fmt: skip
 if "unstack" in np.__dict__:  # since NumPy 2.1
     SHAPES[np.__dict__["unstack"]] = unstack

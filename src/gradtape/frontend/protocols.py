@@ -56,9 +56,16 @@ def _no_rule(label: str, detail: str = "") -> TypeError:
 
 def _no_out(label: str) -> TypeError:
     return TypeError(
-        f"{label}: out= cannot take the result of a computation with gradtape tensors, called at {user_location()}; "
-        "write y = a + t instead of a += t or out=a, or leave the tape on purpose with t.numpy()"
+        f"{label}: a NumPy array cannot take the result of a computation with gradtape tensors, called at {user_location()}; "
+        "write y = a + t instead of a += t or out=a, make the array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or "
+        "leave the tape on purpose with t.numpy()"
     )
+
+
+def _into(target: Any, result: Any) -> Any:
+    """`out=target`: the tensor gets the result as its new version, in its own dtype."""
+    target[...] = result
+    return target
 
 
 def _harmless(name: str, value: Any) -> bool:
@@ -72,9 +79,12 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     label = f"np.{ufunc.__name__}"
     if method != "__call__":
         label += f".{method}"
-    if any(target is not None for target in options.pop("out", None) or ()):
+    targets = tuple(options.pop("out", None) or ())
+    if any(target is not None and not isinstance(target, (Tensor, TensorLike)) for target in targets):
         raise _no_out(label)
     rule = UFUNCS.get(ufunc)
+    if rule is None and ufunc.__name__ == "clip":  # what the method clip of arrays calls; NumPy has no public name for it
+        rule, label = _functions()[np.clip], "np.clip"
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
         label = f"scipy.special.{ufunc.__name__}"
         rule = _scipy_rules().get(ufunc.__name__)
@@ -96,7 +106,12 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
             raise _no_rule(label, f" with {name}={value!r}")
     if dtype is not None:
         inputs = tuple(cast(x, dtype) for x in inputs)
-    return rule(*inputs)
+    result = rule(*inputs)
+    if not targets:
+        return result
+    results = result if isinstance(result, tuple) else (result,)
+    written = tuple(r if t is None else _into(t, r) for r, t in zip(results, targets, strict=True))
+    return written if isinstance(result, tuple) else written[0]
 
 
 def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -107,11 +122,11 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     rule = _functions().get(function)
     if rule is None:
         raise _no_rule(label)
-    if kwargs.get("out") is not None:
-        raise _no_out(label)
     parameters = _parameters(rule)
     options = {}
     for name, value in kwargs.items():
+        if name == "out":
+            continue
         if name in parameters.parameters or _takes_anything(parameters):
             options[name] = value
         elif not _harmless(name, value):
@@ -120,9 +135,13 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
         bound = parameters.bind(*args, **options)
     except TypeError as error:
         raise TypeError(f"{label} on gradtape tensors, called at {user_location()}: {error}") from None
-    if bound.arguments.get("out") is not None:
+    target = bound.arguments.pop("out", None)
+    target = kwargs.get("out") if target is None else target
+    if target is None:
+        return _own(rule(*args, **options), args)
+    if not isinstance(target, (Tensor, TensorLike)):
         raise _no_out(label)
-    return _own(rule(*args, **options), args)
+    return _into(target, rule(*bound.args, **bound.kwargs))
 
 
 def _own(result: Any, args: Any) -> Any:

@@ -24,6 +24,7 @@ from gradtape.ops.create import constant
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.elementwise import cast
+from gradtape.ops.escapes import refuse_escape, watched
 from gradtape.ops.exits import left
 from gradtape.ops.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
 from gradtape.ops.stop import ASSIGN
@@ -227,9 +228,16 @@ class Variable(TensorLike):
         return self._tensor.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._would_be_watched():
+            refuse_escape(None, "__array__", bool(copy))
         if CLOCK.open:
             left(self._identity(), "np.asarray")
         return self._tensor.__array__(dtype, copy)
+
+    def _would_be_watched(self) -> bool:
+        """Whether somebody who records here watches it, or would if it were read as a tensor."""
+        scope = SCOPE.get()
+        return scope is not None and (watched(self._tensor._node) or any(r.watches(self) for r in scope.recorders))
 
     def _identity(self) -> Record:
         """What open tapes know its current version by, or the variable itself."""
@@ -271,16 +279,22 @@ class Variable(TensorLike):
         return bool(self._tensor)
 
     def __int__(self) -> int:
+        if self._would_be_watched():
+            refuse_escape(None, "__int__")
         if CLOCK.open:
             left(self._identity(), "int()")
         return int(self._tensor)
 
     def __float__(self) -> float:
+        if self._would_be_watched():
+            refuse_escape(None, "__float__")
         if CLOCK.open:
             left(self._identity(), "float()")
         return float(self._tensor)
 
     def __complex__(self) -> complex:
+        if self._would_be_watched():
+            refuse_escape(None, "__complex__")
         if CLOCK.open:
             left(self._identity(), "complex()")
         return complex(self._tensor)

@@ -7,17 +7,16 @@ conversion from Python values is `convert` in `ops/dispatch.py`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradtape.dtypes import DType, as_dtype
-from gradtape.errors import GradientWarning
 from gradtape.ir.types import TensorShape
-from gradtape.ops.exits import LIBRARIES, LOOKING_ONLY, left
-from gradtape.ops.record import CLOCK, SCOPE, Record, user_frame
+from gradtape.ops.escapes import refuse_escape, watched
+from gradtape.ops.exits import left
+from gradtape.ops.record import CLOCK, Record
 
 _ELSEWHERE = {
     "sum": "gt.reduce_sum(t, axis)", "mean": "gt.reduce_mean(t, axis)", "prod": "gt.reduce_prod(t, axis)",
@@ -168,10 +167,11 @@ class Tensor(Operators):
         return data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if self._node is not None and (scope := SCOPE.get()) is not None and not set(scope.keys).isdisjoint(self._node.keys):
-            _warn_if_detached()
-        if CLOCK.open and self._node is not None:
-            left(self._node, "np.asarray")
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__array__", bool(copy))
+            if CLOCK.open:
+                left(self._node, "np.asarray")
         data = self.numpy()
         if copy:
             return np.array(data, dtype=dtype)
@@ -198,18 +198,27 @@ class Tensor(Operators):
         return bool(self._data)
 
     def __int__(self) -> int:
-        if CLOCK.open and self._node is not None:
-            left(self._node, "int()")
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__int__")
+            if CLOCK.open:
+                left(self._node, "int()")
         return int(self._number())
 
     def __float__(self) -> float:
-        if CLOCK.open and self._node is not None:
-            left(self._node, "float()")
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__float__")
+            if CLOCK.open:
+                left(self._node, "float()")
         return float(self._number())
 
     def __complex__(self) -> complex:
-        if CLOCK.open and self._node is not None:
-            left(self._node, "complex()")
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__complex__")
+            if CLOCK.open:
+                left(self._node, "complex()")
         return complex(self._number())
 
     def _number(self) -> Any:
@@ -280,25 +289,6 @@ class Tensor(Operators):
         if self.wraps:
             return format(str(self), spec)
         return format(self._data.item() if spec and self._data.ndim == 0 else str(self._data), spec)
-
-
-def _warn_if_detached() -> None:
-    """A watched tensor becomes an array: legal where the user asks for it, not deep inside a NumPy or SciPy function."""
-    frame: Any = user_frame(1)
-    function = None
-    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
-        if frame.f_code.co_filename.startswith(LOOKING_ONLY):
-            return
-        function = frame.f_code.co_qualname
-        frame = frame.f_back
-    if function is None or frame is None:  # np.asarray(t), np.array([t, u]): explicit
-        return
-    warnings.warn_explicit(
-        f"{function} turned a watched tensor into a NumPy array, so the tape cannot follow its result; give it one tensor "
-        "instead of a list (gt.stack([...])), use a gradtape function, or leave the tape on purpose with t.numpy()",
-        GradientWarning, frame.f_code.co_filename, frame.f_lineno,
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )  # fmt: skip
 
 
 class Reference:
