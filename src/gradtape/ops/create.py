@@ -203,7 +203,7 @@ def _symbolic_eye(rows: Any, columns: Any, batch_shape: Any, dtype: Any) -> Any:
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
-    """start, start + delta, … below limit.
+    """start, start + delta, … below limit: ⌈(limit − start) / delta⌉ items, computed in the dtype of the result.
 
     >>> import gradtape as gt
     >>> gt.range(3).numpy(), gt.range(1.0, 2.0, 0.5).numpy()
@@ -211,18 +211,25 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     """
     if limit is None:
         start, limit = 0, start
-    tensors = [convert(v) for v in (start, limit, delta)]
+    tensors = _bounds((start, limit, delta), dtype)
+    kind = as_dtype(dtype) if dtype is not None else _common(tensors)
     if any(t.wraps for t in tensors):
-        kind = as_dtype(dtype) if dtype is not None else _common(tensors)
         known = start.__class__ is int and start == 0 and delta.__class__ is int and delta == 1 and tensors[1].dtype.is_integer
         length = _count_to(tensors[1]) if known and TRACING.get() is not None else None
         return apply(RANGE, *tensors, dtype=kind, length=length)
-    values = [t._data for t in tensors]
-    target = numpy_dtype(dtype) if dtype is not None else as_dtype(_common(values)).dtype
-    first, last, step = (v.item() for v in values)
-    if step == 0:
-        raise InvalidArgumentError("range: delta must not be 0")
-    return box(np.arange(first, last, step, dtype=target))
+    return box(counted(*(t._data for t in tensors), dtype=kind))
+
+
+def _bounds(values: tuple[Any, ...], dtype: Any) -> list[Any]:
+    """The bounds of a range as scalars. Python numbers are taken at full precision where a dtype is given, by name or by
+    another bound that is a tensor."""
+    tensors = [v for v in values if isinstance(v, (Tensor, TensorLike, np.generic, np.ndarray))]
+    hint = None if dtype is not None or not tensors else _common([convert(v) for v in tensors])
+    bounds = [convert(v, hint=hint) if any(v is t for t in tensors) else convert(v, dtype, hint) for v in values]
+    for bound in bounds:
+        if bound.ndim:
+            raise InvalidArgumentError(f"range: start, limit and delta must be scalars, got shape {tuple(bound.shape)}")
+    return bounds
 
 
 def _count_to(limit: Tensor) -> Any:
@@ -344,4 +351,4 @@ COMPOSITES = (fill, linspace, one_hot)
 from gradtape.ops.compare import equal
 from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
-from gradtape.ops.staged import DIMS, RANGE, filled_with, known_size, nullary, number_of, size_of, sizes_of
+from gradtape.ops.staged import DIMS, RANGE, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of

@@ -230,17 +230,30 @@ EXTENT = nondiff(
 )
 
 
-def _range_impl(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any) -> Any:
-    if delta == 0:
+def counted(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any = None) -> Any:
+    """start + i·delta for i below ⌈(limit − start) / delta⌉. Floats are counted in the dtype of the result, as TensorFlow does:
+    0.3 / 0.1 is 3 in float32 and 2.9999999999999996 in float64, and neither rounding may decide for the other."""
+    target = numpy_dtype(dtype)
+    if target.kind in "iu":
+        first, last, step = (int(v) for v in (start, limit, delta))
+    else:
+        first, last, step = (np.asarray(v).astype(target)[()] for v in (start, limit, delta))
+    if step == 0:
         raise InvalidArgumentError("range: delta must not be 0")
-    return np.arange(start, limit, delta, dtype=numpy_dtype(dtype))
+    if target.kind in "iu":
+        return np.arange(first, last, step, dtype=target)
+    with np.errstate(all="ignore"):
+        count = np.ceil((last - first) / step)
+    if not np.isfinite(count):
+        raise InvalidArgumentError(f"range: from {first} to {last} in steps of {step} there is no finite number of steps")
+    return (first + np.arange(max(int(count), 0)).astype(target) * step).astype(target, copy=False)
 
 
 # start, start + delta, … below limit; `length` where the program knows it
 RANGE = nondiff(
     "range",
     "start limit delta",
-    _range_impl,
+    counted,
     infer=lambda start, limit, delta, *, dtype, length: TensorSpec((length,), dtype),
     reason="steps have no derivative",
     batch=batching.looped,
