@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.backward import SparseRows
-from gradtape.dtypes import DType
+from gradtape.dtypes import DType, bfloat16
 from gradtape.ir.types import TensorShape
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.index import TAKE_ADD
@@ -129,3 +129,10 @@ def total_of(found: dict[Record, Any], versions: list[Record], boxed: bool) -> A
     if total.__class__ is np.ndarray and not total.ndim:
         total = total[()]
     return box(total)
+
+
+def like_source(answer: Any, source: Any) -> Any:
+    """The gradient in the dtype of its source: on bare arrays NumPy makes float32 of bfloat16 numbers."""
+    if source.dtype is bfloat16 and answer.__class__ is Tensor and answer.dtype is not bfloat16:
+        return box(answer._data.astype(bfloat16.dtype))
+    return answer

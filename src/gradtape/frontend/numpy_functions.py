@@ -92,7 +92,7 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False,
     *, correction: Any = None,
 ) -> Any:  # fmt: skip
-    return e.sqrt(var(a, axis, dtype, None, ddof, keepdims, correction=correction))
+    return r.safe_sqrt(var(a, axis, dtype, None, ddof, keepdims, correction=correction))
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
@@ -148,7 +148,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: A
 
 
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
-    return e.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
+    return r.safe_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
 
 
 # -- order statistics ------------------------------------------------------------------------------------------------

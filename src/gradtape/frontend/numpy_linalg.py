@@ -30,7 +30,7 @@ from gradtape.ops.dispatch import convert, promote
 from gradtape.ops.extending import pad
 from gradtape.ops.matmul import swap_last
 from gradtape.ops.operators import matmul_operator as matmul
-from gradtape.ops.reduce import reduce_max, reduce_min, reduce_sum
+from gradtape.ops.reduce import reduce_max, reduce_min, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import concat, reshape, roll, transpose
 
@@ -167,7 +167,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if ord == 1:
         return reduce_sum(size, axis, keepdims)
     if ord == 2:
-        return e.sqrt(reduce_sum(size * size, axis, keepdims))
+        return safe_sqrt(reduce_sum(size * size, axis, keepdims))
     return e.pow(reduce_sum(e.pow(size, ord), axis, keepdims), 1.0 / ord)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradtape.dtypes import float32, float64
 from gradtape.ops import compare as c, elementwise as e, select as s
+from gradtape.ops.composite import truncatemod
 from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod, cumsum
 from gradtape.ops.dispatch import convert, promote, twin
@@ -75,9 +76,8 @@ def trunc(x: Any) -> Any:
 
 
 def fmod(x: Any, y: Any) -> Any:
-    """The remainder with the sign of x: x - y·trunc(x/y)."""
-    x, y = promote(x, y)
-    return e.sign(x) * s.mod(e.abs(x), e.abs(y)) if x.dtype.is_integer else x - y * trunc(x / y)
+    """The remainder with the sign of x."""
+    return truncatemod(x, y)
 
 
 def fmax(x: Any, y: Any) -> Any:

@@ -19,7 +19,7 @@ from gradtape import tree
 from gradtape.ad.backward import all_finite, gradients
 from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
-from gradtape.frontend.indexed_slices import total_of
+from gradtape.frontend.indexed_slices import like_source, total_of
 from gradtape.frontend.tape_jacobian import JacobianMethods, walk_again
 from gradtape.frontend.tape_messages import (
     UnconnectedGradients,
@@ -423,7 +423,8 @@ class GradientTape(JacobianMethods, ToolMethods):
                     cut=self._through is False, sparse=not boxed and not self._persistent, reached=reached,
                     prepare=self._prepare(), suspects=suspects,
                 )  # fmt: skip
-                answers = [total_of(found, versions, boxed) for versions in wanted_lists]
+                totals = [total_of(found, versions, boxed) for versions in wanted_lists]
+                answers = totals if boxed else [like_source(a, s) for a, s in zip(totals, flat, strict=True)]
         finally:
             for observer in self._observers:
                 observer.answered()

@@ -16,6 +16,7 @@ from gradtape.dtypes import float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import apply, convert, unary
+from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Sample, composite, elementwise, general
 from gradtape.ops.sampling import away, normal, spread
 from gradtape.ops.shape import normal_axis
@@ -50,7 +51,8 @@ def _sigmoid_impl(x: Any) -> Any:
     if x.dtype.kind == "c":
         return np.tanh(x * 0.5) * 0.5 + 0.5
     with np.errstate(over="ignore"):  # exp(-x) may be inf; 1/inf is the right 0
-        return 1 / (1 + np.exp(-x))
+        out = 1 / (1 + np.exp(-x))
+        return out if out.all() else np.where(out == 0, np.exp(x), out)[()]  # e⁻ˣ overflows before eˣ underflows
 
 
 def _softplus_impl(x: Any) -> Any:
@@ -118,11 +120,13 @@ def log_sigmoid(x: Any, name: str | None = None) -> Any:
 
 
 def _relu_impl(x: Any) -> Any:
+    if x.dtype.kind == "b":
+        raise TypeError(inference.NO_BOOLEANS)
     return np.maximum(x, 0)
 
 
 def _relu6_impl(x: Any) -> Any:
-    return np.minimum(np.maximum(x, 0), 6)
+    return np.minimum(_relu_impl(x), 6)
 
 
 def _leaky_impl(x: Any, *, alpha: float) -> Any:
@@ -154,6 +158,7 @@ RELU = elementwise(
     "x",
     _relu_impl,
     lambda out: step(out),
+    infer=inference.numbers,
     call=lambda x: relu(x),
     samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
 )
@@ -162,6 +167,7 @@ RELU6 = elementwise(
     "x",
     _relu6_impl,
     lambda out: step(out) * step(6.0 - out),
+    infer=inference.numbers,
     call=lambda x: relu6(x),
     samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
 )
@@ -304,6 +310,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
 # -- softmax ---------------------------------------------------------------------------------------------------------
 
 
+@rounded_once
 def _softmax_impl(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
@@ -312,6 +319,7 @@ def _softmax_impl(x: Any, *, axis: int) -> Any:
     return out
 
 
+@rounded_once
 def _log_softmax_impl(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()

@@ -21,12 +21,6 @@ def square_sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims)
 
 
-def safe_sqrt(total: Any) -> Any:
-    """√total with derivative 0 at 0."""
-    zero = equal(total, 0)
-    return where(zero, zeros_like(total), sqrt(where(zero, ones_like(total), total)))
-
-
 def clip_factor(length: Any, limit: Any) -> Any:
     """What brings a vector of this length to at most `limit`: limit / max(length, limit); NaN for an infinite length."""
     limit = convert(limit, hint=length.dtype)
@@ -149,9 +143,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: Any = 1e-12, name: str | Non
 OPS = ()
 COMPOSITES = (clip_by_norm, clip_by_average_norm, global_norm, clip_by_global_norm, l2_normalize)
 
-from gradtape.ops.compare import equal, is_finite
+from gradtape.ops.compare import is_finite
 from gradtape.ops.composite import add_n, divide_no_nan
-from gradtape.ops.create import ones_like, zeros_like
-from gradtape.ops.elementwise import abs, cast, is_complex, sqrt, square
-from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.create import ones_like
+from gradtape.ops.elementwise import abs, cast, is_complex, square
+from gradtape.ops.reduce import reduce_sum, safe_sqrt
 from gradtape.ops.select import maximum, where

@@ -16,7 +16,7 @@ from gradtape.ir.types import TensorShape
 from gradtape.ops import batching, inference
 from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import apply, binary, convert, promote, twin
-from gradtape.ops.elementwise import divide
+from gradtape.ops.elementwise import divide, quotient_dtype, quotients
 from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
@@ -129,7 +129,13 @@ XDIVY = elementwise(
 )
 
 
-divide_no_nan: Any = binary(DIVIDE_NO_NAN, "x / y, and 0 where y is 0; there the derivatives are 0 too.")
+def _quotients_as_floats(x: Any, y: Any) -> tuple[Any, ...]:
+    return tuple(cast(t, quotient_dtype(t.dtype)) for t in quotients(x, y))
+
+
+divide_no_nan: Any = binary(
+    DIVIDE_NO_NAN, "x / y, and 0 where y is 0; there the derivatives are 0 too.", common=_quotients_as_floats
+)
 multiply_no_nan = binary(MULTIPLY_NO_NAN, "x · y, and 0 where y is 0, even if x is infinite or NaN.")
 xlogy = binary(XLOGY, "x · log y, and 0 where x is 0; the derivatives at x = y = 0 are 0.")
 xlog1py = binary(XLOG1PY, "x · log(1 + y), and 0 where x is 0.")
@@ -189,9 +195,17 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 @composite(samples=_quotients)
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
-    """What `truncatediv` leaves over: it has the sign of x."""
+    """What `truncatediv` leaves over: it has the sign of x. Exact for floats, whatever the quotient.
+
+    >>> import gradtape as gt
+    >>> gt.truncatemod([7, -7], 3).numpy()
+    array([ 1, -1], dtype=int32)
+    """
     x, y = promote(x, y)
-    return x - truncatediv(x, y) * y
+    if x.dtype.is_integer:
+        return x - truncatediv(x, y) * y
+    size = abs(y)
+    return where(less(x, 0), -mod(-x, size), mod(x, size))
 
 
 @composite(

@@ -72,7 +72,7 @@ def _contract(a: Any, b: Any, letters_a: str, letters_b: str, out: str) -> Any:
     if plan.lanes is not None:
         return (a[plan.lanes[0]] if a.ndim else a) * (b[plan.lanes[1]] if b.ndim else b)
     if plan.sizes is None:
-        result = np.matmul(_for_blas(a), _for_blas(b))
+        result = product(_for_blas(a), _for_blas(b))
     else:
         batch, free_a, summed = plan.sizes
         lead = a.shape[:batch]
@@ -80,7 +80,7 @@ def _contract(a: Any, b: Any, letters_a: str, letters_b: str, out: str) -> Any:
         count = _product(a.shape[batch + free_a :])
         a = a.reshape(*lead, _product(a.shape[batch : batch + free_a]), count)
         b = b.reshape(*lead, count, _product(b.shape[batch + summed :]))
-        result = np.matmul(_for_blas(a), _for_blas(b)).reshape(dims)
+        result = product(_for_blas(a), _for_blas(b)).reshape(dims)
     if plan.order is not None:
         return result.transpose(plan.order)
     return result if result.ndim else result[()]
@@ -410,6 +410,7 @@ COMPOSITES = (einsum, tensordot)
 
 from gradtape.ops.create import static_shape
 from gradtape.ops.elementwise import conj, is_complex
+from gradtape.ops.matmul import product
 from gradtape.ops.matrix import diag_part
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import normal_axis, reshape, transpose

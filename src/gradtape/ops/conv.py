@@ -17,6 +17,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Op, Sample, composite, multilinear
 from gradtape.ops.sampling import normal
 from gradtape.ops.windows import (
@@ -69,6 +70,7 @@ def _matrices(w: Any, groups: int) -> Any:
     return w.reshape(inner_size, groups, w.shape[-1] // groups).transpose(1, 0, 2)
 
 
+@rounded_once
 def _conv_impl(x: Any, w: Any, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
     kernel = w.shape[:-2]
     out = out_space(x.shape[1:-1], kernel, strides, padding, dilations, "conv")
@@ -97,6 +99,7 @@ def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilation
     return total.reshape(*total.shape[:-2], channels * many)
 
 
+@rounded_once
 def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
     total = np.zeros((y.shape[0], *padded_space(space, padding), w.shape[-2] * groups), np.result_type(y, w))
     entry_bytes = (math.prod(total.shape[1:]) + math.prod(y.shape[1:])) * total.itemsize
@@ -124,6 +127,7 @@ def _add_taps(total: Any, y: Any, w: Any, strides: Ints, dilations: Ints, groups
             total[place] += (split @ matrix).transpose(1, 0, 2).reshape(positions)
 
 
+@rounded_once
 def _conv_filter_impl(x: Any, y: Any, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
     out = y.shape[1:-1]
     shape = (*kernel, x.shape[-1] // groups, y.shape[-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, float32, float64, numpy_dtype
+from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
@@ -247,7 +247,8 @@ def _common(values: Any) -> Any:
 
 @composite(samples=lambda: [Sample(normal(), normal(), 5, fixed=(2,)), Sample(normal(2), normal(2), 3, fixed=(2,))])
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
-    """`num` evenly spaced values from start to stop (both included), float64 between integers; differentiable in both ends.
+    """`num` evenly spaced values from start to stop (both included); differentiable in both ends. Between integers they are
+    floats, as quotients are: float64, float32 for integers of up to 16 bits.
 
     >>> import gradtape as gt
     >>> gt.linspace(0.0, 1.0, 3).numpy()
@@ -255,7 +256,8 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     """
     start, stop = promote(start, stop)
     if not start.dtype.is_differentiable:
-        start, stop = _cast(start, float64), _cast(stop, float64)
+        kind = quotient_dtype(start.dtype)
+        start, stop = _cast(start, kind), _cast(stop, kind)
     count = int(num)
     if count < 0:
         raise InvalidArgumentError(f"linspace: num must not be negative, got {count}")
@@ -349,6 +351,7 @@ OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
 COMPOSITES = (fill, linspace, one_hot)
 
 from gradtape.ops.compare import equal
+from gradtape.ops.elementwise import quotient_dtype
 from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
 from gradtape.ops.staged import DIMS, RANGE, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of

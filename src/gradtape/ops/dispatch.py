@@ -344,8 +344,9 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
     return _named(call, op, doc)
 
 
-def binary(op: Op, doc: str = "") -> Callable[..., Any]:
-    """The public function of a two-input elementwise op; also serves as the Python operator."""
+def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promote) -> Callable[..., Any]:
+    """The public function of a two-input elementwise op; also serves as the Python operator. `common` gives both operands one
+    dtype."""
     impl = op.impl
     plan = save_plan(op)
     # which of (x, y, out) to keep, by which inputs are watched: bit 0 for x, bit 1 for y
@@ -431,7 +432,7 @@ def binary(op: Op, doc: str = "") -> Callable[..., Any]:
                 np.broadcast_shapes(x._data.shape, y._data.shape)
             except ValueError as error:
                 raise explained(op, (x._data, y._data), {}, error) from error
-        x, y = promote(x, y)
+        x, y = common(x, y)
         if floating and x.dtype.dtype.kind in "iub":
             x, y = (apply(CAST[0], t, dtype=as_dtype(np.float32)) for t in (x, y))
         if x.__class__ is Tensor and y.__class__ is Tensor:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.dtypes import DType, as_dtype, float32, float64, numpy_dtype
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, promote, twin, unary
+from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, plain, promote, twin, unary
+from gradtape.ops.half import BFLOAT16, rounded_once
 from gradtape.ops.opdef import Op, Sample, elementwise, general
 from gradtape.ops.sampling import away, normal, positive, unit
+from gradtape.ops.tensor import Tensor
 
 # -- dtype changes -------------------------------------------------------------------------------------------------
 
@@ -97,11 +99,37 @@ _PAIR_NONZERO = lambda: [  # noqa: E731  (a table)
 ]
 
 
+def quotient_dtype(dtype: DType) -> DType:
+    """The dtype of a true division, TensorFlow's: float32 of booleans and integers of up to 16 bits, float64 of wider ones."""
+    return dtype if dtype.is_differentiable else float32 if dtype.size <= 2 else float64
+
+
 def _quotient_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
     spec = inference.elementwise(x, y)
-    if spec.dtype.is_differentiable:
-        return spec
-    return TensorSpec(spec.shape, np.true_divide.resolve_dtypes((x.dtype.dtype, y.dtype.dtype, None))[2])
+    return TensorSpec(spec.shape, quotient_dtype(spec.dtype))
+
+
+def _divide_impl(x: Any, y: Any) -> Any:
+    out = x / y
+    if out.dtype is not _FLOAT64 or (y if x.__class__ in _NUMBERS else x).dtype.kind == "f":
+        return out
+    sizes = [v.dtype.itemsize for v in (x, y) if v.__class__ not in _NUMBERS and v.dtype.kind != "f"]
+    return np.divide(x, y, dtype=np.float32) if len(sizes) == 2 and max(sizes) <= 2 else out
+
+
+def quotients(x: Any, y: Any) -> tuple[Any, ...]:
+    """The operands of a division. An integer tensor is converted before it meets a Python integer, which may not fit it."""
+    tensors = [v if isinstance(v, Tensor) else plain(v) for v in (x, y)]
+    numbers = [v.__class__ is int for v in tensors]
+    if any(numbers):
+        tensors = [
+            cast(v, quotient_dtype(v.dtype)) if isinstance(v, Tensor) and not getattr(v, "weak", False) else v for v in tensors
+        ]
+    return promote(*tensors)
+
+
+_FLOAT64 = np.dtype(np.float64)
+_NUMBERS = (int, float)
 
 
 ADD = elementwise("add", "x y", operator.add, 1, 1, weak=True, samples=_PAIR)
@@ -110,7 +138,7 @@ MULTIPLY = elementwise("multiply", "x y", operator.mul, lambda y: y, lambda x: x
 DIVIDE = elementwise(
     "divide",
     "x y",
-    operator.truediv,
+    _divide_impl,
     lambda y: 1.0 / y,
     lambda y, out: -out / y,
     products=(lambda ct, y: ct / conj(y) if is_complex(y) else ct / y, None),
@@ -123,7 +151,11 @@ NEGATIVE = elementwise("negative", "x", operator.neg, -1, samples=lambda: [Sampl
 add = binary(ADD, "x + y, element by element.")
 subtract = binary(SUBTRACT, "x - y, element by element.")
 multiply = binary(MULTIPLY, "x · y, element by element.")
-divide = binary(DIVIDE, "x / y, element by element; the quotient of integers is a float.")
+divide = binary(
+    DIVIDE,
+    "x / y, element by element; the quotient of integers is a float: float32 for up to 16 bits, else float64.",
+    common=quotients,
+)
 negative = unary(NEGATIVE, "-x.")
 
 
@@ -131,9 +163,14 @@ negative = unary(NEGATIVE, "-x.")
 
 
 def _power_impl(x: Any, *, exponent: Any) -> Any:
+    if x.dtype.kind == "b":
+        raise TypeError(inference.NO_BOOLEANS)
     if x.__class__ is not np.ndarray and exponent == 2:
         return x * x
-    return x**exponent
+    return x**exponent if x.dtype.kind != BFLOAT16 else _wide_power(x, exponent=exponent)
+
+
+_wide_power = rounded_once(lambda x, exponent: x**exponent)
 
 
 def _power_partial(x: Any, exponent: Any) -> Any:
@@ -150,6 +187,7 @@ POWER = elementwise(
     "x",
     _power_impl,
     _power_partial,
+    infer=inference.numbers,
     call=lambda x, exponent: pow(x, exponent),
     samples=lambda: [
         Sample(normal(3, 2), 2),
@@ -169,13 +207,20 @@ def power(x: Any, exponent: Any) -> Any:
     return apply(POWER, x, exponent=exponent)
 
 
+def _pow_impl(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "b":
+        raise TypeError(inference.NO_BOOLEANS)
+    return x**y
+
+
 # d/dy x^y = x^y·log x, taken as 0 where x ≤ 0: there the power is real only at isolated y
 POW = elementwise(
     "pow",
     "x y",
-    operator.pow,
+    _pow_impl,
     lambda x, y: y * safe_pow(x, y),
     lambda x, out: out * log_or_zero(x),
+    infer=inference.numbers,
     samples=lambda: [
         Sample(positive(3, 2), normal(3, 2)),
         Sample(positive(2, 1), normal(3)),
@@ -242,11 +287,11 @@ def _unit() -> list[Sample]:
 
 
 def _reciprocal_impl(x: Any) -> Any:
-    return 1.0 / x
+    return x.dtype.type(1.0) / x  # a Python number would make float32 of bfloat16
 
 
 def _rsqrt_impl(x: Any) -> Any:
-    return 1.0 / np.sqrt(x)
+    return x.dtype.type(1.0) / np.sqrt(x)
 
 
 def _square_impl(x: Any) -> Any:
@@ -395,7 +440,7 @@ IMAG = general(
 CONJ = general(
     "conj",
     "x",
-    np.conj,
+    lambda x: np.conj(x) if x.dtype.kind != "b" else x,
     vjps=(lambda ct: conj(ct),),
     jvps=(lambda t: conj(t),),
     infer=inference.same,

@@ -17,6 +17,7 @@ from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, apply_one, convert, explained
+from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
@@ -93,6 +94,7 @@ def _take_impl(x: Any, indices: Any, *, axis: int) -> Any:
     return out if x.dtype.kind != "O" else np.array(out, object)  # one string is no array yet
 
 
+@rounded_once
 def _take_add_impl(ct: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, ct.dtype)
     np.add.at(out, (slice(None),) * axis + (indices,), ct)

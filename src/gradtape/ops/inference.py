@@ -51,6 +51,17 @@ def elementwise_float(*specs: TensorSpec, **attrs: Any) -> TensorSpec:
     return spec if spec.dtype.is_differentiable else TensorSpec(spec.shape, float32)
 
 
+def numbers(*specs: TensorSpec, **attrs: Any) -> TensorSpec:
+    """As `elementwise`, refusing booleans: NumPy would make small integers of them."""
+    spec = elementwise(*specs)
+    if spec.dtype.is_bool:
+        raise TypeError(NO_BOOLEANS)
+    return spec
+
+
+NO_BOOLEANS = "booleans are not numbers; use gt.cast first"
+
+
 def predicate(*specs: TensorSpec, **attrs: Any) -> TensorSpec:
     """Broadcast the shapes; the result is boolean."""
     return TensorSpec(broadcast_shapes(*(s.shape for s in specs)), bool_)

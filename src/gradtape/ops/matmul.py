@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import inference
 from gradtape.ops.dispatch import apply, apply_two, promote
+from gradtape.ops.half import BFLOAT16, rounded_once
 from gradtape.ops.opdef import Sample, multilinear
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor
@@ -15,8 +18,12 @@ from gradtape.ops.tensor import Tensor
 # -- matmul ----------------------------------------------------------------------------------------------------------
 
 
-def _matmul_impl(a: Any, b: Any) -> Any:
-    return a @ b
+def product(a: Any, b: Any) -> Any:
+    """The matrix product, in the dtype of its operands."""
+    return np.matmul(a, b) if a.dtype.kind != BFLOAT16 else _wide_product(a, b)
+
+
+_wide_product = rounded_once(np.matmul)
 
 
 def _matmul_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -35,7 +42,7 @@ def matrix_transposed(x: Any) -> Any:
 MATMUL = multilinear(
     "matmul",
     "a b",
-    _matmul_impl,
+    product,
     lambda ct, a_spec, b: unbroadcast(apply(MATMUL, ct, matrix_transposed(b)), a_spec.shape),
     lambda ct, b_spec, a: unbroadcast(apply(MATMUL, matrix_transposed(a), ct), b_spec.shape),
     infer=_matmul_spec,

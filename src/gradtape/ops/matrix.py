@@ -29,6 +29,8 @@ def matrices(x: Any, op: str, square: bool = False) -> Any:
         raise InvalidArgumentError(f"{op}: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
     if square and x.shape[-1] != x.shape[-2]:
         raise InvalidArgumentError(f"{op}: needs square matrices in the last two axes, got shape {tuple(x.shape)}")
+    if x.dtype.name in ("float16", "bfloat16"):
+        raise TypeError(f"{op}: linear algebra has no {x.dtype.name}; use gt.cast(x, gt.float32) first")
     return x if x.dtype.is_differentiable else cast(x, float32)
 
 
@@ -481,9 +483,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
 
 
 def _euclidean(x: Any, axis: Any, keep: bool) -> Any:
-    squares = reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keep)
-    zero = squares == 0
-    return where(zero, zeros_like(squares), sqrt(where(zero, ones_like(squares), squares)))
+    return safe_sqrt(reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keep))
 
 
 def _matrix_norm(x: Any, ord: Any, axis: Any, keep: bool) -> Any:
@@ -523,11 +523,11 @@ COMPOSITES = (
     normalize,
 )
 
-from gradtape.ops.create import fits, ones_like, zeros_like
-from gradtape.ops.elementwise import abs, cast, is_complex, power, sqrt, square
+from gradtape.ops.create import fits, zeros_like
+from gradtape.ops.elementwise import abs, cast, is_complex, power, square
 from gradtape.ops.linalg_spectral import svd
 from gradtape.ops.matmul import matmul, matrix_transposed, swap_last
-from gradtape.ops.reduce import reduce_max, reduce_sum
+from gradtape.ops.reduce import reduce_max, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
 from gradtape.ops.tensor import Tensor

@@ -16,6 +16,7 @@ from gradtape.ops import batching, inference
 from gradtape.ops.activations import floating, real_floating
 from gradtape.ops.create import static_shape
 from gradtape.ops.dispatch import apply, convert, plain, promote, twin
+from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Op, Sample, composite, general
 from gradtape.ops.random import uniform
 from gradtape.ops.reduce import normal_axes
@@ -71,6 +72,7 @@ def batch_normalization(
 # -- layer normalisation -----------------------------------------------------------------------------------------------
 
 
+@rounded_once
 def _normalize_impl(x: Any, *, axis: tuple[int, ...], epsilon: float) -> Any:
     out = x - x.mean(axis=axis, keepdims=True, dtype=x.dtype)
     return out / np.sqrt((out * out).mean(axis=axis, keepdims=True, dtype=x.dtype) + epsilon)

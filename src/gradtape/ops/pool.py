@@ -14,6 +14,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Op, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.sampling import integers, normal, spread
 from gradtape.ops.windows import (
@@ -85,6 +86,7 @@ def _pool_put_impl(y: Any, tap: Any, *, space: Ints, ksize: Ints, strides: Ints,
     return total[inner(space, padding)]
 
 
+@rounded_once
 def _pool_sum_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
     source = padded(x, padding)
     first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)

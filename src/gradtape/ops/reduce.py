@@ -12,6 +12,7 @@ from gradtape.ir.polynomial import maximum
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
 from gradtape.ops.dispatch import apply, apply_one, convert
+from gradtape.ops.half import BFLOAT16, rounded_once
 from gradtape.ops.opdef import Sample, composite, general, linear, nondiff
 from gradtape.ops.sampling import away, normal, positive, spread
 from gradtape.ops.shape import normal_axis
@@ -71,11 +72,15 @@ def _sum_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tensor
 
 
 def _sum_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    if x.dtype.kind == "b":
+    kind = x.dtype.kind
+    if kind == "b":
         x = x.astype(np.int32)
+    elif kind == BFLOAT16:
+        return _wide_sum(x, axis=axis, keepdims=keepdims)
     return _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
 
 
+_wide_sum = rounded_once(_sum_impl)
 REDUCE_SUM = linear(
     "reduce_sum",
     "x",
@@ -116,6 +121,8 @@ def _mean_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tenso
 def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.dtype.kind == "b":
         x = x.astype(np.float32)
+    elif x.dtype.kind == BFLOAT16:
+        return _wide_mean(x, axis=axis, keepdims=keepdims)
     total = _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
     count = count_along(x.shape, axis)
     if x.dtype.kind in "iu":
@@ -125,6 +132,7 @@ def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return total / count
 
 
+_wide_mean = rounded_once(_mean_impl)
 REDUCE_MEAN = linear(
     "reduce_mean",
     "x",
@@ -321,22 +329,28 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     return reduce_mean(square(abs(centred)) if is_complex(x) else square(centred), axis, keepdims)
 
 
+def safe_sqrt(total: Any) -> Any:
+    """√total with derivative 0 at 0, at every order: the length of a zero vector, the spread of equal numbers."""
+    zero = equal(total, 0)
+    return where(zero, zeros_like(total), sqrt(where(zero, ones_like(total), total)))
+
+
 @composite(samples=_composite_samples)
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Square root of the variance."""
-    return sqrt(reduce_variance(input_tensor, axis, keepdims))
+    """Square root of the variance; its gradient is 0 where all elements are equal."""
+    return safe_sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
 @composite(samples=_composite_samples)
 def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Square root of the sum of squares.
+    """Square root of the sum of squares; its gradient is 0 where that is 0.
 
     >>> import gradtape as gt
     >>> gt.reduce_euclidean_norm([3.0, 4.0]).numpy()
     np.float32(5.0)
     """
     x = convert(input_tensor)
-    return sqrt(reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims))
+    return safe_sqrt(reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims))
 
 
 @composite(samples=lambda: [*_composite_samples(), Sample(np.array([1000.0, 1001.0])), Sample(positive(2, 3), 1)])
@@ -359,8 +373,8 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
 COMPOSITES = (reduce_prod, reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
 
-from gradtape.ops.compare import is_finite
-from gradtape.ops.create import zeros_like
+from gradtape.ops.compare import equal, is_finite
+from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.cumulative import cumprod
 from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square
 from gradtape.ops.select import where

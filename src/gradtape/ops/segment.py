@@ -92,9 +92,10 @@ def _cut(out: Any, num: int) -> Any:
     return apply(SLICE_AXIS, out, axis=0, start=0, size=num)
 
 
-def _mean(data: Any, ids: Any, num: int, root: bool) -> Any:
+def _mean(data: Any, ids: Any, num: int, root: bool, whole: bool = False) -> Any:
+    """Sums divided by counts (their roots); `whole`: means of integers are integers, rounded down."""
     counts = maximum(_counts(ids, num, data.dtype.real_dtype, data.ndim - ids.ndim), 1)
-    if data.dtype.is_integer:
+    if data.dtype.is_integer and whole:
         return floordiv(_sum(data, ids, num), counts)
     counts = sqrt(counts) if root else counts
     return _sum(data, ids, num) / (cast(counts, data.dtype) if data.dtype.is_complex else counts)
@@ -237,7 +238,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
     """Means of the rows with equal ids (sorted); 0 for a missing id."""
     data, ids, num = _sorted_ids(data, segment_ids, "segment_mean")
-    return _cut(_mean(data, ids, num, False), num)
+    return _cut(_mean(data, ids, num, False, whole=True), num)
 
 
 @composite(samples=_sorted_samples)

@@ -132,7 +132,11 @@ def _step(name: str, impl: Any) -> Op:
     )
 
 
-FLOOR, CEIL, ROUND = _step("floor", np.floor), _step("ceil", np.ceil), _step("round", np.round)
+def _round_impl(x: Any) -> Any:
+    return np.round(x) if x.dtype.kind != "b" else x  # NumPy makes float16 of booleans
+
+
+FLOOR, CEIL, ROUND = _step("floor", np.floor), _step("ceil", np.ceil), _step("round", _round_impl)
 floor = unary(FLOOR, "The largest whole number not above x; its derivative is 0.")
 ceil = unary(CEIL, "The smallest whole number not below x; its derivative is 0.")
 round = unary(ROUND, "The nearest whole number, halves to the even one; its derivative is 0.")
@@ -140,14 +144,21 @@ rint = round
 
 
 def _floordiv_impl(x: Any, y: Any) -> Any:
-    if y.__class__ is not float and y.__class__ is not int and y.dtype.kind in "iu" and not y.all():
-        raise InvalidArgumentError("floordiv: integer division by zero")
+    _check_divisor(y, "floordiv")
     return x // y
 
 
+def _check_divisor(y: Any, op: str) -> None:
+    if y.__class__ is float or y.__class__ is int or y.dtype.kind not in "iub":
+        return
+    if y.dtype.kind == "b":
+        raise TypeError(inference.NO_BOOLEANS)
+    if not y.all():
+        raise InvalidArgumentError(f"{op}: integer division by zero")
+
+
 def _mod_impl(x: Any, y: Any) -> Any:
-    if y.__class__ is not float and y.__class__ is not int and y.dtype.kind in "iu" and not y.all():
-        raise InvalidArgumentError("mod: integer division by zero")
+    _check_divisor(y, "mod")
     return x % y
 
 
@@ -163,9 +174,14 @@ def _quotients() -> list[Sample]:
     ]
 
 
-FLOORDIV = elementwise("floordiv", "x y", _floordiv_impl, lambda x: x * 0.0, lambda y: y * 0.0, weak=True, samples=_quotients)
+FLOORDIV = elementwise(
+    "floordiv", "x y", _floordiv_impl, lambda x: x * 0.0, lambda y: y * 0.0,
+    infer=inference.numbers, weak=True, samples=_quotients,
+)  # fmt: skip
 # x mod y = x - y·floor(x/y)
-MOD = elementwise("mod", "x y", _mod_impl, 1, lambda x, y: -floordiv(x, y), weak=True, samples=_quotients)
+MOD = elementwise(
+    "mod", "x y", _mod_impl, 1, lambda x, y: -floordiv(x, y), infer=inference.numbers, weak=True, samples=_quotients
+)
 floordiv = binary(FLOORDIV, "x / y rounded down; its derivative is 0.")
 mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
 

@@ -40,8 +40,10 @@ def on_scipy(name: str) -> Any:
 
 
 def as_floats(*values: Any) -> tuple[Any, ...]:
-    """The values as tensors of one floating dtype."""
+    """The values as tensors of one real floating dtype."""
     tensors = promote(*values)
+    if as_dtype(tensors[0].dtype).is_complex:
+        raise TypeError(f"needs real numbers, got dtype {tensors[0].dtype.name}; take gt.math.real first")
     if as_dtype(tensors[0].dtype).is_differentiable:
         return tensors
     return tuple(apply(CAST[0], t, dtype=float32) for t in tensors)

@@ -234,10 +234,8 @@ def counted(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any = Non
     """start + i·delta for i below ⌈(limit − start) / delta⌉. Floats are counted in the dtype of the result, as TensorFlow does:
     0.3 / 0.1 is 3 in float32 and 2.9999999999999996 in float64, and neither rounding may decide for the other."""
     target = numpy_dtype(dtype)
-    if target.kind in "iu":
-        first, last, step = (int(v) for v in (start, limit, delta))
-    else:
-        first, last, step = (np.asarray(v).astype(target)[()] for v in (start, limit, delta))
+    convert_bound: Any = int if target.kind in "iu" else lambda v: np.asarray(v).astype(target)[()]
+    first, last, step = (convert_bound(v) for v in (start, limit, delta))
     if step == 0:
         raise InvalidArgumentError("range: delta must not be 0")
     if target.kind in "iu":

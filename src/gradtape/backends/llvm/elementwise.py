@@ -14,7 +14,7 @@ from gradtape.backends.llvm import formulas, integers
 from gradtape.backends.llvm.code import Code, converted, kind_of
 from gradtape.backends.llvm.formulas import Formula
 from gradtape.backends.llvm.scope import Scope
-from gradtape.backends.llvm.types import is_native, name_of
+from gradtape.backends.llvm.types import is_native
 from gradtape.backends.llvm.values import Flat, Place
 from gradtape.dtypes import as_dtype
 from gradtape.ir.graph import Operation, Value
@@ -119,7 +119,7 @@ def accepts(operation: Operation) -> bool:
         return is_native(dtype) and kind_of(dtype) in PREDICATES[name][1] and _fits(dtype, given)
     if kind_of(result) not in FORMULAS[name][1]:
         return False
-    if name == "divide" and name_of(result) == "float64" and not any(kind_of(d) == "f" for d in given):
+    if name == "divide" and not any(kind_of(d) in "fc" for d in given):
         return True  # the quotient of integers
     if name == "power" and kind_of(result) != "f":
         exponent = operation.attrs["exponent"]

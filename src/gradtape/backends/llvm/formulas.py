@@ -127,9 +127,10 @@ def step(c: Code, x: str) -> str:
 
 
 def sigmoid(c: Code, x: str) -> str:
-    """1 / (1 + e⁻ˣ)."""
+    """1 / (1 + e⁻ˣ); of negative numbers eˣ / (1 + eˣ), since e⁻ˣ overflows before eˣ underflows."""
     one = c.number(1)
-    return c.divide(one, c.add(one, c.math("exp", c.negative(x))))
+    small = c.math("exp", c.negative(c.call("fabs", x)))
+    return c.divide(c.select(c.compare("lt", x, c.number(0)), small, one), c.add(one, small))
 
 
 def _log_tail(c: Code, x: str) -> str:
