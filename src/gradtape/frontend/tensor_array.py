@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gradtape.ad.tracing import TracedTensor
+from gradtape.ad.tracing import TracedTensor, current_trace
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.frontend.effects import active
@@ -20,24 +20,23 @@ from gradtape.frontend.plans import list_of
 from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, staged_items
 from gradtape.frontend.staging import valued
 from gradtape.frontend.tape import GradientTape
+from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
-from gradtape.ops import shape as arrays
-from gradtape.ops.create import constant, zeros
+from gradtape.ops import shape as arrays, staged
+from gradtape.ops.compare import logical_not
+from gradtape.ops.create import constant, ones_like, zeros
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.elementwise import cast
-from gradtape.ops.index import gather as take
+from gradtape.ops.index import check_range, gather as take
 from gradtape.ops.lists import LIST_CONCAT, LIST_FROM_TENSOR, LIST_GET, LIST_LEN, LIST_RESIZE, LIST_SET, LIST_STACK
 from gradtape.ops.record import Scope, TapeKey, current_scope, scope_of
+from gradtape.ops.reduce import reduce_any
 from gradtape.ops.select import maximum
+from gradtape.ops.sorting import argmax
 from gradtape.ops.stop import identity
 from gradtape.ops.tensor import Tensor, TensorLike, box
 
-
-class _Cleared:
-    """The mark of a slot that `clear_after_read=True` has emptied."""
-
-
-_CLEARED = _Cleared()
+_WRITES = ("write", "scatter")  # which may make an array longer
 
 
 class TensorArray:
@@ -86,7 +85,11 @@ class TensorArray:
         if count < 0:
             raise InvalidArgumentError(f"TensorArray: the size must not be negative, got {count}")
         self._dtype = as_dtype(dtype)
-        self._items: list[Any] = [PendingSize(convert(size))] if pending else [None] * count
+        self._items: list[Any] = [None] * count
+        if pending:
+            self._items = [PendingSize(check_range(convert(size), None, "TensorArray", "size"))]
+        # with clear_after_read: whether each slot was read, arranged as the slots are; else empty
+        self._freed: list[Any] = list(self._items if pending else [False] * count) if clear_after_read else []
         self._count: int | None = None  # the number of slots where they live in a program and it is known
         self._dynamic_size = bool(dynamic_size)
         self._clear = bool(clear_after_read)
@@ -111,9 +114,9 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """The number of slots."""
         self._usable("size")
-        staged = staged_items(self._items)
-        if staged is not None:
-            return constant(self._count) if self._count is not None else apply(LIST_LEN, staged.items)
+        items = staged_items(self._items)
+        if items is not None:
+            return constant(self._count) if self._count is not None else apply(LIST_LEN, items.items)
         if self._pending():
             return cast(self._items[0].size, "int32")
         return constant(len(self._items))
@@ -132,11 +135,11 @@ class TensorArray:
 
     def snapshot(self) -> Any:
         """What a write can change, for the tracer to undo or carry through a loop."""
-        return [list(self._items), self._closed]
+        return [list(self._items), self._closed, list(self._freed)]
 
     def restore(self, content: Any) -> None:
         """Back to (or on to) a snapshot."""
-        self._items, self._closed = list(content[0]), content[1]
+        self._items, self._closed, self._freed = list(content[0]), content[1], list(content[2])
 
     def _writing(self) -> bool:
         """Note the write if a function is being traced; True if the slots must live in its program: inside a staged
@@ -149,9 +152,9 @@ class TensorArray:
 
     def _stage(self, spec: Any) -> Any:
         """The slots as a list of the program; those never written are zeros."""
-        staged = staged_items(self._items)
-        if staged is not None:
-            return staged.items
+        items = staged_items(self._items)
+        if items is not None:
+            return items.items
         self._count = None if self._dynamic_size or self._pending() else len(self._items)
         return list_of(self._items, ListSpec(spec))
 
@@ -162,17 +165,55 @@ class TensorArray:
         self._known_shape(method)
         return TensorSpec(tuple(self._element_shape), self._dtype)
 
-    def _write_staged(self, index: Any, tensor: Any) -> None:
+    def _write_staged(self, index: Any, tensor: Any, method: str = "write") -> None:
         if self._infer_shape and not self._element_shape.is_fully_defined():
             self._element_shape = TensorShape(tensor.shape)
         items = self._stage(TensorSpec(tensor.shape, tensor.dtype))
-        place = convert(index)
-        if self._dynamic_size:
-            items = apply(LIST_RESIZE, items, maximum(apply(LIST_LEN, items), cast(place, "int32") + 1), item=items.spec.item)
-        self._items = [StagedItems(apply(LIST_SET, items, place, tensor))]
+        place = self._place(index, method)
+        self._items = [StagedItems(apply(LIST_SET, self._grown(items, place), place, tensor))]
+        if self._clear:
+            self._freed = [StagedItems(apply(LIST_SET, self._grown(self._flags(), place), place, constant(False)))]
 
-    def _read_staged(self, index: Any) -> Any:
-        return apply(LIST_GET, self._stage(self._item_spec("read")), convert(index))
+    def _grown(self, items: Any, place: Any) -> Any:
+        if not self._dynamic_size:
+            return items
+        return apply(LIST_RESIZE, items, maximum(apply(LIST_LEN, items), cast(place, "int32") + 1), item=items.spec.item)
+
+    def _place(self, index: Any, method: str) -> Any:
+        """An index as the program refuses it: negative, or beyond the slots, of which it may know the number."""
+        size = None if self._dynamic_size and method in _WRITES else self._count
+        if not _traced(index) and size is not None and not 0 <= _index(index) < size:
+            raise _outside(_index(index), size, method)
+        return check_range(convert(index), size, f"TensorArray.{method}")
+
+    def _flags(self) -> Any:
+        """Which slots were freed, as a list of the program."""
+        flags = staged_items(self._freed)
+        return list_of(self._freed, ListSpec(TensorSpec((), "bool"))) if flags is None else flags.items
+
+    def _read_staged(self, index: Any, method: str = "read") -> Any:
+        items = self._stage(self._item_spec(method))
+        place = self._place(index, method)
+        if self._clear:
+            flags = self._flags()
+            _refuse(apply(LIST_GET, flags, place), place, method)
+            self._items = [StagedItems(items)]
+            self._freed = [StagedItems(apply(LIST_SET, flags, place, constant(True)))]
+        return apply(LIST_GET, items, place)
+
+    def _all_staged(self, method: str) -> Any:
+        """All slots, as a list of the program: to be stacked or joined."""
+        items = self._stage(self._item_spec(method))
+        if self._clear:
+            flags = apply(LIST_STACK, self._flags(), length=self._count, item_shape=())
+            _refuse(reduce_any(flags), argmax(flags), method)
+            self._items = [StagedItems(items)]
+            self._freed = [StagedItems(apply(LIST_FROM_TENSOR, ones_like(flags)))]
+        return items
+
+    def _reading_staged(self) -> bool:
+        """Whether slots are read by the program: reading that frees them is a write."""
+        return (self._clear and self._writing()) or self._pending() or staged_items(self._items) is not None
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -196,6 +237,8 @@ class TensorArray:
             self._element_shape = TensorShape(tensor.shape[1:])
             self._count = tensor.shape[0] if isinstance(tensor.shape[0], int) else None
             self._items = [StagedItems(apply(LIST_FROM_TENSOR, tensor))]
+            if self._clear:
+                self._freed = [StagedItems(apply(LIST_FROM_TENSOR, zeros(tensor.shape[:1], "bool")))]
             return self
         rows = self._rows(value, "unstack")
         if len(rows) > len(self._items) and not self._dynamic_size:
@@ -203,7 +246,7 @@ class TensorArray:
                 f"TensorArray.unstack: {len(rows)} rows do not fit into an array of fixed size {len(self._items)}; "
                 f"make it with size={len(rows)} or dynamic_size=True"
             )
-        self._items = [None] * (len(rows) if self._dynamic_size else len(self._items))
+        self._empty(len(rows) if self._dynamic_size else len(self._items))
         for place, row in enumerate(rows):
             self._put(place, row)
         return self
@@ -239,7 +282,7 @@ class TensorArray:
                 f"TensorArray.split: {len(sizes)} parts do not fit into an array of fixed size {len(self._items)}"
             )
         parts = [self._checked(part, "split") for part in arrays.split(tensor, sizes)]
-        self._items = [None] * max(len(self._items), len(parts))
+        self._empty(max(len(self._items), len(parts)))
         for place, part in enumerate(parts):
             self._put(place, part, one_shape=len(set(sizes)) == 1)
         return self
@@ -250,7 +293,7 @@ class TensorArray:
         if not isinstance(places.shape[0], int):
             raise InvalidArgumentError("TensorArray.scatter: the number of indices must be known; write in a loop instead")
         for k in range(int(places.shape[0])):
-            self._write_staged(places[k], self._checked(rows[k], "scatter"))
+            self._write_staged(places[k], self._checked(rows[k], "scatter"), "scatter")
         return self
 
     def _rows(self, value: Any, method: str) -> list[Any]:
@@ -283,16 +326,24 @@ class TensorArray:
     def _room(self, wanted: int | None, place: int, method: str) -> None:
         """Make the array `wanted` slots long; refuse a slot that cannot exist."""
         if place < 0 or (place >= len(self._items) and not self._dynamic_size):
-            cure = "" if place < 0 else "; make it with dynamic_size=True or a larger size"
-            raise OutOfRangeError(f"TensorArray.{method}: index {place} is not in an array of size {len(self._items)}{cure}")
+            raise _outside(place, len(self._items), method)
         if wanted is not None:
             self._items.extend([None] * (wanted - len(self._items)))
+            if self._clear:
+                self._freed.extend([False] * (wanted - len(self._freed)))
+
+    def _empty(self, count: int) -> None:
+        """So many slots, none of them written."""
+        self._items = [None] * count
+        self._freed = [False] * count if self._clear else []
 
     def _put(self, place: int, tensor: Any, one_shape: bool = True) -> None:
         """Keep a version of the tensor: a later `t[i] = v` by the user does not reach it."""
         if self._infer_shape and one_shape and not self._element_shape.is_fully_defined():
             self._element_shape = TensorShape(tensor.shape)
         self._items[place] = _version(tensor)
+        if self._clear:
+            self._freed[place] = False
         node = tensor._node
         if node is None:
             return
@@ -306,7 +357,7 @@ class TensorArray:
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The tensor in a slot; zeros if nothing was written there."""
         self._usable("read")
-        if _traced(index) or staged_items(self._items) is not None:
+        if self._reading_staged() or _traced(index):
             return self._read_staged(index)
         place = _index(index)
         self._inside(place, "read")
@@ -314,25 +365,24 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All slots as one tensor with a new first axis."""
-        staged = staged_items(self._items)
-        if staged is not None:
+        if self._reading_staged():
             self._usable("stack")
             shape = tuple(self._element_shape) if self._element_shape.is_fully_defined() else None
-            return apply(LIST_STACK, staged.items, length=self._count, item_shape=shape)
+            return apply(LIST_STACK, self._all_staged("stack"), length=self._count, item_shape=shape)
         return self._stacked(range(len(self._items)), "stack")
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The given slots as one tensor with a new first axis."""
-        if staged_items(self._items) is not None or _traced(indices):
-            return take(self.stack(), convert(indices))
+        if self._reading_staged() or _traced(indices):
+            return self._gather_staged(convert(indices))
         return self._stacked(_indices(indices), "gather")
 
     def concat(self, name: str | None = None) -> Tensor:
         """All slots joined along their first axis."""
         self._usable("concat")
-        staged = staged_items(self._items)
-        if staged is not None:
-            return apply(LIST_CONCAT, staged.items, axis=0, length=self._count, item_shape=tuple(self._element_shape))
+        if self._reading_staged():
+            items = self._all_staged("concat")
+            return apply(LIST_CONCAT, items, axis=0, length=self._count, item_shape=tuple(self._element_shape))
         items = [self._take(i, "concat") for i in range(len(self._items))]
         if not items:
             self._known_shape("concat")
@@ -350,9 +400,19 @@ class TensorArray:
     def close(self, name: str | None = None) -> None:
         """Free the slots; the array cannot be used afterwards."""
         self._writing()
-        self._items = []
+        self._items, self._freed = [], []
         self._tapes = []
         self._closed = True
+
+    def _gather_staged(self, indices: Any) -> Any:
+        if not self._clear:
+            return take(self.stack(), indices)
+        if indices.ndim != 1 or not isinstance(indices.shape[0], int):
+            raise InvalidArgumentError(
+                "TensorArray.gather: with clear_after_read=True the number of indices must be known; read in a loop instead"
+            )
+        items = [self._read_staged(indices[k], "gather") for k in range(indices.shape[0])]
+        return arrays.stack(items) if items else zeros((0, *self._item_spec("gather").shape), self._dtype)
 
     def _stacked(self, places: Any, method: str) -> Tensor:
         self._usable(method)
@@ -367,16 +427,13 @@ class TensorArray:
 
     def _take(self, place: int, method: str) -> Any:
         item = self._items[place]
-        if item is _CLEARED:
-            raise InvalidArgumentError(
-                f"TensorArray.{method}: slot {place} was already read and freed; make the array with "
-                "clear_after_read=False to read it again"
-            )
+        if self._clear and self._freed[place]:
+            raise InvalidArgumentError("".join(_freed_before(place, method)))
         if item is None:
             self._known_shape(method, place)
             return zeros(tuple(self._element_shape), self._dtype)
         if self._clear:
-            self._items[place] = _CLEARED
+            self._items[place], self._freed[place] = None, True
         return item
 
     def _known_shape(self, method: str, place: int | None = None) -> None:
@@ -388,7 +445,7 @@ class TensorArray:
 
     def _inside(self, place: int, method: str) -> None:
         if not 0 <= place < len(self._items):
-            raise OutOfRangeError(f"TensorArray.{method}: index {place} is not in an array of size {len(self._items)}")
+            raise _outside(place, len(self._items), method)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -414,6 +471,24 @@ class TensorArray:
         if staged_items(self._items) is not None:
             return f"<gt.TensorArray of a traced function: dtype={self._dtype.name}, element_shape={self._element_shape}>"
         return f"<gt.TensorArray: size={len(self._items)}, dtype={self._dtype.name}, element_shape={self._element_shape}>"
+
+
+def _outside(place: int, size: int, method: str) -> OutOfRangeError:
+    cure = "; make it with dynamic_size=True or a larger size" if place >= size and method in _WRITES else ""
+    return OutOfRangeError(f"TensorArray.{method}: index {place} is not in an array of size {size}{cure}")
+
+
+def _freed_before(place: Any, method: str) -> tuple[Any, ...]:
+    return (
+        f"TensorArray.{method}: slot ", place if isinstance(place, Slot) else str(place),
+        " was already read and freed; make the array with clear_after_read=False to read it again",
+    )  # fmt: skip
+
+
+def _refuse(freed: Any, place: Any, method: str) -> None:
+    """End the program if the slot was freed."""
+    attrs = {"template": _freed_before(Slot(0), method), "exception": InvalidArgumentError}
+    current_trace().emit(staged.ASSERT, [logical_not(freed), place], attrs)
 
 
 def _traced(value: Any) -> bool:

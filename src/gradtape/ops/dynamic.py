@@ -476,7 +476,7 @@ class _Template:
         elif kind not in "iu":
             raise TypeError(f"index arrays must be integer or boolean, got dtype {part.dtype.name}")
         else:
-            self.key.append(self.slot(part))
+            self.key.append(self.slot(_signed(part)))
 
     def _bound(self, bound: Any) -> Any:
         if isinstance(bound, TensorLike):
@@ -487,7 +487,7 @@ class _Template:
             raise TypeError(
                 f"only scalar integer tensors can be bounds of slices, got shape {tuple(bound.shape)}, dtype {bound.dtype.name}"
             )
-        return self.slot(bound)
+        return self.slot(_signed(bound))
 
     def size(self) -> Any:
         """The lengths of open slices that follow from how their bounds were computed: 3 of x[i:i+3]."""
@@ -501,6 +501,11 @@ class _Template:
         first, start = _offset(self.indices[part.start.index])
         last, stop = _offset(self.indices[part.stop.index])
         return stop - start if first is last and stop >= start else None
+
+
+def _signed(part: Any) -> Any:
+    """An index of a type that cannot wrap around: of what is beyond int64, the largest is as far outside of every axis."""
+    return cast(minimum(part, np.uint64(2**63 - 1)), "int64") if part.dtype == "uint64" else part
 
 
 def _offset(tensor: Any) -> tuple[Any, int]:
@@ -551,4 +556,5 @@ OPS = (GETITEM_AT, PUT_AT, UPDATE_AT, ADD_AT, PLACES_AT, WINNERS_AT, MASK_INDICE
 
 from gradtape.ops.create import zeros, zeros_like
 from gradtape.ops.elementwise import cast
+from gradtape.ops.select import minimum
 from gradtape.ops.shape import broadcast_to, reshape, transpose, unbroadcast

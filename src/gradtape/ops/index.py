@@ -19,7 +19,6 @@ from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, apply_one, convert, explained
 from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
-from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -388,16 +387,25 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> Key:
         elif isinstance(part, np.ndarray):
             if part.dtype.kind not in "iu":
                 raise TypeError(f"index arrays must be integer or boolean, got dtype {part.dtype.name}")
-            out.append(part.astype(np.intp) if part.ndim else int(part))
+            out.append(_reachable(part).astype(np.intp) if part.ndim else int(_reachable(part)))
         elif isinstance(part, slice):
             out.append(slice(*(None if v is None else _whole(v) for v in (part.start, part.stop, part.step))))
         elif part is None or part is Ellipsis:
             out.append(part)
         else:
-            out.append(_whole(part))
+            out.append(_reachable(_whole(part)))
     if any(k is True or k is False for k in out) and any(isinstance(k, np.ndarray) for k in out):
         raise InvalidArgumentError("an index with a single True or False together with index arrays is not supported")
     return tuple(out)
+
+
+def _reachable(places: Any) -> Any:
+    """Places that NumPy can look for; it would take uint64 ones beyond int64 for negative ones, or not say what is wrong."""
+    if places.__class__ is int or getattr(places, "dtype", None) == np.uint64:
+        high = places if places.__class__ is int else int(places.max(initial=0))
+        if not -(2**63) <= high < 2**63:
+            raise OutOfRangeError(f"index {high} is out of bounds: no axis is that long")
+    return places
 
 
 def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[Any]:
@@ -535,21 +543,24 @@ def gather(
     return out
 
 
-def check_range(indices: Any, size: Any, op: str) -> Any:
-    """The indices, refused outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers.
+def check_range(indices: Any, size: Any, op: str, what: str = "index") -> Any:
+    """The indices, refused outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers. Without a
+    size (None) only negative ones are refused: another check knows the end.
 
-    In a program they are refused when it runs."""
-    if indices.__class__ is Tensor and size.__class__ is int:
-        _check_places(indices._data, size=size, caller=op)
+    In a program they are refused when it runs, in a batch when it is known."""
+    if indices.__class__ is Tensor and (size is None or size.__class__ is int):
+        _check_places(indices._data, size=size, caller=op, what=what)
         return indices
-    return indices if TRACING.get() is None else apply(CHECKED_INDICES, indices, size=size, caller=op)
+    return apply(CHECKED_INDICES, indices, size=size, caller=op, what=what)
 
 
-def _check_places(indices: Any, *, size: int, caller: str) -> Any:
+def _check_places(indices: Any, *, size: int | None, caller: str, what: str) -> Any:
     if indices.size:
         low, high = indices.min(), indices.max()
-        if low < 0 or high >= size:
-            raise OutOfRangeOrInvalid(f"{caller}: index {low if low < 0 else high} is not in [0, {size})")
+        if size is None and low < 0:
+            raise OutOfRangeOrInvalid(f"{caller}: the {what} must not be negative, got {low}")
+        if size is not None and (low < 0 or high >= size):
+            raise OutOfRangeOrInvalid(f"{caller}: {what} {low if low < 0 else high} is not in [0, {size})")
     return indices
 
 
@@ -557,14 +568,16 @@ CHECKED_INDICES = nondiff(
     "checked_indices",
     "indices",
     _check_places,
-    infer=lambda indices, *, size, caller: indices,
+    infer=lambda indices, *, size, caller, what: indices,
     reason="indices have no derivative",
     batch=batching.elementwise,
-    call=lambda indices, size: apply(CHECKED_INDICES, convert(indices), size=size, caller="gather"),
+    call=lambda indices, size: apply(CHECKED_INDICES, convert(indices), size=size, caller="gather", what="index"),
     samples=lambda: [
         Sample(np.array([2, 0, 2]), 3),
         Sample(np.array(1), 2),
+        Sample(np.array(7), None),
         Sample(np.array([-1]), 2, raises=(ValueError, "not in")),
+        Sample(np.array([-1]), None, raises=(ValueError, "must not be negative")),
     ],
 )
 

@@ -18,7 +18,6 @@ from gradtape.ops.dispatch import apply, binary, convert, promote
 from gradtape.ops.opdef import Sample, composite, elementwise, general
 from gradtape.ops.sampling import away, integers, normal, unit
 from gradtape.ops.shape import normal_axis
-from gradtape.ops.tensor import Tensor
 
 # -- softmax cross entropy ---------------------------------------------------------------------------------------------
 
@@ -157,16 +156,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
             f"{op}: labels must have the shape of the logits without the last axis, got labels {tuple(labels.shape)} "
             f"and logits {tuple(logits.shape)}"
         )
-    _check_labels(labels, logits.shape[-1], op)
-    return apply(SPARSE_CROSS_ENTROPY, labels, logits)
-
-
-def _check_labels(labels: Any, classes: int, op: str) -> None:
-    data = labels._data if labels.__class__ is Tensor else None
-    if data is not None and data.size:
-        low, high = data.min(), data.max()
-        if low < 0 or high >= classes:
-            raise InvalidArgumentError(f"{op}: label {low if low < 0 else high} is not in [0, {classes})")
+    return apply(SPARSE_CROSS_ENTROPY, check_range(labels, logits.shape[-1], op, "label"), logits)
 
 
 # -- sigmoid cross entropy ---------------------------------------------------------------------------------------------
@@ -228,5 +218,6 @@ COMPOSITES = (l2_loss,)
 from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid
 from gradtape.ops.create import ONE_HOT
 from gradtape.ops.elementwise import cast, square
+from gradtape.ops.index import check_range
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import broadcast_to, expand_dims, transpose

@@ -172,7 +172,10 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
         if start < 0 or length < -1 or start + max(length, 0) > dim:
             raise InvalidArgumentError(f"slice: begin {starts} with size {sizes} leaves the shape {dims}")
     # where a slice begins that only run time knows is looked at then: in a key, a negative one would count from the end
-    starts = tuple(s if s.__class__ is int else check_range(s, dim + 1, "slice") for s, dim in zip(starts, dims, strict=True))
+    starts = tuple(
+        s if s.__class__ is int else check_range(s, dim + 1 - (n if n.__class__ is int and n > 0 else 0), "slice")
+        for s, n, dim in zip(starts, sizes, dims, strict=True)
+    )
     key = [builtins.slice(s, None if n.__class__ is int and n == -1 else s + n) for s, n in zip(starts, sizes, strict=True)]
     found = getitem(x, tuple(key))
     if not is_symbolic(sizes):

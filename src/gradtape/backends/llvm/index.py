@@ -16,6 +16,7 @@ from gradtape.ir.graph import Operation, Value
 from gradtape.ir.slots import Slot
 
 Key = tuple[Any, ...]
+LARGEST = 2**63 - 1  # as an index: no array has so many elements
 
 
 def key_of(operation: Operation) -> tuple[Key, list[Value]]:
@@ -48,9 +49,10 @@ def _element(scope: Scope, operation: Operation, place: Place) -> str:
 
 
 def _prepare_checked(scope: Scope, operation: Operation) -> None:
-    """Places must not be negative here."""
+    """Places must not be negative here. Without a size there is no end: the largest that no uint64 is below stands for it."""
     x = operation.operands[0]
-    size = scope.program.index(operation.attrs["size"])
+    given = operation.attrs["size"]
+    size = LARGEST if given is None else scope.program.index(given)
     if not len(x.type.shape):
         w = scope.writer
         scope.fail_if(w.let(f"icmp uge i64 {scope.integer(x)}, {size}"), operation)

@@ -254,7 +254,7 @@ def _constant_gather(scope: Scope, operation: Operation, array: Any, size: Index
     from gradtape.backends.llvm.shapes import constant_array
     from gradtape.dtypes import int64
 
-    data = array.astype(np.int64)
+    data = np.minimum(array, 2**63 - 1).astype(np.int64)  # no array has so many elements
     dims = tuple(int(n) for n in data.shape)
     found = Gather(None, constant_array(scope, data, int64), dims, dims, size, bool(data.size) and bool((data < 0).any()))
     if not isinstance(size, int) or (data.size and not -size <= data.min() <= data.max() < size):

@@ -543,11 +543,13 @@ class Scope:
         return self.element(value, ())
 
     def integer(self, value: Value) -> Index:
-        """A value of rank 0 as an index."""
+        """A value of rank 0 as an index. What no int64 can be is as good as the largest: no array has so many elements."""
         register = self.scalar(value)
         kind = name_of(value.type.dtype)
-        if kind in ("int64", "uint64"):
+        if kind == "int64":
             return register
+        if kind == "uint64":
+            return self.writer.let(f"call i64 @llvm.umin.i64(i64 {register}, i64 {2**63 - 1})")
         known = ranges.wide(self, value)
         if known is not None:
             return known
