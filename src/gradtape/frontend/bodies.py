@@ -22,17 +22,31 @@ from gradtape.ir.graph import Block, Value
 from gradtape.ops.tensor import Tensor
 from gradtape.tree import LeafTuple
 
+Dead = tuple[tuple[int, ...], tuple[int, ...]]  # per side of a branch: places of names whose values nobody reads afterwards
+BOTH_LIVE: Dead = ((), ())
+
 
 class State:
-    """The names a construct assigns: how to read and set them, what they are called, and the line."""
+    """The names a construct assigns: how to read and set them, what they are called, and the line.
 
-    __slots__ = ("get", "line", "names", "set")
+    Of a branch, `dead` says which of them count no more after each side.
+    """
 
-    def __init__(self, get: Callable[[], tuple[Any, ...]], set: Callable[[Any], None], names: Sequence[str], line: int) -> None:
+    __slots__ = ("dead", "get", "line", "names", "set")
+
+    def __init__(
+        self,
+        get: Callable[[], tuple[Any, ...]],
+        set: Callable[[Any], None],
+        names: Sequence[str],
+        line: int,
+        dead: Dead = BOTH_LIVE,
+    ) -> None:
         self.get = get
         self.set = set
         self.names = tuple(names)
         self.line = line
+        self.dead = dead
 
     def labels(self) -> list[str]:
         """What messages call the names."""
@@ -170,7 +184,7 @@ class Ran:
 
     def _existed(self, content: Any) -> bool:
         """Whether content can be from before the body: it holds nothing that the body computed."""
-        return all(_reached(t) for t in tensors_in(content))
+        return all(reached(t) for t in tensors_in(content))
 
     # -- its block -------------------------------------------------------------------------------------------------
 
@@ -187,7 +201,7 @@ class Ran:
         return values
 
 
-def _reached(tensor: TracedTensor) -> bool:
+def reached(tensor: TracedTensor) -> bool:
     """Whether a traced tensor can be used here."""
     trace: Any = current_trace()
     while trace is not None and trace._home(tensor._data) is None:

@@ -9,7 +9,7 @@ of different lengths become lists of the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
 from gradtape.ops.tensor import Tensor, TensorLike
 
 FLAG = TensorSpec((), bool_)
+DEAD = Undefined("a name that nobody reads any more")
 NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -181,6 +182,22 @@ def _like_mapping(kind: Any, made: dict[Any, Any]) -> Any:
     return twin
 
 
+@dataclass
+class CarryLive(Plan):
+    """A value that only one side has: on the other nobody reads it any more, so anything of its types does."""
+
+    inner: Plan
+
+    def types(self) -> list[Any]:
+        return self.inner.types()
+
+    def tensors(self, value: Any) -> list[Any]:
+        return [placeholder(t) for t in self.types()] if value is DEAD else self.inner.tensors(value)
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        return self.inner.value(feed)
+
+
 # -- joining ---------------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +249,22 @@ def lifted(value: Any, label: str) -> Plan:
     if _tensor_like(value):
         return Carry(_spec(value), _weak(value))
     return Same(value)
+
+
+def one_sided(value: Any, label: str, reached: Callable[[Any], bool]) -> Plan:
+    """The plan for a value that the other side has not, nor needs: what it computed inside leaves through the program, all
+    else (`reached`: tensors from before) stays as it is."""
+    return Same(value) if value is DEAD else CarryLive(_leaving(value, label, reached))
+
+
+def _leaving(value: Any, label: str, reached: Callable[[Any], bool]) -> Plan:
+    if all(reached(t) for t in tensors_in(value)):
+        return Same(value)
+    if staged_items(value) is None and _is_container(value):
+        keys = tuple(value) if isinstance(value, Mapping) else None
+        children = list(value.values()) if keys is not None else list(value)
+        return CarryAll(value, keys, [_leaving(child, label, reached) for child in children])
+    return lifted(value, label)
 
 
 def _join_containers(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:

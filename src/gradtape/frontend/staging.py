@@ -19,13 +19,22 @@ import numpy as np
 from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, params_of
 from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.bodies import NO_STATE as NO_STATE, Ran as Ran, State as State, as_now, matched
+from gradtape.frontend.bodies import (
+    BOTH_LIVE as BOTH_LIVE,
+    NO_STATE as NO_STATE,
+    Dead as Dead,
+    Ran as Ran,
+    State as State,
+    as_now,
+    matched,
+    reached,
+)
 from gradtape.frontend.effects import active
 from gradtape.frontend.holders import Holders
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
 from gradtape.frontend.meetings import Carried, CarryFlag, Column, Held, Meeting, counter
 from gradtape.frontend.places import Attribute, Cell, DictContent, Global, ListContent, Log, Place
-from gradtape.frontend.plans import FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, tensors_in
+from gradtape.frontend.plans import DEAD, FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, one_sided, tensors_in
 from gradtape.frontend.staged_values import Choice, Maybe, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Value
@@ -111,7 +120,13 @@ def _branches(
     sights = (ran[0].see, ran[1].see)
     pairs: list[tuple[str, Any, Any]] = []
     columns: list[Column] = []
-    for label, a, b, x, y in zip(state.labels(), ran[0].ends, ran[1].ends, ran[0].objects, ran[1].objects, strict=True):
+    starts = state.get()
+    for i, label in enumerate(state.labels()):
+        (x, a), (y, b) = (
+            (DEAD, DEAD) if i in dead else (r.objects[i], r.ends[i]) for r, dead in zip(ran, state.dead, strict=True)
+        )
+        if (x is DEAD and y is starts[i]) or (y is DEAD and x is starts[i]):
+            x = y = starts[i]
         pairs.append((label, *matched(x, y, a, b, sights)))
         columns.append(Column(x, y))
     for key, place in places.items():
@@ -153,6 +168,8 @@ def _column(place: Place, x: Any, y: Any) -> Column:
 
 
 def _joined(state: State, label: str, a: Any, b: Any) -> Plan:
+    if a is DEAD or b is DEAD:
+        return one_sided(b if a is DEAD else a, label, reached)
     try:
         return join(a, b, label)
     except JoinError as error:

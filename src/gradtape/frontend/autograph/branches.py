@@ -1,4 +1,7 @@
-"""`if` statements: both branches become functions that share the state names with the function around them."""
+"""`if` statements: both branches become functions that share the state names with the function around them.
+
+For each side `ag__.if_stmt` is told which of them nobody reads after it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ def _if(emitter: Emitter, node: Any) -> list[ast.stmt]:
         node.test, node.body, node.orelse = test, emitter.block(node.body), emitter.block(node.orelse)
         return [node]
     state, number = node.ag_state, emitter.number()
+    dead = tuple(tuple(i for i, name in enumerate(state) if name in names) for names in node.ag_dead)
     emitter.enter_state(state)
     made: list[ast.stmt] = []
     branches: list[ast.expr] = []
@@ -30,7 +34,7 @@ def _if(emitter: Emitter, node: Any) -> list[ast.stmt]:
         after.append(emitter.definite)
     emitter.definite = join(after[0], after[1])
     functions, arguments = emitter.state_functions(state, number, node)
-    call = build.call("if_stmt", test, *branches, *arguments, build.constant(node.lineno))
+    call = build.call("if_stmt", test, *branches, *arguments, build.constant(node.lineno), build.constant(dead))
     return [*made, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
 
 

@@ -19,7 +19,7 @@ from gradtape.frontend.autograph.reading import in_, iterate, not_in, there
 from gradtape.frontend.effects import active
 from gradtape.frontend.iterables import is_staged_iterable
 from gradtape.frontend.plans import JoinError
-from gradtape.frontend.staging import NO_STATE, State, is_staged, valued
+from gradtape.frontend.staging import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
 from gradtape.ops.tensor import Tensor
 
 staging: Any = _staging
@@ -42,11 +42,12 @@ def set_nothing(values: Any) -> None:
 
 
 def if_stmt(
-    test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
-) -> None:
-    """`if test: body() else: orelse()`."""
+    test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
+    dead: Dead = BOTH_LIVE,
+) -> None:  # fmt: skip
+    """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
-        staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line))
+        staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
     elif test:
         body()
     else:

@@ -14,9 +14,10 @@ from typing import Any
 
 from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.desugar import left_alone
-from gradtape.frontend.autograph.names import UNENTERED, info, own, written
+from gradtape.frontend.autograph.names import UNENTERED, info, matches_all, own, written
 
 RETURN, DONE, BREAK, CONTINUE = "ag__return", "ag__done", "ag__break", "ag__continue"
+JUMPING = (RETURN, DONE, BREAK, CONTINUE)  # how names begin that jumps set and tests of them read
 LOOPS = (ast.For, ast.While)
 Block = list[ast.stmt]
 
@@ -53,14 +54,27 @@ def _returns_inside(statements: Sequence[ast.AST]) -> bool:
     return any(isinstance(inner, ast.Return) for node in branching for inner in own([node]))
 
 
+def jump_of(statement: ast.stmt | None) -> str | None:
+    """The kind of jump a lowered statement stands for: nothing runs after it but what a `finally` and the target hold."""
+    flag = None if statement is None else statement.__dict__.get("ag_flag")
+    return flag.kind if flag is not None and statement.__dict__["ag_jumps"] else None
+
+
+def jumps_skipping(statement: ast.If) -> frozenset[str]:
+    """Of the `if` around statements that only run when no jump is under way: the kinds of jumps that skip them."""
+    kinds: frozenset[str] = statement.__dict__.get("ag_unless", frozenset())
+    return kinds
+
+
 class _Flag:
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind = kind
         self.name = name
         self.read = False
 
     def set(self, value: bool, where: ast.AST) -> ast.stmt:
         statement: Any = build.located(build.assign(self.name, build.constant(value)), where)
-        statement.ag_flag = self
+        statement.ag_flag, statement.ag_jumps = self, value
         return statement
 
     def test(self) -> ast.expr:
@@ -70,13 +84,13 @@ class _Flag:
 
 class _Loop:
     def __init__(self, number: int) -> None:
-        self.flags = {"break": _Flag(f"{BREAK}_{number}"), "continue": _Flag(f"{CONTINUE}_{number}")}
+        self.flags = {kind: _Flag(kind, f"{name}_{number}") for kind, name in (("break", BREAK), ("continue", CONTINUE))}
 
 
 class _Lowering:
     def __init__(self, returns: bool) -> None:
         self.returns = returns
-        self.done = _Flag(DONE)
+        self.done = _Flag("return", DONE)
         self.count = 0
 
     def function(self, node: ast.FunctionDef) -> None:
@@ -153,8 +167,9 @@ class _Lowering:
         """`rest`, to run only if no jump is under way."""
         if not rest:
             return []
-        test = _none_of(self.flags(kinds, loop))
-        return [build.located(ast.If(test, self.block(rest, loop), []), rest[0])]
+        guard: Any = build.located(ast.If(_none_of(self.flags(kinds, loop)), self.block(rest, loop), []), rest[0])
+        guard.ag_unless = frozenset(kinds)
+        return [guard]
 
     def branch(self, node: ast.If, rest: Block, loop: _Loop | None) -> tuple[Block, bool]:
         kinds = self.kinds([node])
@@ -256,9 +271,7 @@ def _statement_falls(node: ast.AST) -> bool:
                 return False
             return _falls([*node.body, *node.orelse]) or any(_falls(handler.body) for handler in node.handlers)
         case ast.Match():
-            last = node.cases[-1]
-            open_ended = last.guard is not None or not isinstance(last.pattern, ast.MatchAs) or last.pattern.pattern is not None
-            return open_ended or any(_falls(case.body) for case in node.cases)
+            return not matches_all(node.cases[-1]) or any(_falls(case.body) for case in node.cases)
     return True
 
 

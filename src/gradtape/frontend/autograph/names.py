@@ -91,6 +91,23 @@ def loaded(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
 
 
+# context managers that are known to let every exception pass
+_PASSING = frozenset({"GradientTape", "ForwardAccumulator", "name_scope", "device", "stop_recording"})
+
+
+def may_swallow(context: ast.expr) -> bool:
+    """Whether the context manager of a `with` may end an exception, so that what follows runs although the body did not."""
+    match context.func if isinstance(context, ast.Call) else context:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name not in _PASSING
+    return True
+
+
+def matches_all(case: ast.match_case) -> bool:
+    """Whether a case of a `match` takes whatever comes."""
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+
+
 def in_words(name: str) -> str:
     """A name as messages call it: what AutoGraph adds has a meaning too."""
     for start, words in (

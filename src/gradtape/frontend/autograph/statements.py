@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape.frontend.autograph import build
 from gradtape.frontend.autograph.emitter import Emitter, Table, each_child, join, undefined
-from gradtape.frontend.autograph.names import unbound, written
+from gradtape.frontend.autograph.names import matches_all, may_swallow, unbound, written
 from gradtape.frontend.autograph.scopes import converted
 from gradtape.frontend.autograph.stores import store
 
@@ -135,6 +135,7 @@ def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
 def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     item, *others = node.items
     lost = unbound(node.body)
+    swallows = may_swallow(item.context_expr)
     context = emitter.expr(item.context_expr)
     item.context_expr = build.located(build.call("managed", context), item.context_expr)
     before = emitter.definite
@@ -152,21 +153,14 @@ def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     body = _with(emitter, inner) if others else emitter.block(node.body)
     node.items, node.body = [item], [*take, *body]
     if before is not None:  # the context may swallow an exception that came before a name was bound
-        emitter.definite = before - lost if _may_swallow(item.context_expr) else emitter.definite
+        emitter.definite = before - lost if swallows else emitter.definite
     return [node]
-
-
-def _may_swallow(context: ast.expr) -> bool:
-    """Contexts that are known to let exceptions pass keep the names bound inside them certain."""
-    names = {n.value for n in ast.walk(context) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return not names & {"GradientTape", "ForwardAccumulator", "name_scope", "device", "stop_recording"}
 
 
 def _match(emitter: Emitter, node: Any) -> list[ast.stmt]:
     node.subject = emitter.expr(node.subject)
     hooks = emitter.declare(written(case.pattern for case in node.cases))
     before = after = emitter.definite
-    irrefutable = False
     for case in node.cases:
         emitter.definite = before
         captures = written([case.pattern])
@@ -177,8 +171,7 @@ def _match(emitter: Emitter, node: Any) -> list[ast.stmt]:
             case.guard = emitter.expr(case.guard)
         case.body = emitter.block(case.body)
         after = emitter.definite if case is node.cases[0] else join(after, emitter.definite)
-        irrefutable = case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-    emitter.definite = after if irrefutable else join(after, before)
+    emitter.definite = after if matches_all(node.cases[-1]) else join(after, before)
     return [*hooks, node]
 
 
