@@ -77,7 +77,7 @@ MISTAKES = {
     "math.sin": (lambda: math.sin(X), TypeError, "one element"),
     "truth": (lambda: bool(X), ValueError, "gt.reduce_any"),
     "read-only": (lambda: X.numpy().__setitem__(0, 5.0), ValueError, "read-only"),
-    "sum method": (lambda: X.sum(), AttributeError, r"use gt.reduce_sum\(t, axis\)"),
+    "method axis": (lambda: X.sum(axis=3), ValueError, "axis 3 is out of range"),
     "backward": (lambda: X.backward(), AttributeError, "GradientTape"),
     "unknown method": (lambda: X.frobnicate, AttributeError, "no attribute 'frobnicate'$"),
     "assign shape": (lambda: V.assign([1.0, 2.0]), ValueError, "'weights:0' has shape .3,. but the value has shape .2,."),

@@ -80,12 +80,18 @@ def var(
     *, correction: Any = None,
 ) -> Any:  # fmt: skip
     x = floats(a) if dtype is None else e.cast(a, dtype)
-    freedom = ddof if correction is None else correction
-    spread = r.reduce_variance(x, axis, keepdims)
-    if not freedom:
-        return spread
-    count = r.count_along(shape_of(x), r.normal_axes(axis, x.ndim, "var"))
-    return spread * (count / (count - freedom) if count != freedom else np.nan)
+    return r.reduce_variance(x, axis, keepdims) * _freedom(x, axis, ddof if correction is None else correction)
+
+
+def _freedom(x: Any, axis: Any, ddof: Any) -> Any:
+    """n / (n - ddof): what turns a mean of squares into an estimate with `ddof` degrees of freedom less."""
+    if not ddof:
+        return 1.0
+    count = r.count_along(tuple(x.shape), r.normal_axes(axis, x.ndim, "var"))
+    if count.__class__ is int:
+        return count / (count - ddof) if count != ddof else np.nan
+    count = e.cast(count, x.dtype)  # known when the program runs
+    return count / (count - ddof)
 
 
 def std(

@@ -68,6 +68,11 @@ def _into(target: Any, result: Any) -> Any:
     return target
 
 
+def _numpys(value: Any) -> Any:
+    """Python's types mean to NumPy's functions what they mean to NumPy: `dtype=float` is float64."""
+    return np.dtype(value) if value is float or value is int or value is complex or value is bool else value
+
+
 def _harmless(name: str, value: Any) -> bool:
     return any(value is known or (isinstance(value, str) and value == known) for known in _HARMLESS.get(name, ()))
 
@@ -88,7 +93,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
         label = f"scipy.special.{ufunc.__name__}"
         rule = _scipy_rules().get(ufunc.__name__)
-    dtype = options.pop("dtype", None)
+    dtype = _numpys(options.pop("dtype", None))
     if method == "reduce" and ufunc in REDUCERS:
         axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
         rule = functools.partial(REDUCERS[ufunc], axis=axis, keepdims=keepdims)
@@ -123,12 +128,13 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     if rule is None:
         raise _no_rule(label)
     parameters = _parameters(rule)
+    args = tuple(_numpys(value) for value in args)
     options = {}
     for name, value in kwargs.items():
         if name == "out":
             continue
         if name in parameters.parameters or _takes_anything(parameters):
-            options[name] = value
+            options[name] = _numpys(value)
         elif not _harmless(name, value):
             raise _no_rule(label, f" with {name}={value!r}")
     try:

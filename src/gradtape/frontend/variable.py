@@ -227,6 +227,18 @@ class Variable(TensorLike):
             left(self._identity(), ".numpy()")
         return self._tensor.numpy()
 
+    def item(self, *index: int) -> Any:
+        """One element as a Python number."""
+        if CLOCK.open:
+            left(self._identity(), ".item()")
+        return self._tensor.item(*index)
+
+    def tolist(self) -> Any:
+        """The values as (nested) lists of Python numbers."""
+        if CLOCK.open:
+            left(self._identity(), ".tolist()")
+        return self._tensor.tolist()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._would_be_watched():
             refuse_escape(None, "__array__", bool(copy))

@@ -14,25 +14,20 @@ import numpy as np
 
 from gradtape.dtypes import DType, as_dtype
 from gradtape.ir.types import TensorShape
+from gradtape.ops.array_methods import ArrayMethods
 from gradtape.ops.escapes import refuse_escape, watched
 from gradtape.ops.exits import left
 from gradtape.ops.record import CLOCK, Record
 
 _ELSEWHERE = {
-    "sum": "gt.reduce_sum(t, axis)", "mean": "gt.reduce_mean(t, axis)", "prod": "gt.reduce_prod(t, axis)",
-    "max": "gt.reduce_max(t, axis)", "min": "gt.reduce_min(t, axis)", "std": "gt.math.reduce_std(t, axis)",
-    "var": "gt.math.reduce_variance(t, axis)", "argmax": "gt.argmax(t, axis)", "argmin": "gt.argmin(t, axis)",
-    "T": "gt.transpose(t)", "mT": "gt.linalg.matrix_transpose(t)", "transpose": "gt.transpose(t, perm)",
-    "reshape": "gt.reshape(t, shape)", "view": "gt.reshape(t, shape)", "flatten": "gt.reshape(t, [-1])",
-    "ravel": "gt.reshape(t, [-1])", "squeeze": "gt.squeeze(t)", "astype": "gt.cast(t, dtype)", "dot": "t @ u",
-    "copy": "gt.identity(t)", "clip": "gt.clip_by_value(t, low, high)", "fill": "gt.fill(shape, value)",
+    "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)",
     "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
     "backward": "tape.gradient(t, sources) of a gt.GradientTape", "requires_grad": "tape.watch(t), or a gt.Variable",
-    "assign": "a gt.Variable, or t[...] = v",
+    "assign": "a gt.Variable, or t[...] = v", "resize": "gt.reshape(t, shape)",
 }  # fmt: skip
 
 
-class Operators:
+class Operators(ArrayMethods):
     """Python's operators, for everything that reads as a tensor; `ops/operators.py` binds them to the ops."""
 
     __slots__ = ()
