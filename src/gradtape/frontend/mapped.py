@@ -28,9 +28,9 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     if ran.log.entries or any(has_effect(operation) for operation in block.operations):
         return None
     with trace.region(block):
-        values = [trace.operand(convert(leaf)) for leaf in tree.flatten(ran.result)]
+        values = [trace.operand(convert(leaf)) for leaf in tree.flatten(ran.value)]
     ran.note_captures()
     block.give(outputs=values)
     inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
     outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": block})["outputs"]
-    return (tree.pack_sequence_as(ran.result, outs),)
+    return (tree.pack_sequence_as(ran.value, outs),)
