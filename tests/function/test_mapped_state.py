@@ -45,3 +45,40 @@ def test_what_is_made_in_the_mapped_function(function):
     gt.nest.assert_same_structure(actual, expected)
     for a, b in zip(gt.nest.flatten(actual), gt.nest.flatten(expected), strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+COUNTED = gt.constant([[0.3, -0.5, 0.2], [0.1, 0.2, -0.4]])  # two elements above 0 in each
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sizes_that_are_the_same_in_all_examples(compiled):
+    for picked in (
+        lambda row: gt.reduce_sum(gt.boolean_mask(row, row > 0) ** 2),
+        lambda row: gt.reduce_sum(row[row > 0] ** 2),
+        lambda row: gt.reduce_sum(gt.reshape(gt.boolean_mask(row, row > 0), [1, -1]) ** 2),
+    ):
+        function = gt.function(lambda x: gt.vectorized_map(picked, x), jit_compile=compiled)
+        np.testing.assert_allclose(function(COUNTED).numpy(), [0.13, 0.05], rtol=1e-6)
+
+
+def test_sizes_that_differ_between_examples_are_refused():
+    rows = gt.constant([[0.3, -0.5, 0.2], [0.1, 0.2, 0.4]])
+    for size in (lambda row: gt.shape(gt.boolean_mask(row, row > 0))[0], lambda row: gt.reduce_sum(row[row > 0])):
+        for function in (
+            lambda x: gt.vectorized_map(size, x),
+            gt.function(lambda x: gt.vectorized_map(size, x), jit_compile=False),
+        ):
+            with pytest.raises(gt.errors.InvalidArgumentError):
+                function(rows)
+
+
+def test_a_list_of_unknown_length_cannot_be_mapped():
+    def collected(row):
+        parts = []
+        for element in row:
+            if gt.reduce_sum(X) > 0.0:
+                parts.append(element)
+        return parts
+
+    with pytest.raises(gt.errors.InvalidArgumentError, match="return gt.stack"):
+        gt.function(lambda x: gt.vectorized_map(collected, x))(X)

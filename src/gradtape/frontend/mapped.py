@@ -13,10 +13,13 @@ from typing import Any
 from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import current_trace, params_of, type_of
+from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.bodies import NO_STATE, Ran
+from gradtape.frontend.staged_values import staged_items
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from gradtape.ops.dispatch import convert
+from gradtape.ops.lists import list_get
 from gradtape.ops.regions import CALL
 
 
@@ -28,9 +31,27 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     if ran.log.entries or any(has_effect(operation) for operation in block.operations):
         return None
     with trace.region(block):
-        values = [trace.operand(convert(leaf)) for leaf in tree.flatten(ran.value)]
+        result = _opened(ran.value)  # as it was at the end: the trace is undone
+        values = [trace.operand(convert(leaf)) for leaf in tree.flatten(result)]
     ran.note_captures()
     block.give(outputs=values)
     inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
     outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": block})["outputs"]
-    return (tree.pack_sequence_as(ran.value, outs),)
+    return (tree.pack_sequence_as(result, outs),)
+
+
+def _opened(value: Any) -> Any:
+    """A result whose lists of the program, of known lengths, are lists of tensors."""
+    items = staged_items(value)
+    if items is not None:
+        if items.length is None:
+            raise InvalidArgumentError(
+                "vectorized_map: the mapped function returns a list whose length is known only when the program runs; "
+                "return gt.stack(list)"
+            )
+        return [list_get(items.items, i) for i in range(items.length)]
+    if isinstance(value, dict):
+        return type(value)((key, _opened(part)) for key, part in value.items())
+    if value.__class__ in (list, tuple):
+        return type(value)(_opened(part) for part in value)
+    return value

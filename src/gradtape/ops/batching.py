@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.dims import Dim
 from gradtape.ops import dispatch
+from gradtape.ops.record import TRACING
 
 
 def elementwise(op: Any, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -74,6 +77,22 @@ def looped(op: Any, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dic
         dispatch.apply(op, *(x[i] if flag else x for x, flag in zip(inputs, flags, strict=True)), **attrs)
         for i in range(batch_size(flags, inputs))
     ]
-    if isinstance(results[0], tuple):
-        return tuple(stack(list(column)) for column in zip(*results, strict=True))
-    return stack(results)
+    columns = list(zip(*results, strict=True)) if isinstance(results[0], tuple) else [results]
+    for column in columns:
+        _check_sizes(op, column)
+    stacked = tuple([stack(list(column)) for column in columns])
+    return stacked if isinstance(results[0], tuple) else stacked[0]
+
+
+def _check_sizes(op: Any, results: Any) -> None:
+    """Sizes that only run time knows are the same in all examples, or the program says so, even if nobody uses the values."""
+    from gradtape.ops.compare import equal
+    from gradtape.ops.staged import ASSERT, DIM_VALUE
+
+    first = results[0]
+    for other in results[1:]:
+        for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if a != b and (isinstance(a, Dim) or isinstance(b, Dim)):
+                flag = equal(*(dispatch.apply(DIM_VALUE, x, axis=axis) for x in (first, other)))
+                text = f"{op.name}: the size of axis {axis} differs between the examples of a batch, which have one shape"
+                TRACING.get().emit(ASSERT, (flag,), {"template": (text,), "exception": InvalidArgumentError})
