@@ -13,6 +13,7 @@ from gradtape import (
     config as config,
     debugging as debugging,
     errors as errors,
+    initializers as initializers,
     linalg as linalg,
     math as math,
     nest as nest,
@@ -285,6 +286,10 @@ from gradtape.tools.gradcheck import gradcheck as gradcheck
 bool = bool_
 newaxis = None
 __version__ = "0.1.0"
+
+# TensorFlow's older names
+constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones
+random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
 if _TYPE_CHECKING:
     from gradtape import autograph as autograph

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+from gradtape.devices import (
+    LogicalDevice as LogicalDevice,
+    PhysicalDevice as PhysicalDevice,
+    enable_op_determinism,
+    get_device_details,
+    get_memory_growth,
+    get_soft_device_placement as get_soft_device_placement,
+    get_visible_devices as get_visible_devices,
+    list_logical_devices as list_logical_devices,
+    list_physical_devices as list_physical_devices,
+    set_memory_growth,
+    set_soft_device_placement as set_soft_device_placement,
+    set_visible_devices as set_visible_devices,
+)
 
 settings: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
@@ -63,8 +79,9 @@ def native_cache_directory() -> str | None:
     """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty."""
     given = settings["native_cache"]
     if given is None:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        given = settings["native_cache"] = os.path.join(home, "gradtape")
+        user = os.path.expanduser("~")
+        caches = os.environ.get("XDG_CACHE_HOME") or (os.path.join(user, ".cache") if os.path.isabs(user) else "")
+        given = settings["native_cache"] = os.path.join(caches, "gradtape") if caches else ""  # no home: nothing is kept
     return given or None
 
 
@@ -124,3 +141,22 @@ def strict_gradients(enabled: bool) -> None:
 def gradients_strict() -> bool:
     """Whether `strict_gradients(True)` is in force."""
     return bool(settings["gradients_strict"])
+
+
+# TensorFlow's names for the same things
+threading = SimpleNamespace(
+    set_intra_op_parallelism_threads=lambda num_threads: set_threads(int(num_threads) or None),
+    get_intra_op_parallelism_threads=lambda: settings["threads"] or 0,
+    set_inter_op_parallelism_threads=lambda num_threads: None,  # operations run one after the other
+    get_inter_op_parallelism_threads=lambda: 1,
+)
+experimental = SimpleNamespace(
+    list_physical_devices=list_physical_devices,
+    list_logical_devices=list_logical_devices,
+    get_visible_devices=get_visible_devices,
+    set_visible_devices=set_visible_devices,
+    get_memory_growth=get_memory_growth,
+    set_memory_growth=set_memory_growth,
+    get_device_details=get_device_details,
+    enable_op_determinism=enable_op_determinism,
+)

@@ -6,8 +6,20 @@ Every function works on the last two axes (matrices) and treats the leading ones
 from gradtape.ops.clipping import global_norm as global_norm
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
 from gradtape.ops.create import eye as eye
-from gradtape.ops.linalg_det import det as det, logdet as logdet, lstsq as lstsq, pinv as pinv, slogdet as slogdet  # fmt: skip
-from gradtape.ops.linalg_functions import expm as expm, sqrtm as sqrtm
+from gradtape.ops.linalg_banded import (
+    banded_triangular_solve as banded_triangular_solve,
+    tridiagonal_matmul as tridiagonal_matmul,
+    tridiagonal_solve as tridiagonal_solve,
+)
+from gradtape.ops.linalg_det import (
+    det as det,
+    logdet as logdet,
+    lstsq as lstsq,
+    matrix_rank as matrix_rank,
+    pinv as pinv,
+    slogdet as slogdet,
+)
+from gradtape.ops.linalg_functions import expm as expm, logm as logm, sqrtm as sqrtm
 from gradtape.ops.linalg_solve import (
     cholesky as cholesky,
     cholesky_solve as cholesky_solve,

@@ -30,6 +30,7 @@ from gradtape.ops.conv import (
     conv2d as conv2d,
     conv2d_transpose as conv2d_transpose,
     conv3d as conv3d,
+    conv3d_transpose as conv3d_transpose,
     convolution as convolution,
     depthwise_conv2d as depthwise_conv2d,
     separable_conv2d as separable_conv2d,
@@ -40,6 +41,7 @@ from gradtape.ops.losses import (
     sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
 from gradtape.ops.normalization import (
     batch_normalization as batch_normalization,
@@ -58,5 +60,11 @@ from gradtape.ops.pool import (
     max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
+    max_pool_with_argmax as max_pool_with_argmax,
+)
+from gradtape.ops.sequence_losses import (
+    ctc_loss as ctc_loss,
+    nce_loss as nce_loss,
+    sampled_softmax_loss as sampled_softmax_loss,
 )
 from gradtape.ops.sorting import in_top_k as in_top_k, top_k as top_k

@@ -25,3 +25,7 @@ from gradtape.ops.random import (
     truncated_normal as truncated_normal,
     uniform as uniform,
 )
+from gradtape.ops.sequence_losses import (
+    log_uniform_candidate_sampler as log_uniform_candidate_sampler,
+    uniform_candidate_sampler as uniform_candidate_sampler,
+)

@@ -18,7 +18,7 @@ LAYERS = (
     ("tools",),
     ("public",),
 )
-BASE = {"errors", "dtypes", "tree", "config", "typing"}
+BASE = {"errors", "dtypes", "tree", "config", "devices", "typing"}
 FOLDERS = {name for layer in LAYERS for name in layer} - {"base", "public"}
 OPTIONAL = ("scipy", "tqdm", "safetensors", "ml_dtypes", "llvmlite", "jax")
 

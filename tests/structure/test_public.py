@@ -39,16 +39,24 @@ NAMES = {
     "math": MATHEMATICS,
     "bitwise": "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift",
     "linalg": """
-        adjoint band_part cholesky cholesky_solve cross det diag diag_part eig eigh eigvalsh einsum expm eye inv logdet lstsq
-        lu matmul matrix_transpose matvec norm pinv qr set_diag slogdet solve sqrtm svd tensor_diag trace triangular_solve
+        adjoint band_part cholesky cholesky_solve cross det diag diag_part eig eigh eigvalsh einsum expm eye inv logdet logm
+        lstsq lu matmul matrix_rank matrix_transpose matvec norm pinv qr set_diag slogdet solve sqrtm svd tensor_diag trace
+        triangular_solve banded_triangular_solve tridiagonal_matmul tridiagonal_solve
     """,
     "nn": """
-        avg_pool batch_normalization bias_add conv1d conv2d conv2d_transpose depthwise_conv2d dropout elu embedding_lookup
+        avg_pool batch_normalization bias_add conv1d conv2d conv2d_transpose conv3d conv3d_transpose ctc_loss
+        max_pool_with_argmax nce_loss sampled_softmax_loss weighted_cross_entropy_with_logits
+        depthwise_conv2d dropout elu embedding_lookup
         gelu l2_loss layer_norm leaky_relu log_softmax max_pool moments relu relu6 selu sigmoid
         sigmoid_cross_entropy_with_logits silu softmax softmax_cross_entropy_with_logits softplus softsign
         sparse_softmax_cross_entropy_with_logits tanh
     """,
-    "signal": "fft fft2d fft3d ifft ifft2d ifft3d irfft irfft2d irfft3d rfft rfft2d rfft3d",
+    "signal": """
+        dct fft fft2d fft3d frame hamming_window hann_window idct ifft ifft2d ifft3d inverse_stft inverse_stft_window_fn irfft
+        irfft2d irfft3d kaiser_window overlap_and_add rfft rfft2d rfft3d stft vorbis_window
+    """,
+    "initializers": "Constant GlorotUniform HeNormal Orthogonal VarianceScaling Zeros get glorot_uniform zeros",
+    "config": "list_physical_devices list_logical_devices get_visible_devices set_visible_devices run_functions_eagerly",
     "random": """
         Generator categorical gamma normal set_seed shuffle stateless_categorical stateless_gamma stateless_normal
         stateless_truncated_normal stateless_uniform truncated_normal uniform

@@ -131,6 +131,11 @@ class Variable(TensorLike):
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    @property
+    def initializer(self) -> None:
+        """The operation that would give a variable of TensorFlow's graphs its first value; here each has it from the start."""
+        return None
+
     def is_initialized(self, name: str | None = None) -> bool:
         return True
 

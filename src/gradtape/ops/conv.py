@@ -503,6 +503,21 @@ def conv1d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
 
 
+@composite(samples=lambda: [Sample(normal(1, 2, 1, 2, 2), normal(2, 2, 2, 1, 2), (1, 4, 2, 4, 1), 2)])
+def conv3d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The transpose of `conv3d` with respect to its input; the filter is (depth, height, width, out, in)."""
+    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
+
+
 @composite(
     samples=lambda: [
         Sample(normal(2, 4, 4, 2), normal(2, 3, 2, 2), [1, 1, 1, 1], "SAME"),
@@ -561,6 +576,7 @@ COMPOSITES = (
     conv3d,
     conv1d_transpose,
     conv2d_transpose,
+    conv3d_transpose,
     depthwise_conv2d,
     separable_conv2d,
 )

@@ -263,6 +263,31 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     return apply(PINV, x, rcond=float(rcond))
 
 
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 2)),
+        Sample(np.ones((2, 3, 3))),
+        Sample(np.diag([1.0, 1e-3]), 1e-2),
+        Sample(normal(0, 2, 2)),
+        Sample(normal(3), raises=(ValueError, "rank 2")),
+    ],
+    differentiable=False,
+)
+def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+    """How many singular values of each matrix exceed `tol` (by default what rounding makes of zero), as int32.
+
+    >>> import gradtape as gt
+    >>> int(gt.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+    1
+    """
+    x = stop_gradient(matrices(a, "matrix_rank"))
+    values = svd(x, compute_uv=False)
+    if tol is None:
+        eps = float(np.finfo(numpy_dtype(x.dtype)).eps)
+        tol = reduce_max(values, -1, True) * (eps * max(x.shape[-2], x.shape[-1]))
+    return reduce_sum(cast(values > tol, "int32"), -1)
+
+
 # -- least squares -----------------------------------------------------------------------------------------------------
 
 
@@ -314,14 +339,15 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
 
 OPS = (DET, ADJUGATE, SLOGDET, PINV)
-COMPOSITES = (logdet, lstsq)
+COMPOSITES = (logdet, matrix_rank, lstsq)
 
 from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real
 from gradtape.ops.linalg_solve import INV, SOLVE, hermitian_cholesky, triangular_solve
-from gradtape.ops.linalg_spectral import QR, SVD
+from gradtape.ops.linalg_spectral import QR, SVD, svd
 from gradtape.ops.matmul import matrix_transposed
 from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices
-from gradtape.ops.reduce import PROD_LAST, reduce_sum
+from gradtape.ops.reduce import PROD_LAST, reduce_max, reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat
+from gradtape.ops.stop import stop_gradient

@@ -1,10 +1,11 @@
-"""Functions of matrices: exponential, square root, and the Sylvester equation behind the root's derivative.
+"""Functions of matrices: exponential, logarithm, square root, and the Sylvester equation behind the root's derivative.
 
 They need no eigenvectors, so repeated eigenvalues are no special case. All work on the last two axes.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,23 +30,23 @@ def _expm_impl(x: Any) -> Any:
 
 # exp([[A, E], [0, A]]) = [[exp A, L(A, E)], [0, exp A]] with L the derivative of exp at A in direction E (Najfeld & Havel
 # 1995); its adjoint is L(Aᴴ, ·)
-def expm_change(a: Any, e: Any) -> Any:
-    """L(A, E), with E scaled to size 1 first: a large E would cost exp its accuracy, and L is linear in E."""
+def derivative_of(op: Any, a: Any, e: Any) -> Any:
+    """L(A, E), with E scaled to size 1 first: a large E would cost the function its accuracy, and L is linear in E."""
     n = a.shape[-1]
     if n == 0:
         return zeros_like(e)
     size = stop_gradient(reduce_max(abs(e), (-2, -1), True))
     size = cast(where(size == 0, ones_like(size), size), e.dtype)
     block = concat([concat([a, e / size], -1), concat([zeros_like(a), a], -1)], -2)
-    return apply(EXPM, block)[..., :n, n:] * size
+    return apply(op, block)[..., :n, n:] * size
 
 
 EXPM = general(
     "expm",
     "x",
     _expm_impl,
-    vjps=(lambda ct, x: expm_change(matrix_transposed(x), ct),),
-    jvps=(lambda t, x: expm_change(x, t),),
+    vjps=(lambda ct, x: derivative_of(EXPM, matrix_transposed(x), ct),),
+    jvps=(lambda t, x: derivative_of(EXPM, x, t),),
     infer=inference.same,
     batch=batching.leading,
     call=lambda x: expm(x),
@@ -196,7 +197,74 @@ def sqrtm(input: Any, name: str | None = None) -> Any:
     return apply(SQRTM, matrices(input, "sqrtm", square=True))
 
 
-OPS = (EXPM, SYLVESTER, SQRTM)
+# -- logm --------------------------------------------------------------------------------------------------------------
+
+
+def _logm_impl(x: Any) -> Any:
+    if x.size == 0:
+        return np.zeros(x.shape, x.dtype)
+    n = x.shape[-1]
+    logs = [_checked_log(_log_one(matrix), matrix) for matrix in x.reshape(-1, n, n)]
+    return np.stack(logs).reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _log_one(x: Any) -> Any:
+    """In double precision: SciPy takes the rounding of single precision for a failure."""
+    from scipy.linalg import logm as scipy_logm
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        log = scipy_logm(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+    singular = any("Singular" in entry.category.__name__ for entry in told)  # SciPy then goes on with a tiny number for 0
+    return np.full(x.shape, np.nan) if singular else log
+
+
+def _checked_log(log: Any, x: Any) -> Any:
+    if not np.isfinite(log).all():
+        raise InvalidArgumentError(f"logm: a matrix of shape {x.shape} has no logarithm: it is singular, or not finite")
+    if x.dtype.kind != "c" and log.dtype.kind == "c" and np.any(log.imag):
+        raise InvalidArgumentError(
+            f"logm: a real matrix of shape {x.shape} has no real principal logarithm (a negative eigenvalue); "
+            "use gt.cast(x, gt.complex128) first"
+        )
+    return log if x.dtype.kind == "c" else log.real
+
+
+# as for exp: log([[A, E], [0, A]]) = [[log A, L(A, E)], [0, log A]] (Al-Mohy & Higham 2013)
+LOGM = general(
+    "logm",
+    "x",
+    _logm_impl,
+    vjps=(lambda ct, x: derivative_of(LOGM, matrix_transposed(x), ct),),
+    jvps=(lambda t, x: derivative_of(LOGM, x, t),),
+    infer=inference.same,
+    batch=batching.leading,
+    call=lambda x: logm(x),
+    samples=lambda: [
+        Sample(definite(3, 3)),
+        Sample(sample_regular(2, 2, 2)),
+        Sample(np.eye(2)),
+        Sample(normal(0, 2, 2)),
+        Sample(sample_regular(2, 2) + 0.3 * complex_normal(2, 2)),
+        Sample(-np.eye(2), raises=(ValueError, "negative eigenvalue")),
+        Sample(np.zeros((2, 2)), raises=(ValueError, "singular")),
+        Sample(normal(2, 3), raises=(ValueError, "square")),
+    ],
+)
+
+
+def logm(input: Any, name: str | None = None) -> Any:
+    """Principal logarithm of each square matrix, the inverse of `expm`; real input must have a real logarithm.
+
+    >>> import gradtape as gt
+    >>> gt.linalg.logm(gt.linalg.expm([[0.0, 1.0], [0.0, 0.0]])).numpy().round(4) + 0.0
+    array([[0., 1.],
+           [0., 0.]], dtype=float32)
+    """
+    return apply(LOGM, matrices(input, "logm", square=True))
+
+
+OPS = (EXPM, SYLVESTER, SQRTM, LOGM)
 
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.elementwise import abs, cast

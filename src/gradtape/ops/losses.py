@@ -201,6 +201,31 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy(labels, logits)
 
 
+@composite(
+    samples=lambda: [
+        Sample(unit(3, 2), away(3, 2), 2.0),
+        Sample(unit(3), away(3), np.array([0.5, 1.0, 3.0])),
+        Sample(np.array([1.0, 0.0]), np.array([-90.0, 90.0]), 0.5),
+        Sample(unit(3), away(2), 1.0, raises=(ValueError, "same shape")),
+    ]
+)
+def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Any:
+    """As `sigmoid_cross_entropy_with_logits`, the positive labels counted `pos_weight` times.
+
+    >>> import gradtape as gt
+    >>> gt.nn.weighted_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0], pos_weight=2.0).numpy()
+    array([1.3862944, 0.6931472], dtype=float32)
+    """
+    op = "weighted_cross_entropy_with_logits"
+    labels, logits = promote(labels, real_floating(logits, op))
+    if labels.shape != logits.shape:
+        raise InvalidArgumentError(
+            f"{op}: labels and logits must have the same shape, got {tuple(labels.shape)} and {tuple(logits.shape)}"
+        )
+    # (1 - z)·x + (1 + (q - 1)·z)·log(1 + e^-x), with softplus for the logarithm, which cannot overflow
+    return (1.0 - labels) * logits + (1.0 + (pos_weight - 1.0) * labels) * softplus(-logits)
+
+
 @composite(samples=lambda: [Sample(normal(2, 3)), Sample(normal()), Sample(normal(0))])
 def l2_loss(t: Any, name: str | None = None) -> Any:
     """Half the sum of squares.
@@ -213,9 +238,9 @@ def l2_loss(t: Any, name: str | None = None) -> Any:
 
 
 OPS = (SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY, SIGMOID_CROSS_ENTROPY)
-COMPOSITES = (l2_loss,)
+COMPOSITES = (weighted_cross_entropy_with_logits, l2_loss)
 
-from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid
+from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid, softplus
 from gradtape.ops.create import ONE_HOT
 from gradtape.ops.elementwise import cast, square
 from gradtape.ops.index import check_range

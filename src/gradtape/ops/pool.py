@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.dtypes import as_dtype, int64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
@@ -358,8 +359,61 @@ def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
     return _pooled(input, ksize, strides, padding, data_format, 3, True, "avg_pool3d")
 
 
+@composite(
+    samples=lambda: [
+        Sample(spread(2, 4, 4, 2), 2, 2, "VALID"),
+        Sample(spread(1, 5, 3, 1), [1, 3, 2, 1], [1, 2, 1, 1], "SAME"),
+        Sample(normal(1, 3, 3, 1), 2, 1, "VALID", "NCHW", raises=(ValueError, "NHWC")),
+        Sample(normal(3, 3, 1), 2, 1, "VALID", raises=(ValueError, "rank 4")),
+    ]
+)
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    output_dtype: Any = int64,
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The largest elements of each window, and where they stand: flat indices (row·width + column)·channels + channel of
+    each image, or of the whole batch with `include_batch_in_index`.
+
+    >>> import gradtape as gt
+    >>> values, places = gt.nn.max_pool_with_argmax(gt.reshape(gt.range(4.0), (1, 2, 2, 1)), 2, 2, "VALID")
+    >>> float(values[0, 0, 0, 0]), int(places[0, 0, 0, 0])
+    (3.0, 3)
+    """
+    op = "max_pool_with_argmax"
+    x = real_floating(input, op)
+    if data_format != "NHWC":
+        raise InvalidArgumentError(f"{op}: data_format must be 'NHWC', got {data_format!r}")
+    if x.ndim != 4:
+        raise InvalidArgumentError(f"{op}: the input needs rank 4, got shape {tuple(x.shape)}")
+    if as_dtype(output_dtype).name not in ("int32", "int64"):
+        raise InvalidArgumentError(f"{op}: output_dtype must be int32 or int64, got {as_dtype(output_dtype).name}")
+    ksize, strides = (per_axis(v, 2, False, op, n) for v, n in ((ksize, "ksize"), (strides, "strides")))
+    space = tuple(x.shape)[1:-1]
+    padding = pads(padding, space, ksize, strides, (1, 1), False, op)
+    geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": padding}
+    out_space(space, ksize, strides, padding, (1, 1), op)
+    out = apply(MAX_POOL, x, **geometry)
+    tap = cast(apply(POOL_WINNER, stop_gradient(x), stop_gradient(out), **geometry), "int64")
+    # which element of the image a tap of a window is
+    row = grid(out.shape[1], 0, 3) * strides[0] - padding[0][0] + tap // ksize[1]
+    column = grid(out.shape[2], 1, 3) * strides[1] - padding[1][0] + tap % ksize[1]
+    places = (row * space[1] + column) * x.shape[3] + grid(x.shape[3], 2, 3)
+    if include_batch_in_index:
+        places = places + grid(x.shape[0], 0, 4) * (space[0] * space[1] * x.shape[3])
+    return out, cast(places, output_dtype)
+
+
 OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
-COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d)
+COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, max_pool_with_argmax)
 
 from gradtape.ops.activations import real_floating
+from gradtape.ops.create import grid
+from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import reshape
+from gradtape.ops.stop import stop_gradient

@@ -1,0 +1,433 @@
+"""Signals in overlapping frames: framing, overlap-add, short-time Fourier transforms, the windows they use, and the
+cosine transforms. All are composites of gathers, sums and Fourier transforms, so derivatives come by themselves.
+
+Lengths of frames, steps and transforms are Python numbers; the length of the signal may be known at run time only.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtape.dtypes import as_dtype, float32
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops.dispatch import convert
+from gradtape.ops.opdef import Sample, composite
+from gradtape.ops.sampling import normal
+
+Window = Callable[..., Any]  # window(length, dtype=...) -> tensor
+
+
+def _length(value: Any, argument: str, op: str) -> int:
+    """A positive Python number."""
+    static = getattr(value, "_data", value)
+    if isinstance(value, (int, np.integer)) or (isinstance(static, (np.ndarray, np.generic)) and static.dtype.kind in "iu"):
+        number = int(static)
+        if number >= 1:
+            return number
+    raise InvalidArgumentError(f"{op}: {argument} must be a positive number known while tracing, got {value!r}")
+
+
+# -- frames --------------------------------------------------------------------------------------------------------------
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(7), 3, 2),
+        Sample(normal(2, 7), 3, 2, True, 0.5),
+        Sample(normal(6, 2), 2, 3, axis=0),
+        Sample(normal(2), 3, 1),
+        Sample(normal(5), 0, 1, raises=(ValueError, "frame_length")),
+        Sample(normal(5), 2, 0, raises=(ValueError, "frame_step")),
+        Sample(normal(), 2, 1, raises=(ValueError, "rank")),
+    ]
+)
+def frame(
+    signal: Any,
+    frame_length: Any,
+    frame_step: Any,
+    pad_end: bool = False,
+    pad_value: Any = 0,
+    axis: int = -1,
+    name: str | None = None,
+) -> Any:
+    """The windows of `frame_length` elements along an axis, one every `frame_step`: that axis becomes (frames, elements).
+
+    With `pad_end` the last frames are filled up with `pad_value`, and every element begins or is in some frame.
+
+    >>> import gradtape as gt
+    >>> gt.signal.frame([1.0, 2.0, 3.0, 4.0], frame_length=2, frame_step=1).numpy().tolist()
+    [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]
+    """
+    x = convert(signal)
+    length, step = _length(frame_length, "frame_length", "frame"), _length(frame_step, "frame_step", "frame")
+    if not x.ndim:
+        raise InvalidArgumentError("frame: the signal needs rank 1 or more, got a scalar")
+    place = normal_axis(axis, x.ndim, "frame")
+    size = x.shape[place]
+    if pad_end:
+        count = -(-size // step)
+        missing = (count - 1) * step + length - size
+        if missing.__class__ is not int or missing > 0:
+            more = maximum(number_of(missing), 0) if missing.__class__ is not int else missing
+            x = pad(x, [(0, more if i == place else 0) for i in range(x.ndim)], constant_values=pad_value)
+    else:
+        count = (size - length) // step + 1
+        if count.__class__ is int:
+            count = max(count, 0)
+    places = grid(count, 0, 2) * step + grid(length, 1, 2)
+    return gather(x, places, axis=place)
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 4), 2),
+        Sample(normal(2, 3, 4), 3),
+        Sample(normal(3, 2), 3),
+        Sample(normal(1, 4), 4),
+        Sample(normal(2, 1), 1),
+        Sample(normal(4), 1, raises=(ValueError, "rank 2")),
+        Sample(normal(2, 3), 0, raises=(ValueError, "frame_step")),
+    ]
+)
+def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Any:
+    """The signal whose frames (…, frames, frame_length), one every `frame_step`, add up where they overlap.
+
+    >>> import gradtape as gt
+    >>> gt.signal.overlap_and_add([[1.0, 2.0], [10.0, 20.0]], frame_step=1).numpy()
+    array([ 1., 12., 20.], dtype=float32)
+    """
+    x, step = convert(signal), _length(frame_step, "frame_step", "overlap_and_add")
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"overlap_and_add: the signal needs rank 2 or more, got shape {tuple(x.shape)}")
+    *lead, frames, length = x.shape
+    # each frame is cut into pieces of one step: piece p of frame f belongs to place f + p, so after the pieces are put
+    # one under the other, each shifted by its number, a sum over pieces is all there is to do
+    pieces = -(-length // step)
+    x = pad(x, [(0, 0)] * (len(lead) + 1) + [(0, pieces * step - length)])
+    x = _swapped(reshape(x, (*lead, frames, pieces, step)), -3, -2)
+    x = pad(x, [(0, 0)] * (len(lead) + 1) + [(0, pieces), (0, 0)])
+    flat = reshape(x, (*lead, pieces * (frames + pieces), step))[..., : pieces * (frames + pieces - 1), :]
+    total = reduce_sum(reshape(flat, (*lead, pieces, frames + pieces - 1, step)), -3)
+    return reshape(total, (*lead, (frames + pieces - 1) * step))[..., : (frames - 1) * step + length]
+
+
+def _swapped(x: Any, first: int, second: int) -> Any:
+    order = list(range(x.ndim))
+    order[first], order[second] = order[second], order[first]
+    return transpose(x, order)
+
+
+# -- windows -------------------------------------------------------------------------------------------------------------
+
+
+def _window(values: Any, dtype: Any, op: str) -> Any:
+    kind = as_dtype(dtype)
+    if not kind.is_floating:
+        raise InvalidArgumentError(f"{op}: dtype must be a floating type, got {kind.name}")
+    return convert(values.astype(kind.dtype))
+
+
+def _raised_cosine(length: int, periodic: bool, a: float, b: float) -> Any:
+    if length == 1:
+        return np.ones(1)
+    # a periodic window of even length is the symmetric one of length + 1 without its last element
+    span = length - 1 + (1 if periodic and length % 2 == 0 else 0)
+    return a - b * np.cos(2.0 * math.pi * np.arange(length) / span)
+
+
+def hann_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
+    """The Hann window, (1 - cos)/2.
+
+    >>> import gradtape as gt
+    >>> gt.signal.hann_window(4).numpy()
+    array([0. , 0.5, 1. , 0.5], dtype=float32)
+    """
+    length = _length(window_length, "window_length", "hann_window")
+    return _window(_raised_cosine(length, periodic, 0.5, 0.5), dtype, "hann_window")
+
+
+def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
+    """The Hamming window, 0.54 - 0.46 cos.
+
+    >>> import gradtape as gt
+    >>> gt.signal.hamming_window(4).numpy()
+    array([0.08, 0.54, 1.  , 0.54], dtype=float32)
+    """
+    length = _length(window_length, "window_length", "hamming_window")
+    return _window(_raised_cosine(length, periodic, 0.54, 0.46), dtype, "hamming_window")
+
+
+def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
+    """The Kaiser window, a ratio of Bessel functions; `beta` trades the main lobe's width for low side lobes.
+
+    >>> import gradtape as gt
+    >>> gt.signal.kaiser_window(3, beta=0.0).numpy()
+    array([1., 1., 1.], dtype=float32)
+    """
+    return _window(np.kaiser(_length(window_length, "window_length", "kaiser_window"), beta), dtype, "kaiser_window")
+
+
+def kaiser_bessel_derived_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
+    """The Kaiser-Bessel derived window of even length: its squares at distance half a window add up to 1.
+
+    >>> import gradtape as gt
+    >>> w = gt.signal.kaiser_bessel_derived_window(4).numpy()
+    >>> round(float(w[0] ** 2 + w[2] ** 2), 5)
+    1.0
+    """
+    op = "kaiser_bessel_derived_window"
+    length = _length(window_length, "window_length", op)
+    if length % 2:
+        raise InvalidArgumentError(f"{op}: window_length must be even, got {length}")
+    sums = np.cumsum(np.kaiser(length // 2 + 1, beta))
+    half = np.sqrt(sums[:-1] / sums[-1])
+    return _window(np.concatenate([half, half[::-1]]), dtype, op)
+
+
+def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Any:
+    """The window of the Vorbis audio format: sin(π/2 · sin²).
+
+    >>> import gradtape as gt
+    >>> gt.signal.vorbis_window(2).numpy().round(4)
+    array([0.7071, 0.7071], dtype=float32)
+    """
+    length = _length(window_length, "window_length", "vorbis_window")
+    return _window(np.sin(math.pi / 2 * np.sin(math.pi * (np.arange(length) + 0.5) / length) ** 2), dtype, "vorbis_window")
+
+
+# -- short-time Fourier transforms ---------------------------------------------------------------------------------------
+
+
+def _enclosing_power_of_two(length: int) -> int:
+    return 1 << (length - 1).bit_length()
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(12), 4, 2),
+        Sample(normal(2, 9), 4, 3, 5, None),
+        Sample(normal(7), 4, 2, pad_end=True),
+        Sample(normal(7) + 0j, 4, 2, raises=(ValueError, "real")),
+    ]
+)
+def stft(
+    signals: Any,
+    frame_length: Any,
+    frame_step: Any,
+    fft_length: Any = None,
+    window_fn: Window | None = hann_window,
+    pad_end: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The Fourier transforms of windowed frames of real signals: (…, samples) becomes (…, frames, fft_length//2 + 1).
+
+    >>> import gradtape as gt
+    >>> gt.signal.stft(gt.ones(16), frame_length=8, frame_step=4).shape
+    TensorShape([3, 5])
+    """
+    x = floating(signals)
+    if x.dtype.is_complex:
+        raise InvalidArgumentError(f"stft: the signals must be real, got dtype {x.dtype.name}")
+    length = _length(frame_length, "frame_length", "stft")
+    points = _enclosing_power_of_two(length) if fft_length is None else _length(fft_length, "fft_length", "stft")
+    framed = frame(x, length, frame_step, pad_end)
+    if window_fn is not None:
+        framed = framed * window_fn(length, dtype=x.dtype)
+    return rfft(framed, [points])
+
+
+def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Window = hann_window, name: str | None = None) -> Window:
+    """The window with which `inverse_stft` undoes `stft` exactly.
+
+    >>> import gradtape as gt
+    >>> x = gt.range(16.0)
+    >>> inverse = gt.signal.inverse_stft_window_fn(4)
+    >>> y = gt.signal.inverse_stft(gt.signal.stft(x, 8, 4), 8, 4, window_fn=inverse)
+    >>> y.numpy()[4:12].round(3)
+    array([ 4.,  5.,  6.,  7.,  8.,  9., 10., 11.], dtype=float32)
+    """
+    step = _length(frame_step, "frame_step", "inverse_stft_window_fn")
+
+    def inverse_window(frame_length: Any, dtype: Any = float32) -> Any:
+        length = _length(frame_length, "frame_length", "inverse_stft_window_fn")
+        forward = np.asarray(convert(forward_window_fn(length, dtype=dtype)).numpy(), np.float64)
+        pieces = -(-length // step)
+        squares = np.zeros(pieces * step)
+        squares[:length] = forward**2
+        weight = np.tile(squares.reshape(pieces, step).sum(0), pieces)[:length]
+        return _window(np.divide(forward, weight, out=np.zeros(length), where=weight > 0), dtype, "inverse_stft_window_fn")
+
+    return inverse_window
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 3) + 1j * normal(3, 3), 4, 2),
+        Sample(normal(2, 3, 5) + 1j * normal(2, 3, 5), 6, 3, 8, None),
+        Sample(normal(3) + 0j, 4, 2, raises=(ValueError, "rank 2")),
+    ]
+)
+def inverse_stft(
+    stfts: Any,
+    frame_length: Any,
+    frame_step: Any,
+    fft_length: Any = None,
+    window_fn: Window | None = hann_window,
+    name: str | None = None,
+) -> Any:
+    """Signals from short-time Fourier transforms: the windowed inverse transforms of the frames, overlapping, added up."""
+    x = convert(stfts)
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"inverse_stft: the input needs rank 2 or more, got shape {tuple(x.shape)}")
+    length = _length(frame_length, "frame_length", "inverse_stft")
+    points = _enclosing_power_of_two(length) if fft_length is None else _length(fft_length, "fft_length", "inverse_stft")
+    frames = irfft(x, [points])
+    frames = frames[..., :length] if points >= length else pad(frames, [(0, 0)] * (x.ndim - 1) + [(0, length - points)])
+    if window_fn is not None:
+        frames = frames * window_fn(length, dtype=frames.dtype)
+    return overlap_and_add(frames, frame_step)
+
+
+def linear_to_mel_weight_matrix(
+    num_mel_bins: int = 20,
+    num_spectrogram_bins: int = 129,
+    sample_rate: float = 8000,
+    lower_edge_hertz: float = 125.0,
+    upper_edge_hertz: float = 3800.0,
+    dtype: Any = float32,
+    name: str | None = None,
+) -> Any:
+    """The matrix (spectrogram bins, mel bins) of overlapping triangles on the mel scale; the zero frequency has none.
+
+    >>> import gradtape as gt
+    >>> gt.signal.linear_to_mel_weight_matrix(4, 9).shape
+    TensorShape([9, 4])
+    """
+    op = "linear_to_mel_weight_matrix"
+    bins, spectrum = _length(num_mel_bins, "num_mel_bins", op), _length(num_spectrogram_bins, "num_spectrogram_bins", op)
+    if not 0.0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate / 2:
+        raise InvalidArgumentError(
+            f"{op}: needs 0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate/2, got {lower_edge_hertz}, "
+            f"{upper_edge_hertz} and sample_rate {sample_rate}"
+        )
+
+    def mel(hertz: Any) -> Any:
+        return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
+
+    places = mel(np.linspace(0.0, sample_rate / 2, spectrum))[1:, None]
+    edges = np.linspace(mel(lower_edge_hertz), mel(upper_edge_hertz), bins + 2)
+    low, centre, high = edges[:-2], edges[1:-1], edges[2:]
+    weights = np.maximum(0.0, np.minimum((places - low) / (centre - low), (high - places) / (high - centre)))
+    return _window(np.concatenate([np.zeros((1, bins)), weights]), dtype, op)
+
+
+# -- cosine transforms ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _turn(count: int, sign: int) -> Any:
+    """2·exp(±iπk/2n), k = 0 … n-1: half a sample's shift between a cosine transform and a Fourier transform of 2n."""
+    return 2.0 * np.exp(sign * 0.5j * math.pi * np.arange(count) / count)
+
+
+def _ortho(count: int) -> Any:
+    """What makes the second cosine transform orthogonal."""
+    weights = np.full(count, math.sqrt(0.5 / count))
+    weights[0] = 0.5 / math.sqrt(count)
+    return weights
+
+
+def _cosine(x: Any, type: int, norm: str | None) -> Any:
+    count = x.shape[-1]
+    if count.__class__ is not int:
+        raise InvalidArgumentError("dct: the length of the transformed axis must be known while tracing; give n")
+    real: Any = x.dtype.dtype
+    turning = "complex64" if x.dtype.size == 4 else "complex128"
+    if type == 1:  # of the signal mirrored at both ends
+        return real_part(rfft(concat([x, reverse(x, [-1])[..., 1:-1]], -1)))
+    if type == 2:
+        out = real_part(rfft(x, [2 * count])[..., :count] * _turn(count, -1).astype(turning))
+        return out * _ortho(count).astype(real) if norm else out
+    if type == 3:
+        x = x * (0.5 / _ortho(count)).astype(real) if norm else x * float(count)
+        return irfft(cast(x, turning) * _turn(count, 1).astype(turning), [2 * count])[..., :count]
+    out = _cosine(pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)]), 2, None)[..., 1::2]
+    return out * math.sqrt(0.5 / count) if norm else out
+
+
+@composite(
+    samples=lambda: [
+        *(Sample(normal(2, 5), t) for t in (1, 2, 3, 4)),
+        *(Sample(normal(4), t, None, -1, "ortho") for t in (2, 3, 4)),
+        Sample(normal(3, 2), 2, 4, 0),
+        Sample(normal(5), 2, 3),
+        Sample(normal(4), 5, raises=(ValueError, "type")),
+        Sample(normal(4), 1, None, -1, "ortho", raises=(ValueError, "type 1")),
+        Sample(normal(1), 1, raises=(ValueError, "two")),
+        Sample(normal(4), 2, None, -1, "unit", raises=(ValueError, "norm")),
+    ]
+)
+def dct(
+    input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Any:
+    """The cosine transform of type 1, 2, 3 or 4 along an axis, as `scipy.fft.dct`; `n` cuts or zero-pads the axis first.
+
+    >>> import gradtape as gt
+    >>> gt.signal.dct([1.0, 2.0, 3.0], norm="ortho").numpy().round(3)
+    array([ 3.464, -1.414,  0.   ], dtype=float32)
+    """
+    if type not in (1, 2, 3, 4):
+        raise InvalidArgumentError(f"dct: type must be 1, 2, 3 or 4, got {type!r}")
+    if norm not in (None, "ortho"):
+        raise InvalidArgumentError(f"dct: norm must be None or 'ortho', got {norm!r}")
+    if type == 1 and norm:
+        raise InvalidArgumentError("dct: the transform of type 1 has no orthogonal form")
+    x = floating(input)
+    if not x.ndim or x.dtype.is_complex:
+        raise InvalidArgumentError(f"dct: needs a real input of rank 1 or more, got {tuple(x.shape)} {x.dtype.name}")
+    if x.dtype.size < 4:
+        x = cast(x, "float32")
+    place = normal_axis(axis, x.ndim, "dct")
+    x = x if place == x.ndim - 1 else _swapped(x, place, -1)
+    if n is not None:
+        x = fitted(x, (_length(n, "n", "dct"),))
+    if type == 1 and x.shape[-1] < 2:
+        raise InvalidArgumentError(f"dct: the transform of type 1 needs at least two elements, got {x.shape[-1]}")
+    out = _cosine(x, type, norm)
+    return out if place == x.ndim - 1 else _swapped(out, place, -1)
+
+
+@composite(samples=lambda: [*(Sample(normal(2, 4), t) for t in (1, 2, 3, 4)), Sample(normal(4), 2, norm="ortho")])
+def idct(
+    input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Any:
+    """The inverse of `dct`: up to a factor of 2·n (type 1: 2·(n - 1)) without norm, exactly with norm="ortho".
+
+    >>> import gradtape as gt
+    >>> gt.signal.idct(gt.signal.dct([1.0, 2.0], norm="ortho"), norm="ortho").numpy().round(4)
+    array([1., 2.], dtype=float32)
+    """
+    inverse = {1: 1, 2: 3, 3: 2, 4: 4}
+    if type not in inverse:
+        raise InvalidArgumentError(f"idct: type must be 1, 2, 3 or 4, got {type!r}")
+    return dct(input, inverse[type], n, axis, norm)
+
+
+OPS = ()
+COMPOSITES = (frame, overlap_and_add, stft, inverse_stft, dct, idct)
+
+from gradtape.ops.activations import floating
+from gradtape.ops.create import grid
+from gradtape.ops.elementwise import cast, real as real_part
+from gradtape.ops.extending import pad
+from gradtape.ops.fft import fitted, irfft, rfft
+from gradtape.ops.index import gather
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import maximum
+from gradtape.ops.shape import concat, normal_axis, reshape, reverse, transpose
+from gradtape.ops.staged import number_of

@@ -1,0 +1,278 @@
+"""Matrices with few diagonals: tridiagonal systems and products, banded triangular systems.
+
+Diagonals are given compactly, as LAPACK and TensorFlow have them: one row each, aligned with the columns (tridiagonal
+systems: superdiagonal padded at its end, subdiagonal at its beginning). Costs are those of the band, forward and backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ops import batching, inference
+from gradtape.ops.dispatch import apply, promote
+from gradtape.ops.opdef import Op, Sample, composite, general
+from gradtape.ops.sampling import away, normal
+
+
+def _sample_diagonals(*shape: int) -> Any:
+    """Tridiagonal, dominated by the main diagonal."""
+    diagonals = normal(*shape) * 0.5
+    diagonals[..., 1, :] += 3.0
+    return diagonals
+
+
+# -- banded systems ------------------------------------------------------------------------------------------------------
+
+
+def _banded_solve_impl(band: Any, b: Any, *, lower: int, upper: int) -> Any:
+    from scipy.linalg import LinAlgError, solve_banded
+
+    out = np.empty(b.shape, np.result_type(band, b))
+    if not out.size:
+        return out
+    count, rhs = band.shape[-1], b.shape[-1]
+    each = zip(band.reshape(-1, band.shape[-2], count), b.reshape(-1, count, rhs), out.reshape(-1, count, rhs), strict=True)
+    for matrix, right, solution in each:
+        try:
+            solution[...] = solve_banded((lower, upper), matrix, right, check_finite=False)
+        except LinAlgError as error:
+            raise InvalidArgumentError(
+                f"a banded matrix of {count} rows with {lower + upper + 1} diagonals is singular; add to its main diagonal, "
+                "or use gt.linalg.lstsq on the dense matrix"
+            ) from error
+    return out
+
+
+def transposed_band(band: Any, lower: int, upper: int) -> Any:
+    """The band of the conjugate transpose: row r of a band holds element (j - upper + r, j) at column j."""
+    rows = []
+    for row in range(lower + upper + 1):
+        source = lower + upper - row
+        rows.append(shifted(conj(band[..., source, :]), source - upper))
+    return stack(rows, -2)
+
+
+def shifted(x: Any, places: int) -> Any:
+    """Elements moved towards the end (or, negative, the beginning) of the last axis; zeros come in."""
+    n = x.shape[-1]
+    if not places:
+        return x
+    lead = ((0, 0),) * (x.ndim - 1)
+    if places > 0:
+        return apply(PAD, x, paddings=(*lead, (places, 0)))[..., :n]
+    return apply(PAD, x, paddings=(*lead, (0, -places)))[..., -places:]
+
+
+# A X = B: B̄ = A⁻ᴴ X̄ and Ā = -B̄ Xᴴ, of which only the band counts
+def banded_cts(ct: Any, band: Any, out: Any, lower: int, upper: int, needed: tuple[bool, ...]) -> tuple[Any, Any]:
+    """Cotangents of band and right-hand side from one more banded solve."""
+    rhs = apply(BANDED_SOLVE, transposed_band(band, lower, upper), ct, lower=upper, upper=lower)
+    return (-outer_band(rhs, out, lower, upper) if needed[0] else None), rhs
+
+
+def outer_band(left: Any, right: Any, lower: int, upper: int) -> Any:
+    """The band of left·rightᴴ: at column j of row r, Σ left[j - upper + r] · conj(right[j])."""
+    rows = []
+    for row in range(lower + upper + 1):
+        moved = swap_last(shifted(swap_last(left), upper - row))
+        rows.append(reduce_sum(moved * conj(right), -1))
+    return stack(rows, -2)
+
+
+def band_product(band: Any, x: Any, lower: int, upper: int) -> Any:
+    """The matrix of a band times x: row i is the sum over diagonals of band[r, i + upper - r] · x[i + upper - r]."""
+    total = None
+    for row in range(lower + upper + 1):
+        term = swap_last(shifted(swap_last(expand_dims(band[..., row, :], -1) * x), row - upper))
+        total = term if total is None else total + term
+    return total
+
+
+def banded_tangent(tangents: tuple[Any, Any], band: Any, out: Any, lower: int, upper: int) -> Any:
+    """The tangent of the solution."""
+    change, right = tangents
+    if change is not None:
+        moved = band_product(change, out, lower, upper)
+        right = -moved if right is None else right - moved
+    return apply(BANDED_SOLVE, band, right, lower=lower, upper=upper)
+
+
+BANDED_SOLVE: Op = general(
+    "banded_solve",
+    "band b",
+    _banded_solve_impl,
+    vjp=banded_cts,
+    jvp=banded_tangent,
+    infer=lambda band, b, *, lower, upper: inference.same(b),
+    batch=batching.leading,
+    samples=lambda: [
+        Sample(_sample_diagonals(3, 4), normal(4, 2), lower=1, upper=1),
+        Sample(_sample_diagonals(2, 3, 3), normal(2, 3, 1), lower=1, upper=1),
+        Sample(away(2, 4) + 0.5, normal(4, 1), lower=1, upper=0),
+        Sample(np.zeros((1, 2)), normal(2, 1), lower=0, upper=0, raises=(ValueError, "singular")),
+    ],
+)
+
+
+def _with_lead(band: Any, b: Any) -> tuple[Any, Any]:
+    """Both with the same leading axes."""
+    lead = inference.broadcast_shapes(tuple(band.shape)[:-2], tuple(b.shape)[:-2])
+    return broadcast_to(band, (*lead, *tuple(band.shape)[-2:])), broadcast_to(b, (*lead, *tuple(b.shape)[-2:]))
+
+
+# -- tridiagonal matrices ------------------------------------------------------------------------------------------------
+
+
+def _parts(diagonals: Any, layout: str, op: str) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """The tensors that hold the diagonals, and the shape of the main one; nothing is computed yet."""
+    if layout == "sequence":
+        if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
+            raise InvalidArgumentError(f"{op}: diagonals_format='sequence' needs three diagonals (super, main, sub)")
+        three = tuple(floating(d) for d in diagonals)
+        return three, tuple(three[1].shape)
+    x = floating(diagonals)
+    if layout == "compact":
+        if x.ndim < 2 or x.shape[-2] != 3:
+            raise InvalidArgumentError(f"{op}: compact diagonals need the shape (…, 3, n), got {tuple(x.shape)}")
+    elif layout == "matrix":
+        x = matrices(x, op, square=True)
+    else:
+        raise InvalidArgumentError(f"{op}: diagonals_format must be 'compact', 'sequence' or 'matrix', got {layout!r}")
+    return (x,), (*tuple(x.shape)[:-2], x.shape[-1])
+
+
+def _check_rows(rows: Any, have: Any, rhs: Any, op: str) -> None:
+    if rows != have:
+        raise InvalidArgumentError(
+            f"{op}: a matrix of {rows} rows and a right-hand side of shape {tuple(rhs.shape)} differ in rows"
+        )
+
+
+def _band(parts: tuple[Any, ...], layout: str) -> Any:
+    """The three diagonals by columns: the superdiagonal's element i stands in column i + 1, the subdiagonal's in i - 1."""
+    if layout == "sequence":
+        above, main, below = parts
+        lead = [(0, 0)] * (main.ndim - 1)
+        above = pad(above, [*lead, (1, 0)]) if above.shape[-1] != main.shape[-1] else shifted(above, 1)
+        below = pad(below, [*lead, (0, 1)]) if below.shape[-1] != main.shape[-1] else shifted(below, -1)
+        return stack([above, main, below], -2)
+    (x,) = parts
+    if layout == "matrix":
+        return diag_part(x, k=(-1, 1), align="RIGHT_LEFT")
+    return stack([shifted(x[..., 0, :], 1), x[..., 1, :], shifted(x[..., 2, :], -1)], -2)
+
+
+@composite(
+    samples=lambda: [
+        Sample(_sample_diagonals(3, 4), normal(4)),
+        Sample(_sample_diagonals(2, 3, 4), normal(2, 4, 2)),
+        Sample([normal(3), normal(4) + 4.0, normal(3)], normal(4, 1), "sequence"),
+        Sample(normal(4, 4) + 4.0 * np.eye(4), normal(4, 2), "matrix"),
+        Sample(_sample_diagonals(3, 4), normal(3), raises=(ValueError, "rows")),
+        Sample(normal(2, 4), normal(4), raises=(ValueError, "3, n")),
+        Sample(_sample_diagonals(3, 4), normal(4), "rows", raises=(ValueError, "diagonals_format")),
+    ]
+)
+def tridiagonal_solve(
+    diagonals: Any,
+    rhs: Any,
+    diagonals_format: str = "compact",
+    transpose_rhs: bool = False,
+    conjugate_rhs: bool = False,
+    name: str | None = None,
+    partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Any:
+    """Solve tridiagonal systems in time proportional to their size; `diagonals` holds super-, main and subdiagonal.
+
+    >>> import gradtape as gt
+    >>> gt.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    if perturb_singular:
+        raise InvalidArgumentError("tridiagonal_solve: perturb_singular=True is not supported; add to the main diagonal")
+    op = "tridiagonal_solve"
+    parts, shape = _parts(diagonals, diagonals_format, op)
+    b = floating(rhs)
+    vector = b.ndim == len(shape)
+    if not b.ndim:
+        raise InvalidArgumentError(f"{op}: the right-hand side needs rank 1 or more, got a scalar")
+    _check_rows(shape[-1], b.shape[-1 if vector or transpose_rhs else -2], b, op)
+    band, b = promote(_band(parts, diagonals_format), b)
+    if conjugate_rhs:
+        b = conj(b)
+    if vector:
+        b = expand_dims(b, -1)
+    elif transpose_rhs:
+        b = swap_last(b)
+    out = apply(BANDED_SOLVE, *_with_lead(band, b), lower=1, upper=1)
+    return out[..., 0] if vector else out
+
+
+@composite(
+    samples=lambda: [
+        Sample(normal(3, 4), normal(4, 2)),
+        Sample(normal(2, 3, 3), normal(2, 3, 1)),
+        Sample([normal(3), normal(4), normal(3)], normal(4, 2), "sequence"),
+        Sample(normal(3, 4), normal(3, 2), raises=(ValueError, "rows")),
+    ]
+)
+def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Any:
+    """The product of tridiagonal matrices with matrices, in time proportional to their size.
+
+    >>> import gradtape as gt
+    >>> gt.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy().ravel()
+    array([3., 3.], dtype=float32)
+    """
+    parts, shape = _parts(diagonals, diagonals_format, "tridiagonal_matmul")
+    x = floating(rhs)
+    _check_rows(shape[-1], x.shape[-2] if x.ndim > 1 else None, x, "tridiagonal_matmul")
+    band, x = promote(_band(parts, diagonals_format), x)
+    return band_product(*_with_lead(band, x), 1, 1)
+
+
+@composite(
+    samples=lambda: [
+        Sample(away(3, 4) + np.array([[3.0], [0.0], [0.0]]), normal(4, 2)),
+        Sample(away(2, 4) + np.array([[0.0], [3.0]]), normal(4, 1), lower=False),
+        Sample(away(2, 2, 3) + np.array([[3.0], [0.0]]), normal(3, 2), adjoint=True),
+        Sample(away(2, 4), normal(3, 2), raises=(ValueError, "rows")),
+        Sample(away(5, 4), normal(4, 2), raises=(ValueError, "diagonals")),
+    ]
+)
+def banded_triangular_solve(bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
+    """Solve triangular systems of few diagonals: `bands` (…, k, n), the main diagonal first (lower) or last (upper), each
+    aligned with the columns (lower: padded at the end of its row, upper: at its beginning).
+
+    >>> import gradtape as gt
+    >>> gt.linalg.banded_triangular_solve([[2.0, 2.0], [1.0, 0.0]], [[2.0], [3.0]]).numpy().ravel()
+    array([1., 1.], dtype=float32)
+    """
+    op = "banded_triangular_solve"
+    band, b = promote(floating(bands), floating(rhs))
+    if band.ndim < 2 or b.ndim < 2 or band.shape[-1] != b.shape[-2]:
+        raise InvalidArgumentError(
+            f"{op}: bands of shape {tuple(band.shape)} and a right-hand side of shape {tuple(b.shape)} differ in rows"
+        )
+    count = band.shape[-2]
+    if not 1 <= count <= band.shape[-1]:
+        raise InvalidArgumentError(f"{op}: {count} diagonals do not fit a matrix of {band.shape[-1]} rows")
+    below, above = (count - 1, 0) if lower else (0, count - 1)
+    if adjoint:
+        band, below, above = transposed_band(band, below, above), above, below
+    return apply(BANDED_SOLVE, *_with_lead(band, b), lower=below, upper=above)
+
+
+OPS = (BANDED_SOLVE,)
+COMPOSITES = (tridiagonal_solve, tridiagonal_matmul, banded_triangular_solve)
+
+from gradtape.ops.activations import floating
+from gradtape.ops.elementwise import conj
+from gradtape.ops.extending import pad
+from gradtape.ops.matmul import swap_last
+from gradtape.ops.matrix import diag_part, matrices
+from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.shape import PAD, broadcast_to, expand_dims, stack
