@@ -67,14 +67,6 @@ def countdown_by_recursion(x):
     return countdown_by_recursion(x - 1.0)
 
 
-@fence((*X, N), ValueError, "`out`", r"\(1,\)", r"\(2,\)")
-def tensor_grows_in_a_staged_loop(x, n):
-    out = gt.reshape(x, [1])
-    for _ in gt.range(n):  # HERE
-        out = gt.concat([out, [x]], 0)
-    return out
-
-
 @fence((*X, N), ValueError, "`t`", r"\(1,\)", r"\(1, 1\)")
 def rank_grows_in_a_staged_loop(x, n):
     t = gt.reshape(x, [1])
@@ -84,12 +76,12 @@ def rank_grows_in_a_staged_loop(x, n):
     return t
 
 
-@fence(V, ValueError, "`y`", r"\(3,\)", r"\(2,\)")
-def branches_of_different_shapes(v):
+@fence(V, ValueError, "`y`", r"\(3,\)", r"\(\)")
+def branches_of_different_ranks(v):
     if v[0] > 0:  # HERE
         y = v
     else:
-        y = v[:2]
+        y = v[0]
     return y * 2.0
 
 

@@ -1,7 +1,7 @@
 """Random Python source with sizes that only run time knows: slices up to a tensor, masks, lists, ranges, what is made of them.
 
 As `programs.py`, with two vectors `u` and `r` of `n` elements that live through loops, branches and tapes, and short-lived
-vectors `q1`, `q2`, … of other sizes. Loops and branches leave `u` and `r` their sizes: what changes them is refused.
+vectors `q1`, `q2`, … of other sizes. In loops and branches `u` and `r` grow and shrink, both alike.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ MAKING = [
 ]  # fmt: skip
 
 
+RESIZING = [  # u and r together
+    "u, r = gt.concat([u, [{0} * 0.5]], 0), gt.concat([r, u[:1] * 0.7], 0)", "u, r = u[:n], gt.sin(r[:n])",
+    "u, r = gt.concat([t[:1], u], 0), gt.concat([r, x[:1]], 0)",
+]  # fmt: skip
+
+
 class SizedWriter(Writer):
     """Draws statements, every second one about sizes."""
 
@@ -48,7 +54,7 @@ class SizedWriter(Writer):
         return self.sized(depth) if self.coin() else super().statement(depth)
 
     def sized(self, depth: int) -> list[str]:
-        kinds = ["keep", "keep", "keep", "keep"] + ["change"] * (depth == 0)
+        kinds = ["keep", "keep", "keep", "keep", "change", "resize"]
         if depth < 3:
             kinds += ["make", "loop", "if", "tape"]
         return getattr(self, "sized_" + self.random.choice(kinds))(depth)
@@ -69,6 +75,12 @@ class SizedWriter(Writer):
     def sized_change(self, depth: int) -> list[str]:
         held, self.temporary = self.temporary, ()
         line = self.filled(self.random.choice(CHANGING))
+        self.temporary = held
+        return [line]
+
+    def sized_resize(self, depth: int) -> list[str]:
+        held, self.temporary = self.temporary, ()
+        line = self.filled(self.random.choice(RESIZING))
         self.temporary = held
         return [line]
 

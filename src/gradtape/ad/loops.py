@@ -13,12 +13,16 @@ from gradtape.ad.activity import loop_useful, loop_varied, varied
 from gradtape.ad.budget import BUDGET, known_bytes, limited
 from gradtape.ad.checkpointing import checkpointed_vjp
 from gradtape.ad.reverse import Split, split
-from gradtape.ad.sites import Site, region, zeros_for
+from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
+from gradtape.ad.sizing import witness
 from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced, type_of
 from gradtape.ad.undo import Undoing, undoing
+from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Operation
-from gradtape.ir.types import ListSpec
-from gradtape.ops.regions import SCAN, WHILE, loop_result
+from gradtape.ir.sizes import sizes_of
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops import staged
+from gradtape.ops.regions import SCAN, WHILE, loop_result, result_types
 
 Tensors = Sequence[Any]
 
@@ -87,6 +91,26 @@ class Loop:
         found.update({p - 1 + skipped: ct for p, ct in zip(self.want_xs, items, strict=True)})
         return found
 
+    def resizes(self, j: int) -> bool:
+        """Whether a carried value may have another size after an iteration."""
+        param, result = self.body.params[j + 1].type, self.body.results[j].type
+        return isinstance(param, TensorSpec) and any(
+            isinstance(m, Dim) and m != n for m, n in zip(param.shape, result.shape, strict=True)
+        )
+
+    def ct_type(self, j: int, start: Any) -> Any:
+        """The type of the cotangent of a carried value in the backward pass, where its last one is `start`."""
+        param, last = self.body.params[j + 1].type, type_of(start)
+        if not self.resizes(j):
+            return last
+        pairs = zip(param.shape, last.shape, strict=True)
+        return TensorSpec([fresh_symbol("n") if isinstance(m, Dim) else d for m, d in pairs], last.dtype)
+
+    def untold(self, half: Split) -> list[str]:
+        """Sizes of carried values whose cotangents are zeros that the backward pass makes."""
+        alone = [j for j in self.active if self.resizes(j) and j + 1 not in half.answers]
+        return list(dict.fromkeys(name for j in alone for name in sizes_of(self.body.params[j + 1])))
+
     def step(
         self, half: Split, saved: Tensors, own: dict[int, Any], cts: Tensors, seeds: Tensors
     ) -> tuple[list[Any], list[Any]]:
@@ -95,9 +119,12 @@ class Loop:
         ends, sums = cts[:n], cts[n:]
         grads = replay(half.backward, [*saved, *(own[p] for p in half.params), *ends, *seeds])
         known = dict(zip(half.answers, grads, strict=True))
-        carried = [known[j + 1] if j + 1 in known else zeros_for(end) for j, end in zip(self.active, ends, strict=True)]
+        carried = [known[j + 1] if j + 1 in known else self._zeros(j, end) for j, end in zip(self.active, ends, strict=True)]
         totals = [s + known[p] if p in known else s for p, s in zip(self.want_consts, sums, strict=True)]
         return [*carried, *totals], [known[p] for p in self.want_xs]
+
+    def _zeros(self, j: int, end: Any) -> Any:
+        return zeros_of_type(self.body.params[j + 1].type) if self.resizes(j) else zeros_for(end)
 
 
 def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
@@ -105,13 +132,14 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
     loop = Loop(site.operation, wanted, set(seeds))
     half = _within_budget(loop)
     if half is None:
-        answers = checkpointed_vjp(site, loop, inputs, seeds)
+        steady = not any(loop.resizes(j) for j in range(loop.carried))  # else states of one size are no measure
+        answers = checkpointed_vjp(site, loop, inputs, seeds) if steady else None
         if answers is not None:
             return answers
         half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
     half, going = undoing(half, loop.carried)
     undone = going.carried() if going else []
-    lists = _save_items(site, half)
+    lists = _save_items(site, half, loop.untold(half))
     length, static = loop.length(inputs)
     used = [p for p in half.params if 0 < p < loop.first_x]  # constants the backward body reads
     items = [p for p in half.params if p >= loop.first_x]  # and lists
@@ -124,11 +152,17 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
         ],
     }  # fmt: skip
     item_types = [type_of(t).item for t in groups["xs"]]
-    types = [loop.body.params[0].type, *(type_of(t) for t in (*groups["carried"], *groups["consts"])), *item_types]
+    cts = [loop.ct_type(j, start) for j, start in zip(loop.active, groups["carried"], strict=False)]
+    others = [type_of(t) for t in (*groups["carried"][len(cts) :], *groups["consts"])]
+    types = [loop.body.params[0].type, *cts, *others, *item_types]
     layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
-    block = region(types, _backward_body(loop, half, used, items, layout, going), layout)
+    block = region(types, _backward_body(loop, half, used, items, layout, going, len(lists)), layout)
     attrs = {"length": static, "reverse": not loop.backwards}
-    found = current_trace().structured(SCAN, groups, {"body": block}, attrs)
+    given, result_layout = result_types(SCAN, {"body": block}, attrs)
+    for k, j in enumerate(loop.active):
+        if loop.resizes(j):  # at the start of the loop it had the size of what the loop was given
+            given[k] = type_of(inputs[j + loop.skipped])
+    found = current_trace().structured(SCAN, groups, {"body": block}, attrs, (given, result_layout))
     sums = found["carried"][: len(found["carried"]) - (len(going.undos) if going else 0)]
     return loop.answers(sums, found["ys"])
 
@@ -149,31 +183,35 @@ def _within_budget(loop: Loop) -> Split | None:
     return half
 
 
-def _save_items(site: Site, half: Split) -> list[TracedTensor]:
-    """Augment a loop: its body also yields the residuals, one list each."""
+def _save_items(site: Site, half: Split, sizes: list[str]) -> list[TracedTensor]:
+    """Augment a loop: its body also yields the residuals, and witnesses of these sizes, one list each."""
     operation = site.operation
     old = operation.regions["body"]
     new = half.forward
     outputs, saved = new.result_group("outputs"), new.result_group("saved")
+    told = [Operation(staged.FILLED, (), [spec], attrs) for attrs, spec in map(witness, sizes)]
+    for made in told:
+        new.append(made)
+    saved = [*saved, *(made.result for made in told)]
     new.layout = dict(old.layout)
     carried, count = old.result_layout["carried"], old.result_layout["ys"]
     new.give(carried=outputs[:carried], ys=[*outputs[carried : carried + count], *saved])
     operation.regions["body"] = new
-    return site.extend([ListSpec(t) for t in half.saved])
+    return site.extend([ListSpec(v.type) for v in saved])
 
 
 def _backward_body(
-    loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int], going: Undoing | None
+    loop: Loop, half: Split, used: list[int], items: list[int], layout: dict[str, int], going: Undoing | None, kept: int
 ) -> Callable[..., Any]:
-    """(index, cotangents of carried values, sums for constants, arrays to go back through, constants, residuals, items,
-    cotangents of ys) → one step."""
+    """(index, cotangents of carried values, sums for constants, arrays to go back through, constants, `kept` residuals and
+    witnesses, items, cotangents of ys) → one step."""
     count, m = layout["carried"], layout["consts"]
     n = count - (len(going.undos) if going else 0)
-    first, last = count + m + len(half.saved), count + m + len(half.saved) + len(items)
+    first, last = count + m + kept, count + m + kept + len(items)
 
     def build(index: Any, *params: Any) -> dict[str, Any]:
         own = {0: index, **dict(zip([*used, *items], [*params[count : count + m], *params[first:last]], strict=True))}
-        saved: list[Any] = list(params[count + m : first])
+        saved: list[Any] = list(params[count + m : count + m + len(half.saved)])
         before: list[Any] = []
         if going is not None:
             saved, before = going.versions(saved, index, params[n:count])

@@ -24,7 +24,7 @@ from gradtape.frontend.numerics import CheckedEvaluation, checking
 from gradtape.frontend.pipeline import executable
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
-from gradtape.ir.types import TensorSpec
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import has_effect, inline_calls, renamed
 from gradtape.ops.dispatch import RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.ops.list_values import item_spec, zero_like
@@ -181,7 +181,9 @@ class Compiled:
         Raises the error at hand if it has no such sizes."""
         if not self._has_sizes:
             raise
-        types = [item_spec(a) for a in inputs]
+        # items of a list may have several sizes: they stay what they are
+        params = [param.type for param in self.block.params]
+        types = [type if isinstance(type, ListSpec) else item_spec(a) for type, a in zip(params, inputs, strict=True)]
         key = tuple([type.shape for type in types if isinstance(type, TensorSpec)])
         known = self._for_sizes.pop(key, None)
         if known is None:

@@ -9,7 +9,7 @@ of different lengths become lists of the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from gradtape.ad.weak import WeakTensor, weak
 from gradtape.dtypes import DType, as_dtype, bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items
+from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.dispatch import apply, convert
@@ -96,10 +97,11 @@ class Carry(Plan):
 
 @dataclass
 class CarryMaybe(Plan):
-    """A flag and a value that counts only where the flag holds."""
+    """A flag and a value that counts only where the flag holds; `sizes` are symbols that stand for several sizes."""
 
     inner: Plan
     missing: Any
+    sizes: Collection[str] = ()
 
     def types(self) -> list[Any]:
         return [FLAG, *self.inner.types()]
@@ -107,7 +109,7 @@ class CarryMaybe(Plan):
     def tensors(self, value: Any) -> list[Any]:
         trace = current_trace()
         if is_missing(value):
-            return [trace.constant(np.False_), *(placeholder(t) for t in self.inner.types())]
+            return [trace.constant(np.False_), *(placeholder(t, self.sizes) for t in self.inner.types())]
         if isinstance(value, Maybe):
             return [value.flag, *self.inner.tensors(value.value)]
         return [trace.constant(np.True_), *self.inner.tensors(value)]
@@ -187,12 +189,13 @@ class CarryLive(Plan):
     """A value that only one side has: on the other nobody reads it any more, so anything of its types does."""
 
     inner: Plan
+    sizes: Collection[str] = ()
 
     def types(self) -> list[Any]:
         return self.inner.types()
 
     def tensors(self, value: Any) -> list[Any]:
-        return [placeholder(t) for t in self.types()] if value is DEAD else self.inner.tensors(value)
+        return [placeholder(t, self.sizes) for t in self.types()] if value is DEAD else self.inner.tensors(value)
 
     def value(self, feed: Iterator[Any]) -> Any:
         return self.inner.value(feed)
@@ -201,24 +204,63 @@ class CarryLive(Plan):
 # -- joining ---------------------------------------------------------------------------------------------------------
 
 
-def join(a: Any, b: Any, label: str, carried: frozenset[int] = frozenset()) -> Plan:
-    """The plan for a value that is `a` or `b`; tensors whose ids are in `carried` stay in the program in any case."""
+@dataclass(frozen=True)
+class Widening:
+    """What a join may do: tensors whose ids are in `carried` stay in the program in any case; sizes that differ become a
+    symbol, one of `sizes` (to which new ones are added), or are an error if that is None."""
+
+    carried: frozenset[int] = frozenset()
+    sizes: set[str] | None = None
+
+    @property
+    def open(self) -> Collection[str]:
+        """The symbols that stand for several sizes."""
+        return () if self.sizes is None else self.sizes
+
+    def marking(self, ids: Iterable[int]) -> Widening:
+        return Widening(self.carried | frozenset(ids), self.sizes)
+
+    def size(self, m: Any, n: Any) -> Any:
+        """The dimension that is one or the other; None if there is none. A symbol that stands for several sizes stays it."""
+        if m == n:
+            return m
+        if self.sizes is None:
+            return None
+        if m.__class__ is Dim and m.name in self.sizes:
+            return m
+        made = fresh_symbol("n")
+        self.sizes.update(made.symbols)
+        return made
+
+    def opened(self, spec: Any) -> Any:
+        """A type on one path whose sizes, if only that path knows them, are symbols that stand for several."""
+        if self.sizes is None or isinstance(spec, ListSpec) or not any(d.__class__ is Dim for d in spec.shape):
+            return spec
+        return TensorSpec([self.size(d, None) if d.__class__ is Dim else d for d in spec.shape], spec.dtype)
+
+
+STRICT = Widening()
+
+
+def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Plan:
+    """The plan for a value that is `a` or `b`."""
+    carried = how.carried
     if a is b and (not carried or (_is_container(a) and not any(id(t) in carried for t in tensors_in(a)))):
         return Same(a)
     if is_missing(a) and is_missing(b):
         return Same(a)
     if isinstance(a, Maybe) or isinstance(b, Maybe) or is_missing(a) or is_missing(b):
-        return _join_maybe(a, b, label, carried)
+        return _join_maybe(a, b, label, how)
     if staged_items(a) is not None or staged_items(b) is not None:
-        return CarryList(_list_spec(a, b, label))
+        return CarryList(_list_spec(a, b, label, how))
     if _is_container(a) and _is_container(b):
-        return _join_containers(a, b, label, carried)
+        return _join_containers(a, b, label, how)
     if a is b and id(a) not in carried:
         return Same(a)
     if _tensor_like(a) and _tensor_like(b):
         if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
             return Same(a)
-        return Carry(_join_specs(a, b, label), weak=_weak(a) and _weak(b))
+        return Carry(_join_specs(a, b, label, how), weak=_weak(a) and _weak(b))
     if same(a, b):
         return Same(a)
     raise JoinError(
@@ -227,64 +269,64 @@ def join(a: Any, b: Any, label: str, carried: frozenset[int] = frozenset()) -> P
     )
 
 
-def _join_maybe(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:
+def _join_maybe(a: Any, b: Any, label: str, how: Widening) -> Plan:
     missing = next(x.missing if isinstance(x, Maybe) else x for x in (a, b) if isinstance(x, Maybe) or is_missing(x))
     there = [x.value if isinstance(x, Maybe) else x for x in (a, b) if not is_missing(x)]
     if len(there) == 1:
-        return CarryMaybe(lifted(there[0], label), missing)
-    marked = carried | {id(x) for x in there if isinstance(x, TracedTensor)}
-    return CarryMaybe(join(there[0], there[1], label, frozenset(marked)), missing)
+        return CarryMaybe(lifted(there[0], label, how), missing, how.open)
+    marked = how.marking(id(x) for x in there if isinstance(x, TracedTensor))
+    return CarryMaybe(join(there[0], there[1], label, marked), missing, how.open)
 
 
-def lifted(value: Any, label: str) -> Plan:
-    """The plan that takes every tensor and number of a value into the program."""
+def lifted(value: Any, label: str, how: Widening) -> Plan:
+    """The plan that takes every tensor and number of a value into the program; sizes it has only on this path are symbols."""
     if isinstance(value, Maybe):
-        return CarryMaybe(lifted(value.value, label), value.missing)
+        return CarryMaybe(lifted(value.value, label, how), value.missing, how.open)
     if staged_items(value) is not None:
         return CarryList(value[0].items.spec)
     if _is_container(value):
         keys = tuple(value) if isinstance(value, Mapping) else None
         children = list(value.values()) if keys is not None else list(value)
-        return CarryAll(value, keys, [lifted(child, label) for child in children])
+        return CarryAll(value, keys, [lifted(child, label, how) for child in children])
     if _tensor_like(value):
-        return Carry(_spec(value), _weak(value))
+        return Carry(how.opened(_spec(value)), _weak(value))
     return Same(value)
 
 
-def one_sided(value: Any, label: str, reached: Callable[[Any], bool]) -> Plan:
+def one_sided(value: Any, label: str, reached: Callable[[Any], bool], how: Widening) -> Plan:
     """The plan for a value that the other side has not, nor needs: what it computed inside leaves through the program, all
     else (`reached`: tensors from before) stays as it is."""
-    return Same(value) if value is DEAD else CarryLive(_leaving(value, label, reached))
+    return Same(value) if value is DEAD else CarryLive(_leaving(value, label, reached, how), how.open)
 
 
-def _leaving(value: Any, label: str, reached: Callable[[Any], bool]) -> Plan:
+def _leaving(value: Any, label: str, reached: Callable[[Any], bool], how: Widening) -> Plan:
     if all(reached(t) for t in tensors_in(value)):
         return Same(value)
     if staged_items(value) is None and _is_container(value):
         keys = tuple(value) if isinstance(value, Mapping) else None
         children = list(value.values()) if keys is not None else list(value)
-        return CarryAll(value, keys, [_leaving(child, label, reached) for child in children])
-    return lifted(value, label)
+        return CarryAll(value, keys, [_leaving(child, label, reached, how) for child in children])
+    return lifted(value, label, how)
 
 
-def _join_containers(a: Any, b: Any, label: str, carried: frozenset[int]) -> Plan:
+def _join_containers(a: Any, b: Any, label: str, how: Widening) -> Plan:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         keys = tuple(dict.fromkeys((*a, *b)))
         absent = Undefined(label)
-        plans = [join(a.get(k, absent), b.get(k, absent), f"{label}[{k!r}]", carried) for k in keys]
+        plans = [join(a.get(k, absent), b.get(k, absent), f"{label}[{k!r}]", how) for k in keys]
         if any(isinstance(p, CarryMaybe) and isinstance(p.missing, Undefined) and p.missing is absent for p in plans):
             raise JoinError(f"{label} has different keys on the two paths: {list(a)} and {list(b)}; set all of them before")
         return CarryAll(a, keys, plans) if any(not isinstance(p, Same) for p in plans) or list(a) != list(b) else Same(a)
     both_lists = a.__class__ is list and b.__class__ is list
     if both_lists and len(a) != len(b):
-        return CarryList(_list_spec(a, b, label))
+        return CarryList(_list_spec(a, b, label, how))
     if isinstance(a, Mapping) or isinstance(b, Mapping) or len(a) != len(b):
         raise JoinError(f"{label} has another structure on each path: {_shown(a)} and {_shown(b)}")
-    plans = [join(x, y, f"{label}[{i}]", carried) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    plans = [join(x, y, f"{label}[{i}]", how) for i, (x, y) in enumerate(zip(a, b, strict=True))]
     return CarryAll(a, None, plans)
 
 
-def _list_spec(a: Any, b: Any, label: str) -> ListSpec:
+def _list_spec(a: Any, b: Any, label: str, how: Widening) -> ListSpec:
     spec: Any = None
     for side in (a, b):
         items = staged_items(side)
@@ -295,29 +337,34 @@ def _list_spec(a: Any, b: Any, label: str) -> ListSpec:
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
         for item in found:
-            spec = item if spec is None else _join_item(spec, item, label)
+            spec = item if spec is None else _join_item(spec, item, label, how)
     if spec is None:
         raise JoinError(f"{label} is an empty list on both paths")
     return ListSpec(spec)
 
 
-def _join_item(a: Any, b: Any, label: str) -> Any:
+def _join_item(a: Any, b: Any, label: str, how: Widening) -> Any:
     if isinstance(a, ListSpec) and isinstance(b, ListSpec):
-        return ListSpec(_join_item(a.item, b.item, label))
+        return ListSpec(_join_item(a.item, b.item, label, how))
     if a.__class__ is not b.__class__ or len(a.shape) != len(b.shape):
         raise JoinError(f"the items of {label} have different ranks: {a} and {b}")
     dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
-    if None in dims:
+    if None in dims and how.sizes is None:  # else each item has its own
         raise JoinError(f"the items of {label} have shapes {tuple(a.shape)} and {tuple(b.shape)}", shapes=True)
     return TensorSpec(dims, promote_dtypes(a.dtype, b.dtype))
 
 
-def _join_specs(a: Any, b: Any, label: str) -> TensorSpec:
+def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
     x, y = _spec(a), _spec(b)
-    if tuple(x.shape) != tuple(y.shape):
+    if len(x.shape) != len(y.shape):
         raise JoinError(f"{label} has shape {tuple(x.shape)} on one path and shape {tuple(y.shape)} on the other", shapes=True)
     if isinstance(x, ListSpec) or isinstance(y, ListSpec):
         return x
+    dims = [how.size(m, n) for m, n in zip(x.shape, y.shape, strict=True)]
+    if None in dims:
+        raise JoinError(f"{label} has shape {tuple(x.shape)} on one path and shape {tuple(y.shape)} on the other", shapes=True)
+    if dims != list(x.shape):
+        x = TensorSpec(dims, x.dtype)
     if x.dtype == y.dtype:
         return x
     if _weak(a) != _weak(b):
@@ -423,12 +470,13 @@ def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
     return apply(LIST_NEW, *items, item=spec.item)
 
 
-def placeholder(spec: Any) -> Any:
-    """A value of a type where none counts."""
+def placeholder(spec: Any, sizes: Collection[str] = ()) -> Any:
+    """A value of a type where none counts; dimensions in `sizes` may be anything, so they are 0."""
     trace = current_trace()
     if isinstance(spec, ListSpec):
         return trace.emit(LIST_NEW, (), {"item": spec.item})
-    return trace.emit(staged.FILLED, (), {"shape": tuple(spec.shape), "dtype": spec.dtype, "value": 0})
+    shape = tuple(0 if d.__class__ is Dim and d.name in sizes else d for d in spec.shape)
+    return trace.emit(staged.FILLED, (), {"shape": shape, "dtype": spec.dtype, "value": 0})
 
 
 def representatives(plan: Plan, params: Sequence[Any]) -> Any:
@@ -460,5 +508,5 @@ def _shown(value: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
-__all__ = ["Carry", "CarryAll", "CarryList", "CarryMaybe", "JoinError", "Plan", "Same", "is_missing", "join", "lifted",
-           "list_of", "placeholder", "representatives", "same", "tensors_in", "to_spec", "traced"]  # fmt: skip
+__all__ = ["Carry", "CarryAll", "CarryList", "CarryMaybe", "JoinError", "Plan", "Same", "Widening", "is_missing", "join",
+           "lifted", "list_of", "placeholder", "representatives", "same", "tensors_in", "to_spec", "traced"]  # fmt: skip

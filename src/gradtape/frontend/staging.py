@@ -34,18 +34,32 @@ from gradtape.frontend.holders import Holders
 from gradtape.frontend.iterables import StagedIterable, staged_iterable
 from gradtape.frontend.meetings import Carried, CarryFlag, Column, Held, Meeting, counter
 from gradtape.frontend.places import Attribute, Cell, DictContent, Global, ListContent, Log, Place
-from gradtape.frontend.plans import DEAD, FLAG, CarryList, CarryMaybe, JoinError, Plan, Same, join, one_sided, tensors_in
+from gradtape.frontend.plans import (
+    DEAD,
+    FLAG,
+    CarryList,
+    CarryMaybe,
+    JoinError,
+    Plan,
+    Same,
+    Widening,
+    join,
+    one_sided,
+    tensors_in,
+)
 from gradtape.frontend.staged_values import Choice, Maybe, StagedItems, Undefined, staged_items
-from gradtape.ir.dims import Dim
+from gradtape.ir.dims import Dim, fresh_symbol, substitute
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and, not_equal
 from gradtape.ops.dispatch import convert
+from gradtape.ops.opdef import Op
 from gradtape.ops.record import INTERNAL, user_frame
-from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
+from gradtape.ops.regions import COND, COUNT, SCAN, WHILE, result_types
 from gradtape.ops.shape import reshape
 from gradtape.ops.tensor import TensorLike
 
 MAX_UNROLLED = 10_000
+UNROLLED_FIRST = 64  # iterations, if sizes change from one to the next: then all of them are known
 MAX_NESTED = 40  # branches in branches; Python's own recursion limit is not far beyond
 
 
@@ -142,13 +156,16 @@ def _branches(
         if callable(x) and callable(y) and x is not y:
             pairs[-1] = (pairs[-1][0], (chosen := Choice(flag, x, y)), chosen)
     meeting = Meeting(tracer.identities, flag, ran, columns)
-    plans = [_joined(state, label, a, b) for label, a, b in pairs]
+    how = Widening(sizes=widened())
+    plans = [_joined(state, label, a, b, how) for label, a, b in pairs]
     for side, r in enumerate(ran):
         ends = [(plan, pair[1 + side]) for plan, pair in zip(plans, pairs, strict=True)]
         r.block.give(outputs=r.convert([*ends, *((CarryFlag(), flags[side]) for flags in meeting.flags)]))
     captured = trace.close([(r.block, r.captures) for r in ran], "inputs")
     regions = {"then": ran[0].block, "orelse": ran[1].block}
-    outs = trace.structured(COND, {"pred": [flag], "inputs": captured}, regions, {})["outputs"]
+    types = [*(t for plan in plans for t in plan.types()), *(FLAG for _ in meeting.flags)]
+    result = types, {"outputs": len(types)}
+    outs = trace.structured(COND, {"pred": [flag], "inputs": captured}, regions, {}, result)["outputs"]
     feed = iter(outs)
     results = meeting.settle([plan.value(feed) for plan in plans], list(feed))
     state.set(tuple(results[: len(state.names)]))
@@ -167,16 +184,21 @@ def _column(place: Place, x: Any, y: Any) -> Column:
     return Column(None, None, False)
 
 
-def _joined(state: State, label: str, a: Any, b: Any) -> Plan:
+def widened() -> set[str] | None:
+    """No sizes yet that stand for several; None where a loop around could rather be unrolled, which keeps sizes known."""
+    return None if active().can_unroll else set()
+
+
+def _joined(state: State, label: str, a: Any, b: Any, how: Widening) -> Plan:
     if a is DEAD or b is DEAD:
-        return one_sided(b if a is DEAD else a, label, reached)
+        return one_sided(b if a is DEAD else a, label, reached, how)
     try:
-        return join(a, b, label)
+        return join(a, b, label, how)
     except JoinError as error:
         if not error.shapes:
             raise
         line = f"line {state.line}: " if state.line else ""
-        cure = "give both branches the same shape (gt.reshape, gt.pad, gt.broadcast_to)"
+        cure = "give both branches the same rank (gt.reshape, gt.expand_dims, gt.broadcast_to)"
         raise JoinError(f"{line}{error}; {cure}", shapes=True) from None
 
 
@@ -209,6 +231,7 @@ class _Loop:
         self.starts = list(state.get())
         self.places: dict[Any, Place] = {}
         self.carried = Carried(active().identities, state.line)
+        self.sizes = widened()  # symbols for sizes that change from one iteration to the next
 
     def trace(self) -> tuple[Ran, list[Plan]]:
         holding = active().identities.holding
@@ -275,16 +298,22 @@ class _Loop:
 
     def _joined(self, start: Any, end: Any, label: str, carried: frozenset[int]) -> Plan:
         try:
-            return join(start, end, label, carried)
+            return join(start, end, label, Widening(carried, self.sizes))
         except JoinError as error:
             if error.shapes:
                 text = str(error).replace("on one path and", "before an iteration and").replace("on the other", "after it")
                 raise JoinError(
-                    f"line {self.state.line}: {text}; a value that changes its shape in a loop of unknown length cannot be "
-                    "compiled. Collect the parts in a list or TensorArray, or allocate the final shape before the loop",
+                    f"line {self.state.line}: {text}; a value that changes its rank in a loop of unknown length cannot be "
+                    "compiled. Collect the parts in a list or TensorArray, or reshape it",
                     shapes=True,
                 ) from None
             raise
+
+    def results(self, op: Op, regions: dict[str, Block]) -> tuple[list[Any], dict[str, int]]:
+        """The types and layout of the loop's results: sizes that changed in it have names of their own after it."""
+        types, layout = result_types(op, regions, {})
+        env = {name: fresh_symbol("n") for name in sorted(self.sizes or ())}
+        return [substitute(type, env) for type in types] if env else types, layout
 
     def _attempt(self, plans: list[Plan]) -> tuple[Ran, list[Any]]:
         types = [t for plan in plans for t in plan.types()] + self.carried.types()
@@ -345,6 +374,8 @@ def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callabl
             return
     finally:
         active().can_unroll -= can_unroll
+    if length > UNROLLED_FIRST and not active().can_unroll and _attempted(items, extra_test, body, state, length):
+        return  # as one loop, in which sizes change
     _unrolled(items, extra_test, body, state, length)
 
 
@@ -436,7 +467,8 @@ def _finish(loop: _Loop, flag: Any, length: Any) -> None:
         static = isinstance(length, int)
         groups = {"length": [] if static else [_int32(length)], "carried": inits, "consts": captured, "xs": []}
         attrs = {"length": length if static else None, "reverse": False}
-        outs = trace.structured(SCAN, groups, {"body": ran.block}, attrs)["carried"]
+        regions = {"body": ran.block}
+        outs = trace.structured(SCAN, groups, regions, attrs, loop.results(SCAN, regions))["carried"]
     else:
         ran.block.give(carried=[trace_operand(ran, ran.result), *ends], ys=[])
         test = Block([FLAG, *(p.type for p in ran.block.group("carried")[1:])])
@@ -444,7 +476,8 @@ def _finish(loop: _Loop, flag: Any, length: Any) -> None:
         test.give(flag=[test.params[0]])
         captured = trace.close([(ran.block, ran.captures), (test, {})], "consts")
         groups = {"carried": [flag, *inits], "consts": captured}
-        outs = trace.structured(WHILE, groups, {"test": test, "body": ran.block}, {})["carried"][1:]
+        regions = {"test": test, "body": ran.block}
+        outs = trace.structured(WHILE, groups, regions, {}, loop.results(WHILE, regions))["carried"][1:]
     feed = iter(outs)
     results = [plan.value(feed) for plan in plans]
     identity = list(feed)

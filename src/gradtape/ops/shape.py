@@ -506,7 +506,7 @@ def _pad_impl(x: Any, *, paddings: Any) -> Any:
 def crop(ct: Any, paddings: Any) -> Any:
     """What is left when the padding is cut off."""
     for axis, (before, after) in enumerate(paddings):
-        if before or after:
+        if before != 0 or after != 0:  # sizes of the program have no truth value
             size = ct.shape[axis] - before - after
             ct = apply(SLICE_AXIS, ct, axis=axis, start=before, size=size)
     return ct
