@@ -1,4 +1,5 @@
-"""`vectorized_map` in a function: what the mapped function collects and changes in objects of its own is its result, as in eager code."""
+"""`vectorized_map` in a function: what the mapped function collects and changes in objects of its own is its result, as in
+eager code."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_sizes_that_are_the_same_in_all_examples(compiled):
         lambda row: gt.reduce_sum(row[row > 0] ** 2),
         lambda row: gt.reduce_sum(gt.reshape(gt.boolean_mask(row, row > 0), [1, -1]) ** 2),
     ):
-        function = gt.function(lambda x: gt.vectorized_map(picked, x), jit_compile=compiled)
+        function = gt.function(lambda x, picked=picked: gt.vectorized_map(picked, x), jit_compile=compiled)
         np.testing.assert_allclose(function(COUNTED).numpy(), [0.13, 0.05], rtol=1e-6)
 
 
@@ -65,8 +66,8 @@ def test_sizes_that_differ_between_examples_are_refused():
     rows = gt.constant([[0.3, -0.5, 0.2], [0.1, 0.2, 0.4]])
     for size in (lambda row: gt.shape(gt.boolean_mask(row, row > 0))[0], lambda row: gt.reduce_sum(row[row > 0])):
         for function in (
-            lambda x: gt.vectorized_map(size, x),
-            gt.function(lambda x: gt.vectorized_map(size, x), jit_compile=False),
+            lambda x, size=size: gt.vectorized_map(size, x),
+            gt.function(lambda x, size=size: gt.vectorized_map(size, x), jit_compile=False),
         ):
             with pytest.raises(gt.errors.InvalidArgumentError):
                 function(rows)
@@ -80,5 +81,5 @@ def test_a_list_of_unknown_length_cannot_be_mapped():
                 parts.append(element)
         return parts
 
-    with pytest.raises(gt.errors.InvalidArgumentError, match="return gt.stack"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"return gt\.stack"):
         gt.function(lambda x: gt.vectorized_map(collected, x))(X)
