@@ -198,7 +198,7 @@ def test_name_scopes():
 
 def test_scopes_without_effect():
     x = gt.Variable(2.0)
-    with gt.GradientTape() as tape, gt.device("/GPU:0"), gt.control_dependencies([x]), gt.init_scope():
+    with gt.GradientTape() as tape, gt.device("/GPU:0"), gt.control_dependencies([x]):
         y = x * x
     assert tape.gradient(y, x).numpy() == 4.0
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.ad.backward import gradients
+from gradtape.ad.tracing import lift
 from gradtape.ops.record import Record, RecordList, TapeKey, current_scope, leaf, scope_of
 from gradtape.ops.tensor import Tensor, box
 
@@ -48,6 +49,7 @@ class Recording:
     def watched(self, tensor: Tensor) -> Tensor:
         """A twin of `tensor` that this recording watches; other recorders know it as the original."""
         twin = tensor.__copy__()
+        lift(twin)
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
             twin._node = leaf((self.key,), tensor.shape)

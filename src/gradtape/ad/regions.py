@@ -51,8 +51,8 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
 
 
 def reidentified(tensor: Any, node: Record | None) -> Any:
-    """The tensor as the record's tapes know it."""
-    if not isinstance(tensor, Tensor) or tensor._node is node:
+    """The tensor as the record's tapes know it; one that they do not know keeps the identity that tapes further out know."""
+    if not isinstance(tensor, Tensor) or node is None or tensor._node is node:
         return tensor
     twin = tensor.__copy__()
     twin._node = node

@@ -34,6 +34,7 @@ from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_NEW, LIST_ZEROS_LIKE
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import INTERNAL, SCOPE, TRACING, Scope, current_scope, scope_of
 from gradtape.ops.regions import CALL, result_types
+from gradtape.ops.stop import IDENTITY
 from gradtape.ops.tensor import Tensor
 
 LEVEL = 1  # of traced tensors: batched tensors inside a trace are further in, tapes outside it further out
@@ -219,6 +220,7 @@ class Trace:
         self.tape_asked: Callable[[Any, Any], None] | None = None  # and when it is asked for gradients with respect to some
         self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
         self.is_input: Callable[[Tensor], bool] = lambda tensor: False  # whether a concrete tensor is one, not a constant
+        self.lift: Callable[[Tensor], None] | None = None  # makes a concrete tensor a value of the program, in place
         self._locations: dict[tuple[int, int], tuple[Location, Any]] = {}  # asking a frame for its line takes a while
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
@@ -373,11 +375,34 @@ class Trace:
             return value
         if home is None:
             return self._from_parent(tensor)._data
-        for block, captured in zip(reversed(self.blocks), reversed(self.captures), strict=True):
-            if block is home:
-                break
-            captured.setdefault(value, tensor.__copy__())
+        depth = next(i for i, block in enumerate(self.blocks) if block is home)
+        inner = self.captures[depth + 1 :]
+        known = inner[0].get(value)
+        if known is not None and known._node is not tensor._node and self._differ(known, tensor, depth):
+            tensor = self._apart(tensor, depth)
+            value = tensor._data
+        for captured in inner:
+            if value not in captured:
+                captured[value] = tensor.__copy__()
         return value
+
+    def _differ(self, a: TracedTensor, b: TracedTensor, depth: int) -> bool:
+        """Whether two tensors of one value are not the same to those who record around the blocks that capture them."""
+        keys = {recorder.key for scope in self.scopes[depth:] for recorder in scope.recorders}
+        watched = any(t._node is not None and not keys.isdisjoint(t._node.keys) for t in (a, b))
+        return watched and not isinstance(a, TracedList)
+
+    def _apart(self, tensor: TracedTensor, depth: int) -> TracedTensor:
+        """A captured value under another identity than the one it was captured with: captures are told apart by their values,
+        so it gets a value of its own, in the block that the first belongs to."""
+        value, node = tensor._data, tensor._node
+        for other in self.captures[depth + 1].values():
+            made = other._data.producer
+            if other._node is node and made is not None and made.op is IDENTITY and made.operands[0] is value:
+                return other
+        twin = traced(simple(IDENTITY, [value], value.type, self.location(), self.blocks[depth]))
+        twin._node = node
+        return twin
 
     def _home(self, value: Value) -> Block | None:
         """The open block that defines a value, None if it belongs to none of them."""
@@ -458,6 +483,18 @@ class Trace:
     def last_captures(self) -> dict[Value, TracedTensor]:
         """What the region closed last used from outside."""
         return self._last_captures
+
+
+def lift(tensor: Tensor) -> None:
+    """Called by whoever is about to watch a tensor: while a function is traced, it is a value of the program from now on.
+
+    What is computed from it is then traced, never evaluated at once, so it is an operand of every region that uses it, with
+    the identity by which it is watched. (Nobody records inside a region: a product of concrete tensors there would be a
+    constant that has no past.)
+    """
+    trace = TRACE.get()
+    if trace is not None and trace.lift is not None and not tensor.wraps:
+        trace.lift(tensor)
 
 
 def type_of(tensor: Any) -> Any:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from gradtape import tree
 from gradtape.ad.forward import jvp_of
+from gradtape.ad.tracing import lift
 from gradtape.frontend.tape_messages import UnconnectedGradients, warn_not_differentiable
 from gradtape.frontend.variable import Variable
 from gradtape.ops.binding import reboxed
@@ -63,9 +64,9 @@ class ForwardAccumulator:
             )
         if isinstance(primal, Variable):
             self._variables[id(primal)] = (primal, direction)
-            scope = current_scope()
-            primal.watched_by([self], [*scope.recorders, self], scope)
+            primal.watched_by([self], current_scope())
             return
+        lift(primal)
         node = primal._node
         if node is None or not any(key.open for key in node.keys):
             node = primal._node = leaf((self.key,), primal.shape)

@@ -16,6 +16,7 @@ from gradtape import tree
 from gradtape.ad.batch import batched, next_level, unbatched
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
+from gradtape.ir.polynomial import Dim
 from gradtape.ops.create import zeros
 from gradtape.ops.dispatch import convert
 from gradtape.ops.record import Examples, Scope, current_scope, scope_of
@@ -25,8 +26,10 @@ from gradtape.ops.tensor import Tensor, box
 CHUNK_BYTES = 128_000_000
 
 
-def chunk_length(rows: int, row_bytes: int) -> int:
-    """How many cotangents are carried at once."""
+def chunk_length(rows: int, row_bytes: Any) -> int:
+    """How many cotangents are carried at once: all of them where only the run of a program tells how large they are."""
+    if row_bytes.__class__ is Dim:
+        return rows
     return max(1, min(rows, CHUNK_BYTES // max(row_bytes, 1)))
 
 
@@ -38,7 +41,7 @@ def elements(shape: Any) -> int:
 
 
 def rows_through(
-    rows: int, row_bytes: int, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
+    rows: int, row_bytes: Any, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
 ) -> list[Any]:
     """`differentiate(seed)` for all rows, batched in chunks: per source a tensor with the rows first, or None."""
     chunks: list[list[Any]] = []

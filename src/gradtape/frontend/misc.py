@@ -1,7 +1,8 @@
 """Small parts of TensorFlow's surface that eager code mentions: name scopes, devices, `print`, `Assert`, `group`.
 
-Scopes change the names of variables and nothing else: there is one device, operations run in program order, and there is
-no graph to leave. The stack of name scopes belongs to the thread and is restored when a block ends, also by an exception.
+Name scopes change the names of variables and nothing else: there is one device, and operations run in program order;
+`init_scope` leaves the function that is being traced. The stack of name scopes belongs to the thread and is restored when a
+block ends, also by an exception.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.effects import TRACER
 from gradtape.frontend.run_time import at_run_time
 from gradtape.ops.dispatch import convert
+from gradtape.ops.record import NOBODY, TRACING, scope_of
 from gradtape.ops.stop import identity
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -80,8 +83,26 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def init_scope() -> Iterator[None]:
-    """Accepted: eager code has no graph to be lifted out of."""
-    yield
+    """Leave the function that is being traced, and every tape: the block runs at once, when (and only when) the function is
+    traced, which may be more than once.
+
+    >>> import gradtape as gt
+    >>> v = gt.Variable(1.0)
+    >>> @gt.function
+    ... def f(x):
+    ...     with gt.init_scope():
+    ...         v.assign(5.0)
+    ...     return x * v
+    >>> float(f(gt.constant(2.0)))
+    10.0
+    """
+    tokens = TRACER.set(None), TRACING.set(None)
+    try:
+        with scope_of(NOBODY):
+            yield
+    finally:
+        TRACING.reset(tokens[1])
+        TRACER.reset(tokens[0])
 
 
 def executing_eagerly() -> bool:

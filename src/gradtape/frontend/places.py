@@ -159,6 +159,22 @@ class TensorVersion(Place):
         target._node = value._node
 
 
+class Lifted(Place):
+    """A concrete tensor that becomes a value of the program, in place: undone like a write, but nobody's state."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Tensor) -> None:
+        super().__init__(("lifted", id(target)), "a tensor")
+        self.target = target
+
+    def read(self) -> Any:
+        return self.target.__class__, self.target._data, self.target._node
+
+    def write(self, value: Any) -> None:
+        self.target.__class__, self.target._data, self.target._node = value
+
+
 class VariableValue(Place):
     """The value a variable has in the program."""
 

@@ -454,9 +454,7 @@ def to_spec(value: Any, spec: Any) -> Any:
     tensor = value if isinstance(value, TracedTensor) else convert(value)
     if tensor.dtype != spec.dtype:
         tensor = cast(tensor.strong() if isinstance(tensor, WeakTensor) else tensor, spec.dtype)
-    if not isinstance(tensor, TracedTensor):
-        tensor = trace.outside(trace, tensor)
-    return tensor
+    return trace.own(tensor)
 
 
 def list_of(values: Sequence[Any], spec: ListSpec) -> Any:

@@ -27,6 +27,7 @@ from gradtape.frontend.places import (
     Cell,
     DictContent,
     Global,
+    Lifted,
     ListContent,
     Place,
     SetContent,
@@ -182,7 +183,7 @@ class Program:
 
         trace = TRACE.get()
         inputs = [*tensors, *(_captured(c) for c in self.captures)]
-        operands = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in inputs]
+        operands = [trace.own(t) for t in inputs]
         attrs: dict[str, Any] = {"callee": self.block}
         if self.memory_limit is not None:
             attrs["memory_limit"] = self.memory_limit
@@ -364,6 +365,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
         pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
     _undo(log, tracer.created)
     block = tracer.block
+    block.operations[:0] = tracer.lifting.constants
     block.give(outputs=collector.outputs)
     from gradtape.frontend.pipeline import traced_program
 
@@ -407,6 +409,8 @@ def _action(
     place: Place, old: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any], rebuild: Any
 ) -> Action | None:
     """What repeats one write at each call."""
+    if isinstance(place, Lifted):
+        return None
     now = place.read()
     if isinstance(place, VariableValue):
         return _assign(place.entry.variable, collector.output(now))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.ad.recording import Recording
-from gradtape.ad.tracing import TracedTensor, current_trace, params_of
+from gradtape.ad.tracing import current_trace, params_of
 from gradtape.frontend.effects import active
 from gradtape.frontend.memory import MemoryManager
 from gradtape.frontend.places import Log
@@ -51,8 +51,7 @@ def stage_recomputed(f: Any, args: Any, kwargs: Any, memory_limit: int | None = 
     trace, tracer = current_trace(), active()
     leaves = tree.flatten((args, kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
-    given = [convert(leaves[i]) for i in places]
-    given = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in given]
+    given = [trace.own(convert(leaves[i])) for i in places]
     block = Block([t._data.type for t in given], name=getattr(f, "__name__", "f"))
     fresh = list(leaves)
     for place, twin in zip(places, params_of(block), strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape import tree
-from gradtape.ad.tracing import TracedTensor, current_trace
+from gradtape.ad.tracing import current_trace
 from gradtape.ad.weak import WeakTensor
 from gradtape.frontend.effects import active
 from gradtape.ops import staged
@@ -35,7 +35,7 @@ def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
             function(*again, **keywords)
 
         trace = current_trace()
-        operands = [t if isinstance(t, TracedTensor) else trace.outside(trace, t) for t in given]
+        operands = [trace.own(t) for t in given]
         trace.emit(staged.PY_CALL, operands, {"function": run, "types": ()})
 
     return called

@@ -17,6 +17,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.ad.backward import all_finite, gradients
+from gradtape.ad.tracing import lift
 from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
 from gradtape.frontend.indexed_slices import like_source, total_of
@@ -274,14 +275,12 @@ class GradientTape(JacobianMethods, ToolMethods):
         scope = SCOPE.get()
         node = variable._tensor._node
         if node is None or self.key not in node.keys:
-            recorders = [*([] if scope is None else scope.recorders)]
-            if self not in recorders:
-                recorders.append(self)
-            variable.watched_by([self], recorders, scope)
+            variable.watched_by([self], scope)
         if variable.dtype.is_complex:
             self.records.complex = True
 
     def _watch_tensor(self, tensor: Tensor) -> None:
+        lift(tensor)
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
             past = (node,) if isinstance(node, Unwatched) else ()
@@ -352,7 +351,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("gradient")
-        targets = [check_target(t) for t in tree.flatten(target)]
+        targets = [check_target(self._read(t)) for t in tree.flatten(target)]
         flat = [check_source(s) for s in tree.flatten(sources)]
         seeds = self._seeds(targets, target, output_gradients)
         answers = self._differentiate(targets, seeds, flat)
@@ -363,6 +362,14 @@ class GradientTape(JacobianMethods, ToolMethods):
             self._note_zeros(targets, flat, answers)
             self._spend()
         return tree.pack_sequence_as(sources, answers)
+
+    def _read(self, target: Any) -> Any:
+        """A variable as target is read now, in this tape's sight: it may be a source that was not read before."""
+        if not isinstance(target, Variable):
+            return target
+        scope = current_scope()
+        with scope_of(scope if self._recording() else scope.with_recorder(self)):
+            return convert(target)
 
     def _note_zeros(self, targets: list[Tensor], flat: list[Any], answers: list[Any]) -> None:
         """For `explain`, when the values are gone. Nearly always the first element says that an answer is not all zeros."""
@@ -454,11 +461,11 @@ class GradientTape(JacobianMethods, ToolMethods):
         return prepare
 
     def _others(self) -> Scope | None:
-        """The scope in which a recorded backward pass runs: everybody else who records now, and a persistent tape
-        itself; None when nobody else does."""
+        """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
+        itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
         rest = current_scope().without(self)
-        if not rest.recorders:
-            return rest if rest.level else None
+        if not rest.recorders and not rest.level:
+            return None
         return rest.with_recorder(self) if self._persistent else rest
 
     def _node_of(self, tensor: Tensor) -> Record | None:

@@ -44,6 +44,7 @@ class JacobianMethods:
         def _unspent(self, what: str) -> None: ...
         def _recording(self) -> bool: ...
         def _spend(self) -> None: ...
+        def _read(self, target: Any) -> Any: ...
         def _versions(self, source: Any) -> list[Any]: ...
         def _node_of(self, tensor: Tensor) -> Record | None: ...
         def _leave_lazy(self, again: Any, answers: list[Any], size: int) -> None: ...
@@ -72,7 +73,7 @@ class JacobianMethods:
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("jacobian")
-        target = one_target(target, "jacobian")
+        target = one_target(self._read(target), "jacobian")
         flat = [check_source(s) for s in tree.flatten(sources)]
         shaped = self._rows(target, flat, target.size, jacobian.identity_rows(target), jacobian.jacobian_shape)
         return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
@@ -88,7 +89,7 @@ class JacobianMethods:
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("batch_jacobian")
-        target = one_target(target, "batch_jacobian")
+        target = one_target(self._read(target), "batch_jacobian")
         source = check_source(source)
         if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
             raise InvalidArgumentError(
@@ -105,7 +106,7 @@ class JacobianMethods:
     def hessian(self, target: Any, sources: Any) -> Any:
         """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
         self._unspent("hessian")
-        target = one_target(target, "hessian")
+        target = one_target(self._read(target), "hessian")
         if target.ndim:
             raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
         flat = [check_source(s) for s in tree.flatten(sources)]

@@ -27,6 +27,7 @@ from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.flags import emitted
 from gradtape.frontend.guards import Guards
 from gradtape.frontend.identities import TRACK, Identities, Restart
+from gradtape.frontend.lifting import Lifting
 from gradtape.frontend.places import (
     ArrayContent,
     Attribute,
@@ -82,6 +83,8 @@ class Tracer:
         self.trace.tape_asked = self.identities.asked
         self.trace.array = self.array_input
         self.trace.is_input = self._is_input
+        self.lifting = Lifting(self)
+        self.trace.lift = self.lifting.lift
         self.guards = Guards()
         self.lifted = lifted  # places whose Python numbers are inputs
         self.concrete_inputs = concrete_inputs
@@ -430,7 +433,7 @@ class Tracer:
             met.clear()
         self.identities.close()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
-        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = None
+        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = self.trace.lift = None
 
     # -- throwing parts of a trace away ----------------------------------------------------------------------------
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import TracedTensor
+from gradtape.ad.tracing import TracedTensor, leaked, lift
 from gradtape.dtypes import DType
 from gradtape.frontend.effects import active
 from gradtape.frontend.misc import scoped_name
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
-from gradtape.ops.dispatch import apply, convert
+from gradtape.ops.dispatch import apply, convert, snapshot
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.elementwise import cast
 from gradtape.ops.escapes import refuse_escape, watched
@@ -155,6 +155,9 @@ class Variable(TensorLike):
     def _tensor(self, tensor: Tensor) -> None:
         if TRACING_VARIABLES.count and (tracer := active()) is not None:
             tracer.before_variable(self)
+            if tensor.dtype.is_differentiable and not tensor.wraps:  # may be read, so watched, where it has no other past
+                tensor = tensor.__copy__()
+                lift(tensor)
             tracer.variable(self).tensor = tensor
         else:
             self._stored = tensor
@@ -186,7 +189,7 @@ class Variable(TensorLike):
         recorders = [*self._onlookers(tensor), *scope.recorders]
         new = [r for r in recorders if r.key not in known and r.watches(self)]
         if new:
-            return self.watched_by(new, recorders, scope)
+            return self.watched_by(new, scope)
         if not tensor.wraps and (node is None or not any(key.open for key in node.keys)):
             tensor._node = self._key
             scope.passed.add(self._key)
@@ -197,11 +200,13 @@ class Variable(TensorLike):
         tracer = active() if TRACING_VARIABLES.count else None
         return tracer.trace.onlookers(tensor) if tracer is not None and isinstance(tensor, TracedTensor) else []
 
-    def watched_by(self, new: list[Any], recorders: list[Any], scope: Scope | None) -> Tensor:
+    def watched_by(self, new: list[Any], scope: Scope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
         with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
             tensor = self._tensor
             node = tensor._node
+            recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
+            recorders += [r for r in new if not any(r is known for known in recorders)]
             known = set() if node is None else set(node.keys)
             if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
@@ -209,6 +214,7 @@ class Variable(TensorLike):
                 origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
                 node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape, origin)
                 tensor = tensor.__copy__()
+                lift(tensor)
                 tensor._node = node
                 self._identify(tensor)
             else:
@@ -221,10 +227,10 @@ class Variable(TensorLike):
 
     def value(self) -> Tensor:
         """The current value as a tensor: later assignments do not change it, nor does changing it change the variable."""
-        return convert(self)
+        return snapshot(convert(self))
 
     def read_value(self) -> Tensor:
-        return convert(self)
+        return snapshot(convert(self))
 
     def numpy(self) -> Any:
         """The current values: a read-only array, unaffected by later assignments."""
@@ -391,6 +397,8 @@ class Variable(TensorLike):
         node = tensor._node
         self._past = None if node is None or node.keys else node  # type: ignore[assignment]
         node = node if self._past is None else None
+        if isinstance(tensor, TracedTensor) and active() is None:
+            raise leaked(tensor)
         self._tensor = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
         scope = SCOPE.get()
         if node is not None and node.op is ASSIGN and scope is not None:

@@ -17,11 +17,12 @@ from numpy import ndarray
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
-from gradtape.ops.record import TRACING
+from gradtape.ops.record import TRACING, VariableKey
 from gradtape.ops.tensor import Tensor, TensorLike, box, opened
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
 DIMENSION: list[Callable[..., Tensor]] = []  # set by ops/staged.py: a symbolic dimension as a scalar
+IDENTITY: list[Callable[[Any], Tensor]] = []  # the `identity` op, set by ops/stop.py
 
 
 def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
@@ -57,7 +58,18 @@ def plain(value: Any) -> Any:
 def twin(x: Any) -> Any:
     """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
     result leaves its argument alone. Rules on bare arrays do without it."""
+    if isinstance(x, Tensor) and (node := x._node) is not None and node.keys:
+        made = node.op
+        if made.name == "assign" if made is not None else node.nodes and node.nodes[0].__class__ is VariableKey:
+            return snapshot(x)
     return box(x._data, x._node) if x.__class__ is Tensor else x
+
+
+def snapshot(version: Any) -> Any:
+    """A variable's version, read by the user, as a tensor of its own: as a source it does not count other reads of the
+    variable."""
+    node = version._node
+    return version if node is None or not node.keys else IDENTITY[0](version)
 
 
 def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:

@@ -12,7 +12,7 @@ from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, promote, twin
+from gradtape.ops.dispatch import apply, convert, promote, snapshot, twin
 from gradtape.ops.opdef import Sample, composite, nondiff
 from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
@@ -42,13 +42,14 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
-    """`value` as a tensor: tensors pass unchanged, everything else is copied.
+    """`value` as a tensor: tensors pass unchanged, variables are read, everything else is copied.
 
     >>> import gradtape as gt
     >>> gt.convert_to_tensor([1.0, 2.0]).shape
     TensorShape([2])
     """
-    return convert(value, dtype, dtype_hint)
+    tensor: Tensor = convert(value, dtype, dtype_hint)
+    return snapshot(tensor) if isinstance(value, TensorLike) else tensor
 
 
 def static_shape(shape: Any) -> tuple[Any, ...]:

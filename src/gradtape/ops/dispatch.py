@@ -24,6 +24,7 @@ from gradtape.ops.conversion import (
     PACK as PACK,
     convert as convert,
     plain as plain,
+    snapshot as snapshot,
     twin as twin,
     typed,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
+from gradtape.ops.conversion import IDENTITY as AS_ITS_OWN
 from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.opdef import Sample, linear, nondiff
 from gradtape.ops.sampling import normal
@@ -75,4 +76,5 @@ GRADIENT = linear(
     samples=lambda: [Sample([normal(2), normal(3)])],
 )
 
+AS_ITS_OWN.append(identity)
 OPS = (IDENTITY, STOP_GRADIENT, ASSIGN, GRADIENT)

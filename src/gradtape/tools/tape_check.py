@@ -125,7 +125,7 @@ def check(tape: Any, target: Any, sources: Any) -> CheckResult:
             "check: this tape did not keep the operands of what it recorded; make it with gt.GradientTape(debug=True)"
         )
     tape._usable("check")
-    targets = [check_target(t) for t in tree.flatten(target)]
+    targets = [check_target(tape._read(t)) for t in tree.flatten(target)]
     flat = [check_source(s) for s in tree.flatten(sources)]
     nodes = [tape._node_of(t) for t in targets]
     for tensor, node in zip(targets, nodes, strict=True):

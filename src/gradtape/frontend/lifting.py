@@ -1,0 +1,53 @@
+"""How a concrete tensor becomes a value of the program that is being traced: the one place that decides it.
+
+A tensor that nobody watches may stay concrete: what is computed from it is known while tracing, and a region that needs it
+repeats it as a constant. One that a tape or accumulator watches may not (`ad.tracing.lift`): its object becomes a traced
+tensor, an input if it comes from outside, else a constant that stands before all operations, so that every block sees it and
+no part of the trace that is thrown away takes it along. Invariant: when the trace is over, the object is what it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad.tracing import LEVEL, TracedTensor
+from gradtape.frontend.places import Lifted
+from gradtape.frontend.variable import TracedSlice, VariableSlice
+from gradtape.ir.graph import Operation
+from gradtape.ops import staged
+from gradtape.ops.list_values import item_spec
+from gradtape.ops.tensor import Tensor
+
+
+class Lifting:
+    """What one trace has lifted; `constants` are operations of its outermost block."""
+
+    __slots__ = ("_tracer", "constants")
+
+    def __init__(self, tracer: Any) -> None:
+        self._tracer = tracer
+        self.constants: list[Operation] = []
+
+    def lift(self, tensor: Any) -> None:
+        """Make a concrete tensor a value of the program. It has its own: equal ones are watched apart."""
+        tracer = self._tracer
+        tracer.logs[0].note(Lifted(tensor))
+        if tracer.trace.is_input(tensor):
+            value = tracer.stand_in(tensor, lambda: tensor, "a captured tensor")._data
+            tracer.stand_ins[id(tensor)] = (tensor, tensor)  # the object stands for itself, with what is known of it
+            tracer.starts[id(tensor)] = value
+        else:
+            value = self._constant(tensor)
+        tensor.__class__ = TracedSlice if isinstance(tensor, VariableSlice) else TracedTensor
+        tensor._data = value
+        tensor.level = LEVEL
+
+    def _constant(self, tensor: Tensor) -> Any:
+        array = np.asarray(tensor._data)
+        kept = array[()] if array.ndim == 0 and array.dtype.kind != "O" else array
+        made = Operation(staged.CONSTANT, [], [item_spec(kept)], {"value": kept}, loc=self._tracer.trace.location())
+        made.home = self._tracer.block
+        self.constants.append(made)
+        return made.results[0]
