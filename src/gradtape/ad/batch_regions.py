@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradtape.ad.batch import BatchedTensor, batched
+from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region
-from gradtape.ad.tracing import LEVEL, Trace, replay, type_of
+from gradtape.ad.tracing import LEVEL, Trace, type_of
 from gradtape.errors import InvalidArgumentError, UnimplementedError
 from gradtape.ir.graph import Block
 from gradtape.ops.dispatch import apply

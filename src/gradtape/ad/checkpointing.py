@@ -19,9 +19,10 @@ import numpy as np
 
 from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.recording import Recording
+from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, extract, split
 from gradtape.ad.sites import Site, region
-from gradtape.ad.tracing import current_trace, replay, type_of
+from gradtape.ad.tracing import current_trace, type_of
 from gradtape.errors import GradientWarning
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value

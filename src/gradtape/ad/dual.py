@@ -15,8 +15,9 @@ from gradtape.ad.checkpointing import all_at_once
 from gradtape.ad.forward import jvp_of
 from gradtape.ad.recording import Recording
 from gradtape.ad.regions import region_vjp
+from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region, zeros_for
-from gradtape.ad.tracing import Trace, current_trace, params_of, replay, traced, tracing, type_of
+from gradtape.ad.tracing import Trace, current_trace, params_of, traced, tracing, type_of
 from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import has_effect

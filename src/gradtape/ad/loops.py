@@ -12,10 +12,11 @@ from typing import Any
 from gradtape.ad.activity import loop_useful, loop_varied, varied
 from gradtape.ad.budget import BUDGET, known_bytes, limited
 from gradtape.ad.checkpointing import checkpointed_vjp
+from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
 from gradtape.ad.sizing import witness
-from gradtape.ad.tracing import TracedTensor, current_trace, replay, traced, type_of
+from gradtape.ad.tracing import TracedTensor, current_trace, traced, type_of
 from gradtape.ad.undo import Undoing, undoing
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Operation

@@ -19,10 +19,11 @@ from gradtape.ad.backward import REGION_RULE
 from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
+from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
 from gradtape.ad.sizing import renamed_types
-from gradtape.ad.tracing import current_trace, params_of, replay, traced, type_of
+from gradtape.ad.tracing import current_trace, params_of, traced, type_of
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec

@@ -14,8 +14,9 @@ from typing import Any
 
 from gradtape.ad.keeping import cheapest
 from gradtape.ad.recording import Recording
+from gradtape.ad.replaying import replay
 from gradtape.ad.sizing import witness
-from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, replay, traced, tracing
+from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, traced, tracing
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
 from gradtape.ir.walk import has_effect

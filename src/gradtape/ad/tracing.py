@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import _getframe
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gradtape.ad.sizing import Typing, knowing_its_sizes, renamed_types, witness
 from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
-from gradtape.ir.dims import Dim, match, substitute
+from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Location, Operation, Value, simple
-from gradtape.ir.polynomial import symbol
 from gradtape.ir.types import ListSpec, TensorShape
-from gradtape.ir.walk import clone, renamed
 from gradtape.ops import random_state, staged
 from gradtape.ops.dispatch import CAST, apply, plain, record_general, stored
 from gradtape.ops.list_values import TensorList, collapsed_spec, item_spec
@@ -527,58 +525,6 @@ def tracing(trace: Trace) -> Iterator[Trace]:
 def params_of(block: Block) -> list[TracedTensor]:
     """The parameters of a block as traced tensors."""
     return [traced(v) for v in block.params]
-
-
-def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched", "new"] = "matched") -> list[Any]:
-    """Run a block's operations again on other tensors, through the op functions: recorded, traced or batched as they are.
-
-    Under a trace the operations are emitted with the types and locations they had, regions being copied. Sizes are "matched":
-    called as the inputs call them. "new": and those that the block makes get new names, so that it can run here twice.
-    """
-    trace = current_trace()
-    if sizes != "same":
-        block = renamed(block, [type_of(t) for t in inputs], fresh=sizes == "new")
-    known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
-    env: dict[str, Any] = {}  # sizes that operations on other tensors (a batch) made, where the block's own made others
-    before = trace.loc
-    for operation in block.operations:
-        trace.loc = operation.loc
-        operands = [known[v] for v in operation.operands]
-        types = [v.type if not env else substitute(v.type, env) for v in operation.results]
-        attrs = operation.attrs if not env else substitute(dict(operation.attrs), env)
-        if operation.op.kind == "region":
-            groups, start = {}, 0
-            for name, count in operation.layout.items():
-                groups[name] = operands[start : start + count]
-                start += count
-            regions = {
-                name: clone(block, (lambda thing: substitute(thing, env)) if env else None)
-                for name, block in operation.regions.items()
-            }
-            found = trace.structured(operation.op, groups, regions, attrs, (types, dict(operation.result_layout)))
-            outs: Any = [t for group in found.values() for t in group]
-        else:
-            plainly = all(isinstance(t, TracedTensor) for t in operands)
-            trace.types = types if plainly else None
-            if operands and any(isinstance(t, Tensor) and t.wraps for t in operands):
-                out = apply(operation.op, *operands, **attrs)
-            else:
-                out = trace.emit(operation.op, operands, attrs)
-            trace.types = None
-            outs = out if isinstance(out, tuple) else (out,)
-        if not all(isinstance(t, TracedTensor) for t in outs):
-            for value, tensor in zip(operation.results, outs, strict=True):
-                _learn_sizes(value.type, type_of(tensor), env)
-        known.update(zip(operation.results, outs, strict=True))
-    trace.loc = before
-    return [known[v] for v in block.results]
-
-
-def _learn_sizes(pattern: Any, type: Any, env: dict[str, Any]) -> None:
-    """Note what the sizes of one type are in another of the same form, where they are not the same."""
-    sizes: dict[str, Any] = {}
-    match(pattern, type, sizes)
-    env |= {name: size for name, size in sizes.items() if size != symbol(name)}
 
 
 def _nullary(op: Op, attrs: dict[str, Any]) -> Any:

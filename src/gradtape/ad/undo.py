@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, extract, had_again
-from gradtape.ad.tracing import replay
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec

@@ -99,8 +99,8 @@ def _again(
     trace: Trace, sources: Sequence[Any], targets: Sequence[Any], stopped: Sequence[Any], watch: Callable[[Any], None]
 ) -> tuple[list[Any], list[Any]]:
     """Twins of the sources, watched, and the targets computed from them."""
+    from gradtape.ad.replaying import replay
     from gradtape.ad.reverse import extract
-    from gradtape.ad.tracing import replay
 
     twins = [x.__copy__() for x in sources]
     for twin in twins:
