@@ -1,7 +1,7 @@
 """Running a block again, operation by operation, on other tensors: how derivatives and batches of programs are made.
 
-Each operation goes through its op function, so it is recorded, traced or batched as its operands are. Invariant: an operation on
-traced tensors is emitted with the type and the location it had.
+Each operation goes through its op function, so it is recorded, traced or batched as its operands are. Invariant: one on traced
+tensors is emitted with the type and the location it had.
 """
 
 from __future__ import annotations
