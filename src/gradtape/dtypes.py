@@ -192,7 +192,7 @@ def as_dtype(type_value: Any) -> DType:
             return _BY_NUMPY[type_value]
     try:
         numpy_type = np.dtype(type_value)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:  # NumPy parses strings in several ways
         raise TypeError(f"{type_value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
     if numpy_type.name == "bfloat16":
         return _BY_NUMPY[bfloat16.dtype]

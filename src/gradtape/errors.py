@@ -19,6 +19,13 @@ class OutOfRangeError(OpError, IndexError):
     """An index lies outside the tensor it indexes."""
 
 
+class InvalidIndexError(InvalidArgumentError, IndexError):
+    """An index or label among the values of an argument lies outside what it chooses from.
+
+    TensorFlow raises InvalidArgumentError here; Python programmers expect an IndexError: it is both.
+    """
+
+
 class InternalError(OpError, RuntimeError):
     """gradtape broke one of its own rules: please report it."""
 

@@ -19,6 +19,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
 from gradtape.ops.record import TRACING, VariableKey
 from gradtape.ops.tensor import Tensor, TensorLike, box, opened
+from gradtape.ops.text import text
 
 PACK: list[Callable[[Any], Tensor]] = []  # the `stack` op, set by ops/shape.py: packs lists that contain tensors
 DIMENSION: list[Callable[..., Tensor]] = []  # set by ops/staged.py: a symbolic dimension as a scalar
@@ -87,8 +88,8 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
             return convert(made, dtype)
         if value.__class__ is not ndarray and isinstance(value, np.ma.MaskedArray) and value.mask.any():
             raise InvalidArgumentError("a masked array has no values where it is masked; fill them first: a.filled(0.0)")
-        array = np.array(value)
-        if array.dtype.kind in "US":
+        array = np.array(value, value.dtype.newbyteorder("="))  # files and networks have other byte orders, tensors do not
+        if array.dtype.kind in "USO":
             array = _bytes_of(array)
         if array.dtype.kind == "O" and not _only_text(array):
             raise InvalidArgumentError(
@@ -148,18 +149,18 @@ def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     if kind in "iu" and own:
         small = array.astype(np.int32)
         return array, np.dtype(np.int32 if (small == array).all() else np.int64)
-    if kind in "US":
-        return _bytes_of(array), np.dtype(object)
     if kind == "O" and not _only_text(array):
         raise TypeError(_not_a_tensor(value))
-    return array, array.dtype
+    if kind in "USO":
+        return _bytes_of(array), np.dtype(object)
+    return array, array.dtype.newbyteorder("=")
 
 
 def _bytes_of(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
     """Strings as opaque data: Python bytes, text in UTF-8."""
     made = array.astype(object)
     made[...] = np.vectorize(lambda item: item.encode() if isinstance(item, str) else item, otypes=[object])(made)
-    return made
+    return text(made)
 
 
 def _only_text(array: ndarray[Any, Any]) -> bool:
@@ -190,7 +191,7 @@ def _contains_tensor(value: Any) -> bool:
 
 
 def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
-    if array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
+    if array.size and array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name} without losing its fraction")
     out = array.astype(wanted)
     whole = array.dtype.kind in "iu" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.errors import InvalidArgumentError, InvalidIndexError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
@@ -21,6 +21,7 @@ from gradtape.ops.half import rounded_once
 from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.sampling import normal
 from gradtape.ops.tensor import Tensor, TensorLike
+from gradtape.ops.text import text
 
 Key = tuple[Any, ...]
 
@@ -31,7 +32,7 @@ def _getitem_impl(x: Any, *, key: Key) -> Any:
     out = x[key]
     if isinstance(out, np.ndarray):
         return out.copy()
-    return out if x.dtype.kind != "O" else np.array(out, object)  # one string
+    return out if x.dtype.kind != "O" else text(out)  # one string
 
 
 def _put_slice_impl(ct: Any, *, key: Key, shape: tuple[int, ...]) -> Any:
@@ -90,7 +91,7 @@ PUT_SLICE = linear(
 
 def _take_impl(x: Any, indices: Any, *, axis: int) -> Any:
     out = np.take(x, indices, axis=axis)
-    return out if x.dtype.kind != "O" else np.array(out, object)  # one string is no array yet
+    return out if x.dtype.kind != "O" else text(out)  # one string is no array yet
 
 
 @rounded_once
@@ -558,9 +559,9 @@ def _check_places(indices: Any, *, size: int | None, caller: str, what: str) -> 
     if indices.size:
         low, high = indices.min(), indices.max()
         if size is None and low < 0:
-            raise OutOfRangeOrInvalid(f"{caller}: the {what} must not be negative, got {low}")
+            raise InvalidIndexError(f"{caller}: the {what} must not be negative, got {low}")
         if size is not None and (low < 0 or high >= size):
-            raise OutOfRangeOrInvalid(f"{caller}: {what} {low if low < 0 else high} is not in [0, {size})")
+            raise InvalidIndexError(f"{caller}: {what} {low if low < 0 else high} is not in [0, {size})")
     return indices
 
 
@@ -580,10 +581,6 @@ CHECKED_INDICES = nondiff(
         Sample(np.array([-1]), None, raises=(ValueError, "must not be negative")),
     ],
 )
-
-
-class OutOfRangeOrInvalid(InvalidArgumentError, IndexError):  # noqa: N818  (named after the two it is)
-    """TensorFlow raises InvalidArgumentError here; Python programmers expect an IndexError: it is both."""
 
 
 OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED, CHECKED_INDICES)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from gradtape.dtypes import bool_
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, InvalidIndexError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.create import fits, is_symbolic, static_shape
 from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.index import TAKE, TAKE_ADD, OutOfRangeOrInvalid, check_range, gather, getitem
+from gradtape.ops.index import TAKE, TAKE_ADD, check_range, gather, getitem
 from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import normal, spread
 from gradtape.ops.segment import unsorted_segment_prod
@@ -35,7 +35,7 @@ def _flat_index_impl(indices: Any, *, shape: tuple[int, ...], caller: str) -> An
     outside = (wide < 0) | (wide >= limits)
     if outside.any():
         bad = wide[outside.any(-1)][0].tolist()
-        raise OutOfRangeOrInvalid(f"{caller}: index {bad} does not lie in a tensor whose indexed shape is {list(shape)}")
+        raise InvalidIndexError(f"{caller}: index {bad} does not lie in a tensor whose indexed shape is {list(shape)}")
     strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
     return (wide * strides).sum(-1)
 
