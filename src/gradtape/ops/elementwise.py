@@ -462,6 +462,8 @@ COMPLEX = general(
         Sample(normal(3), normal(3)),
         Sample(normal(), normal()),
         Sample(normal(0), normal(0)),
+        Sample(normal(2, 1), normal(3)),
+        Sample(normal(), normal(2)),
         Sample(np.arange(2), np.arange(2), raises=(TypeError, "floating")),
     ],
 )
@@ -487,6 +489,9 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
     real, imag = promote(real, imag)
     if not real.dtype.is_floating:
         raise TypeError(f"complex: both parts must be floating, got dtype {real.dtype.name}; use gt.cast first")
+    if tuple(real.shape) != tuple(imag.shape):  # the op's rules are for parts of one shape
+        shape = inference.broadcast_shapes(real.shape, imag.shape)
+        real, imag = broadcast_to(real, shape), broadcast_to(imag, shape)
     return apply(COMPLEX, real, imag)
 
 
@@ -530,3 +535,4 @@ OPS = (
 
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.select import where
+from gradtape.ops.shape import broadcast_to
