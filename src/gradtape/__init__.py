@@ -58,8 +58,10 @@ from gradtape.frontend.custom import (
     recompute_grad as recompute_grad,
 )
 from gradtape.frontend.functional import (
+    elementwise_grad as elementwise_grad,
     grad as grad,
     hessian as hessian,
+    hessian_vector_product as hessian_vector_product,
     hvp as hvp,
     jacobian as jacobian,
     jvp as jvp,
@@ -292,7 +294,7 @@ constant_initializer, zeros_initializer, ones_initializer = initializers.Constan
 random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
 if _TYPE_CHECKING:
-    from gradtape import autograph as autograph
+    from gradtape import autograph as autograph, scipy as scipy
     from gradtape.frontend.control_flow import (
         case as case,
         cond as cond,
@@ -308,6 +310,7 @@ if _TYPE_CHECKING:
 
 _LATER = {
     "autograph": "gradtape.autograph",
+    "scipy": "gradtape.scipy",
     "function": "gradtape.frontend.function",
     **dict.fromkeys(("gradients", "hessians"), "gradtape.frontend.graph_gradients"),
     **dict.fromkeys(
@@ -320,7 +323,7 @@ def __getattr__(name: str) -> _Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_import_module(__name__))
     module = _import_module(_LATER[name])
-    found = globals()[name] = module if name == "autograph" else getattr(module, name)
+    found = globals()[name] = module if name in ("autograph", "scipy") else getattr(module, name)
     return found
 
 

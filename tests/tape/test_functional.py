@@ -178,3 +178,34 @@ def test_per_example_gradients():
     g = gt.vectorized_map(lambda e: gt.grad(lambda p: gt.reduce_sum(p * e) ** 2)(w), x)
     d = x.numpy()
     close(g, 2 * (d @ w.numpy())[:, None] * d)
+
+
+def test_elementwise_grad():
+    x = np.array([0.3, 0.7, 1.1])
+    f = lambda x: np.sin(x) * np.exp(x)  # noqa: E731
+    first, second = gt.elementwise_grad(f), gt.elementwise_grad(gt.elementwise_grad(f))
+    np.testing.assert_allclose(first(x), np.exp(x) * (np.sin(x) + np.cos(x)))
+    np.testing.assert_allclose(second(x), 2 * np.exp(x) * np.cos(x))
+    close(gt.elementwise_grad(gt.function(f))(wide(x)), first(x))
+    a, b = gt.elementwise_grad(lambda a, b: a * b**2, (0, 1))(x, x + 1.0)
+    np.testing.assert_allclose(a, (x + 1.0) ** 2)
+    np.testing.assert_allclose(b, 2 * x * (x + 1.0))
+    with pytest.raises(TypeError, match=r"elementwise_grad: argument 'x' has dtype int64"):
+        first(np.array([1, 2]))
+    with pytest.raises(TypeError, match=r"elementwise_grad: the function returned a float"):
+        gt.elementwise_grad(lambda x: float(x[0]))(x)
+
+
+def test_hessian_vector_product():
+    x, v = np.array([0.3, 0.7, 1.1]), np.array([1.0, -2.0, 0.5])
+    f = lambda x, scale=1.0: gt.reduce_sum(gt.sin(x) * x[::-1]) * scale  # noqa: E731
+    expected = gt.hessian(f)(x) @ v
+    np.testing.assert_allclose(gt.hessian_vector_product(f)(x, v), expected)
+    close(gt.hessian_vector_product(gt.function(f))(wide(x), wide(v)), expected)
+    np.testing.assert_allclose(gt.hessian_vector_product(f)(x, v, scale=2.0), 2 * expected)
+    other = gt.hessian_vector_product(lambda a, x: f(x) * gt.reduce_sum(a), argnum=1)
+    np.testing.assert_allclose(other(np.ones(2), x, v), 2 * expected)
+    with pytest.raises(TypeError, match="the vector last"):
+        gt.hessian_vector_product(f)(x)
+    with pytest.raises(TypeError, match="hessian_vector_product: argument 'x' has dtype int64"):
+        gt.hessian_vector_product(f)(np.array([1, 2]), v)

@@ -1,4 +1,4 @@
-"""Derivatives of functions: grad, value_and_grad, jacobian, hessian, jvp, vjp, hvp.
+"""Derivatives of functions: grad, value_and_grad, elementwise_grad, jacobian, hessian, jvp, vjp and Hessian times vector.
 
 Each takes a Python function of tensors and returns a function or its values. Given NumPy arrays they answer NumPy
 arrays, so `value_and_grad` plugs into `scipy.optimize.minimize(..., jac=True)`.
@@ -222,6 +222,58 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     array([6., 0.], dtype=float32)
     """
     return _jvp("hvp", grad(f, tuple(range(len(primals)))), primals, tangents)
+
+
+def elementwise_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """The derivative of a function that works element by element, as a function: the gradient of the sum of its results.
+
+    Nest it for higher orders. Of a function whose elements depend on one another it is the sum of the Jacobian's rows.
+
+    >>> import gradtape as gt
+    >>> second = gt.elementwise_grad(gt.elementwise_grad(gt.sin))
+    >>> second(gt.constant([0.0, 1.0])).numpy().round(4)
+    array([-0.    , -0.8415], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        fresh, sources = _with_sources("elementwise_grad", f, args, argnums)
+        with GradientTape(through_assignments=True) as tape:
+            tape.watch(sources)
+            value = _result(f(*fresh, **kwargs), "elementwise_grad", tape)
+        answer = tape.gradient(value, sources, unconnected_gradients="zero")
+        return _to_numpy(answer) if _answer_numpy(args) else answer
+
+    return wrapped
+
+
+def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """A function of f's arguments and, last, a vector like the argument `argnum`: the Hessian of `f` there times the vector.
+
+    Forward over reverse, without forming the Hessian; f must return a scalar.
+
+    >>> import gradtape as gt
+    >>> product = gt.hessian_vector_product(lambda x: gt.reduce_sum(x**3))
+    >>> product(gt.constant([1.0, 2.0]), gt.constant([1.0, 0.5])).numpy()
+    array([6., 6.], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2:
+            raise TypeError(f"hessian_vector_product: give the arguments of {f.__name__} and the vector last, got {len(args)}")
+        *point, vector = args
+        place = _places(argnum, len(point))[0]
+
+        @functools.wraps(f)
+        def along(x: Any) -> Any:
+            return f(*point[:place], x, *point[place + 1 :], **kwargs)
+
+        source = _source(point[place], "hessian_vector_product", f, place)
+        product = jvp(grad(along), [source], [vector])[1]
+        return _to_numpy(product) if _answer_numpy(args) else product
+
+    return wrapped
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
