@@ -17,6 +17,7 @@ import gradtape as gt
 from gradtape.ir.dims import symbol
 from gradtape.ops.elementwise import SIN
 from gradtape.ops.reduce import REDUCE_SUM
+from tests.backends import edge_programs
 from tests.backends.build import program, tensor
 from tests.backends.random_arrays import random_program
 from tests.zoo.checks import gradients, run
@@ -303,6 +304,17 @@ def _zoo(name: str) -> Callable[[Any], None]:
     return check
 
 
+def _edges(name: str) -> Callable[[Any], None]:
+    """Places around every edge: what the reference refuses is refused, and nothing else is touched."""
+
+    def check(make: Any) -> None:
+        call = edge_programs.compiled(name)
+        for values in edge_programs.cases(name, seed=2, draws=6):
+            edge_programs.outcome(call, values)
+
+    return check
+
+
 def _beyond(before: bool) -> Callable[[Any], None]:
     """Native code that reads one element more than an array has: the process must end here."""
 
@@ -335,6 +347,7 @@ RANDOM = range(101, 109)
 IN_ZOO = sorted(name for name in ENTRIES if zlib.crc32(name.encode()) % 64 == 5)
 PROGRAMS |= {f"random_{seed}": _random(seed) for seed in RANDOM}
 PROGRAMS |= {f"zoo_{name}": _zoo(name) for name in IN_ZOO}
+PROGRAMS |= {f"edges_{name}": _edges(name) for name in edge_programs.PROGRAMS}
 WRONG = {
     "beyond_the_end": _beyond(True), "before_the_start": _beyond(False),
     "beside_the_start": _beside(True), "beside_the_end": _beside(False),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.backends import edge_programs
 
 BIG, LONG = 2**31 - 1, 2**63 - 1
 X = np.arange(8.0)
@@ -190,3 +191,11 @@ COMPILED = {case[0]: gt.function(case[0], jit_compile=True) for case in CASES}
 def test_an_index_is_where_eager_code_has_it_or_nowhere(case):
     function, *values = case
     assert outcome(COMPILED[function], X, *values) == outcome(function, X, *values)
+
+
+@pytest.mark.parametrize("name", edge_programs.PROGRAMS)
+def test_random_numbers_around_every_edge(name):
+    function, _ = edge_programs.PROGRAMS[name]
+    call = edge_programs.compiled(name)
+    for values in edge_programs.cases(name, seed=1, draws=10):
+        assert edge_programs.outcome(call, values) == edge_programs.outcome(function, values), values

@@ -256,7 +256,7 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
             lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
             for base, source in zip(bases, xs, strict=True)
         ]
-        frame.spans[str(at)] = (ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
+        frame.spans[str(at)] = ranges.Span(ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
         _iteration(scope, operation, at, carried, consts, items, ys)
         scope.leave()
 

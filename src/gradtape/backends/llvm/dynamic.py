@@ -12,6 +12,7 @@ from gradtape.backends.llvm.callbacks import write_callback, write_failure
 from gradtape.backends.llvm.code import converted
 from gradtape.backends.llvm.kernels import Access, loops
 from gradtape.backends.llvm.scope import Note, Scope, computable
+from gradtape.backends.llvm.sizes import MOST
 from gradtape.backends.llvm.text import Index
 from gradtape.backends.llvm.types import REGISTER, is_integer, literal, name_of
 from gradtape.backends.llvm.values import Array, Lazy, Lowered, Place
@@ -60,12 +61,15 @@ def _range(scope: Scope, operation: Operation) -> list[Lowered]:
     w = scope.writer
     start, limit, delta = (scope.integer(value) for value in operation.operands)
     scope.fail_if(w.let(f"icmp eq i64 {delta}, 0"), operation)
-    # ⌈(limit − start) / delta⌉, as a division of numbers that are not negative
+    # ⌈(limit − start) / delta⌉ = (gap − 1) / |delta| + 1 of numbers without a sign: a gap of int64s always fits into 64 bits
     up = w.let(f"icmp sgt i64 {delta}, 0")
-    gap = w.let(f"select i1 {up}, i64 {w.let(f'sub i64 {limit}, {start}')}, i64 {w.let(f'sub i64 {start}, {limit}')}")
+    below, above = (w.let(f"select i1 {up}, i64 {a}, i64 {b}") for a, b in ((start, limit), (limit, start)))
+    some = w.let(f"icmp slt i64 {below}, {above}")
+    gap = w.let(f"sub i64 {w.let(f'sub i64 {above}, {below}')}, 1")
     size = w.let(f"call i64 @llvm.abs.i64(i64 {delta}, i1 false)")
-    steps = w.larger(gap, 0)
-    count = w.quotient(w.let(f"add i64 {steps}, {w.let(f'sub i64 {size}, 1')}"), size)
+    most = w.let(f"add i64 {w.let(f'udiv i64 {gap}, {size}')}, 1")
+    count = w.let(f"select i1 {some}, i64 {most}, i64 0")
+    scope.fail_if(w.let(f"icmp ugt i64 {count}, {MOST}"), operation)
     scope.sized(operation, operation.result.type, (count,))
     return [Lazy(operation)]
 

@@ -150,8 +150,7 @@ def opened(scope: Scope, operation: Operation, key: Key, dims: Sequence[Index], 
         elif isinstance(part, Slot) and shapes[part.index]:
             axes.append(_gather(scope, operation, operands[part.index], size))
         else:
-            index = scope.integer(operands[part.index]) if isinstance(part, Slot) else _static(scope, part)
-            axes.append(At(checked(scope, operation, index, size)))
+            axes.append(At(_place(scope, operation, part, size, operands)))
     arrays = [axis for axis in axes if isinstance(axis, Gather)]
     joint = _joint(scope, operation, arrays)
     # `result_axes` counts the axes of index arrays by the ranks of slots: constant arrays are given slots of their own
@@ -189,12 +188,21 @@ def _static(scope: Scope, part: Any) -> Index:
     return scope.program.index(part) if isinstance(part, Dim) else int(part)
 
 
+def _place(scope: Scope, operation: Operation, part: Any, size: Index, operands: Sequence[Value]) -> Index:
+    """One place of a key, inside its axis."""
+    if not isinstance(part, Slot):
+        index = _static(scope, part)
+        found = ranges.inside(scope, operation, index, size)
+        return checked(scope, operation, index, size) if found is None else found
+    value = operands[part.index]
+    number, modular = ranges.number(scope, value)
+    found = ranges.inside(scope, operation, number, size, modular)
+    return checked(scope, operation, scope.integer(value) if modular else number, size) if found is None else found
+
+
 def checked(scope: Scope, operation: Operation, index: Index, size: Index) -> Index:
     """A place inside an axis, negative ones counted from its end; else the call fails."""
     w = scope.writer
-    found = ranges.inside(scope, operation, index, size)
-    if found is not None:
-        return found
     if isinstance(index, int):
         moved = index if index >= 0 else w.add(index, size)
         if isinstance(size, int):
@@ -218,7 +226,7 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
     def bound(given: Any, default: Index) -> Index:
         if given is None:
             return default
-        index = _wrapped(scope, operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
+        index = scope.integer(operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
         low, high = (0, size) if step > 0 else (-1, w.subtract(size, 1))
         if isinstance(index, int):
             moved = index if index >= 0 else w.add(index, size)
@@ -232,14 +240,6 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
     gap = w.subtract(stop, start) if step > 0 else w.subtract(start, stop)
     gap = gap if part.start is None and part.stop is None else w.larger(gap, 0)
     return Span(start, step, w.quotient(w.add(gap, abs(step) - 1), abs(step)))
-
-
-def _wrapped(scope: Scope, value: Value) -> Index:
-    """A bound, which wraps around as its type does: what is out of range is cut, so no check would find out."""
-    made = value.producer
-    if made is None or made.op.name not in ("add", "subtract", "multiply") or name_of(value.type.dtype) != "int32":
-        return scope.integer(value)
-    return scope.writer.let(f"sext i32 {scope.scalar(value)} to i64")
 
 
 def _gather(scope: Scope, operation: Operation, value: Value, size: Index) -> Gather:

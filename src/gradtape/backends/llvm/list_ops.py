@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradtape.backends.llvm import lists
+from gradtape.backends.llvm import lists, sizes
 from gradtape.backends.llvm.callbacks import write_callback
 from gradtape.backends.llvm.kernels import Access, loops
 from gradtape.backends.llvm.lists import as_list, new_list
@@ -267,9 +267,8 @@ def _resize(scope: Scope, operation: Operation) -> Results:
     w = scope.writer
     target = target_of(scope, operation)
     wanted = scope.integer(operation.operands[1])
-    missing = w.larger(w.subtract(wanted, lists.length(scope, target)), 0)
     item = operation.attrs["item"]
-    with w.loop(missing):
+    with w.loop(wanted, start=lists.length(scope, target)):
         place = lists.reserve(scope, target)
         _write_zeros(scope, target.items, place, item)
         lists.set_length(scope, target, w.add(lists.length(scope, target), 1))
@@ -286,8 +285,7 @@ def _write_zeros(scope: Scope, items: Items, place: str, type: Any) -> None:
 
 
 def _write_zeros_of(scope: Scope, items: Items, place: str, dims: Sequence[Index]) -> None:
-    count = scope.writer.multiply(scope.writer.product(dims), bytes_of(items.dtype))
-    made = Array(scope.program.allocated(count), tuple(dims), items.dtype)
+    made = Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(items.dtype)))), tuple(dims), items.dtype)
     lists.clear(scope, made)
     lists.write_record(scope, place, made)
 
@@ -451,12 +449,11 @@ def _split(scope: Scope, operation: Operation) -> Results:
         wanted = wanted if kind == "i64" else w.let(f"sext {kind} {wanted} to i64")
         begin = w.load("i64", start)
         scope.fail_if(w.let(f"icmp slt i64 {wanted}, 0"), operation)
-        end = w.add(begin, wanted)
+        end = w.smaller(w.add(begin, w.smaller(wanted, size)), size)
         w.store("i64", end, start)
         last = w.let(f"icmp eq i64 {i}, {w.subtract(lengths.dims[0], 1)}")
-        low, high = w.smaller(begin, size), w.smaller(end, size)
-        high = w.let(f"select i1 {last}, i64 {size}, i64 {high}")
-        length = w.larger(w.subtract(high, low), 0)
+        high = w.let(f"select i1 {last}, i64 {size}, i64 {end}")
+        length = w.subtract(high, begin)
         dims = (*x.dims[:axis], length, *x.dims[axis + 1 :])
         place = lists.spot(scope, base, made.items, i)
         part = w.multiply(length, inner)
@@ -468,7 +465,7 @@ def _split(scope: Scope, operation: Operation) -> Results:
             piece = Array(place, made.items.dims, x.dtype)
             _same_size(scope, operation, piece, dims)
         with w.loop(w.product(x.dims[:axis])) as row:
-            offset = w.add(w.multiply(row, w.multiply(size, inner)), w.multiply(low, inner))
+            offset = w.add(w.multiply(row, w.multiply(size, inner)), w.multiply(begin, inner))
             source = w.let(f"getelementptr inbounds i8, ptr {x.address}, i64 {offset}")
             copy(w, w.let(f"getelementptr inbounds i8, ptr {piece.address}, i64 {w.multiply(row, part)}"), source, part)
     return [made]
@@ -505,7 +502,7 @@ def _spread(scope: Scope, operation: Operation) -> Results:
 
     def one(found: Array, home: Array | None) -> Array:
         dims = (*found.dims[:axis], size, *found.dims[axis:])
-        made = home or Array(scope.program.allocated(w.multiply(w.product(dims), bytes_of(found.dtype))), dims, found.dtype)
+        made = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
         inner = w.multiply(w.product(found.dims[axis:]), bytes_of(found.dtype))
         with w.loop(w.product(found.dims[:axis])) as row, w.loop(size) as k:
             to = w.multiply(w.add(w.multiply(row, size), k), inner)
@@ -528,7 +525,7 @@ def _collapse(scope: Scope, operation: Operation) -> Results:
 
     def one(found: Array, home: Array | None) -> Array:
         dims = (*found.dims[:axis], *found.dims[axis + 1 :])
-        total = home or Array(scope.program.allocated(w.multiply(w.product(dims), bytes_of(found.dtype))), dims, found.dtype)
+        total = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
         lists.clear(scope, total)
         flat = Array(total.address, (w.product(dims[:axis]), w.product(dims[axis:])), found.dtype)
         kind = MEMORY[name_of(found.dtype)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gradtape.backends.llvm import runtime
+from gradtape.backends.llvm import runtime, sizes
 from gradtape.backends.llvm.scope import Scope, copy
 from gradtape.backends.llvm.sharing import form
 from gradtape.backends.llvm.text import Index, Module, Writer
@@ -38,7 +38,13 @@ def stride(scope: Scope, items: Items) -> Index:
         return WORDS
     if items.dims is None:
         return 8 + 8 * items.rank
-    return scope.writer.multiply(scope.writer.product(items.dims), bytes_of(items.dtype))
+    return scope.writer.product(strides(scope, items))
+
+
+def strides(scope: Scope, items: Items) -> tuple[Index, ...]:
+    """Factors of that number, which may be too large for one."""
+    flat = items.inner is None and items.dims is not None
+    return (*items.dims, bytes_of(items.dtype)) if flat else (stride(scope, items),)  # type: ignore[misc]
 
 
 # -- the three words
@@ -188,7 +194,7 @@ def room_for(scope: Scope, target: NativeList, count: Index) -> str:
     """New memory for so many items; the list has them all, not yet written."""
     w = scope.writer
     most = w.larger(count, 1)  # never 0, which would mean memory of somebody else
-    made = scope.program.allocated(w.multiply(most, stride(scope, target.items)))
+    made = scope.program.allocated(sizes.together(scope, (most, *strides(scope, target.items))))
     put(scope, target, made, count, most)
     return made
 
@@ -209,7 +215,7 @@ def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wante
     w, size = scope.writer, stride(scope, items)
     made = w.let(
         f"call ptr {runtime.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
-        f" i64 {w.multiply(wanted, size)})"
+        f" i64 {sizes.together(scope, (wanted, *strides(scope, items)))})"
     )
     scope.program.need(w.let(f"icmp ne ptr {made}, null"))
     return made

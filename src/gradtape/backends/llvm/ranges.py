@@ -1,9 +1,13 @@
-"""What is known about integers inside a loop: as 64-bit numbers without wrapping around, and between which bounds.
+"""What is known about integers inside a loop: which numbers they are apart from wrapping around, and between which bounds.
 
 The index of a counted loop runs from 0 to its count, so i + 1 and the like run between bounds that are known before the
 loop. An element access at such a place is checked there, once for all iterations: what is left in the loop is a load or a
 store. A check that fails ends the call, and the reference says what is wrong (an iteration that never came to the access is
 then no error there); so programs with effects, which cannot run twice, check where the access stands.
+
+Invariant: bounds are bounds of the exact numbers, and are compared without wrapping around (`Sum` is computed with 128 bits).
+Registers hold those numbers modulo 2⁶⁴, and registers of int32 modulo 2³²; a number inside an axis is inside both, so there the
+register is the number. Where an int32 becomes an int64, the access that counts on it also checks that it did not wrap around.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,14 +46,29 @@ class Sum:
     def times(self, factor: int) -> Sum:
         return Sum(0).plus(self, factor)
 
-    def write(self, w: Writer) -> Index:
-        total: Index = self.constant
+    @property
+    def fits(self) -> bool:
+        """Whether 128 bits hold it, whatever the operands are."""
+        return abs(self.constant) + sum(abs(factor) << 63 for _, factor in self.terms) < 1 << 126
+
+    def write(self, w: Writer) -> str:
+        """The number as an operand of 128 bits."""
+        total = str(self.constant)
         for operand, factor in self.terms:
-            total = w.add(w.multiply(operand, factor), total)
+            part = w.let(f"mul i128 {w.let(f'sext i64 {operand} to i128')}, {factor}")
+            total = w.let(f"add i128 {part}, {total}")
         return total
 
 
-Span = tuple[Sum, Sum]
+class Span(NamedTuple):
+    """The bounds of a number; what they are worth depends on the numbers between each of `narrow` being int32s."""
+
+    low: Sum
+    high: Sum
+    narrow: frozenset[tuple[Sum, Sum]] = frozenset()
+
+
+INT32 = 1 << 31
 _NUMBER = re.compile(r"%[a-z]*(\d+)")
 _LITERAL = re.compile(r"-?\d+")
 
@@ -94,7 +113,7 @@ class Frame:
         """The bounds of a number in all iterations."""
         known = self.spans.get(index) if isinstance(index, str) else None
         if known is None and self.knows(index):
-            return Sum.of(index), Sum.of(index)
+            return Span(Sum.of(index), Sum.of(index))
         return known
 
     def fail_if(self, flag: str, operation: Operation) -> None:
@@ -127,21 +146,29 @@ def frame_of(scope: Any) -> Frame | None:
     return loops[-1] if loops and loops[-1].block is scope.block and not scope.program.effects else None
 
 
-def inside(scope: Any, operation: Operation, index: Index, size: Index) -> Index | None:
+def number(scope: Any, value: Value) -> tuple[Index, bool]:
+    """A scalar integer as a 64-bit number, and whether it is that of an int32 only apart from wrapping around."""
+    index = wide(scope, value)
+    return (scope.integer(value), False) if index is None else (index, scope.scalar(value) in scope.program.modular)
+
+
+def inside(scope: Any, operation: Operation, index: Index, size: Index, modular: bool = False) -> Index | None:
     """A place inside an axis that was checked before the loop; None where that cannot be."""
     frame = frame_of(scope)
     span = frame.span(index) if frame is not None and frame.knows(size) else None
     if frame is None or span is None:
         return None
-    low, high = span
+    low, high, narrow = span
     counts_back = bool(low.terms) or low.constant < 0
-    key = (low, high, size)
-    if key not in frame.seen:
-        frame.seen.add(key)
-        with frame.early():
-            if counts_back:
-                _require_at_least(frame, operation, low.plus(Sum.of(size)), 0)
-            _require_at_least(frame, operation, Sum.of(size).plus(high, -1), 1)
+    if modular and not (isinstance(size, int) and size <= INT32):  # a shorter axis has int32s only
+        narrow = narrow | {(low, high)}
+    with frame.early():
+        if counts_back:
+            _require_at_least(frame, operation, low.plus(Sum.of(size)), 0)
+        _require_at_least(frame, operation, Sum.of(size).plus(high, -1), 1)
+        for least, most in sorted(narrow, key=repr):
+            _require_at_least(frame, operation, least, -INT32)
+            _require_at_least(frame, operation, most.times(-1), 1 - INT32)
     if not counts_back:
         return index
     w = scope.writer
@@ -151,18 +178,22 @@ def inside(scope: Any, operation: Operation, index: Index, size: Index) -> Index
 
 def _require_at_least(frame: Frame, operation: Operation, number: Sum, least: int) -> None:
     w: Writer = frame.program.writer
+    if (number, least) in frame.seen:
+        return
+    frame.seen.add((number, least))
     if not number.terms:
         if number.constant < least:
             frame.fail_if("true", operation)
         return
-    frame.fail_if(w.let(f"icmp slt i64 {number.write(w)}, {least}"), operation)
+    frame.fail_if(w.let(f"icmp slt i128 {number.write(w)}, {least}"), operation)
 
 
 # -- integers that follow from others
 
 
 def wide(scope: Any, value: Value) -> Index | None:
-    """A scalar integer as a 64-bit number, if it is known as one or costs nothing to have as one."""
+    """A scalar integer as a 64-bit number, if it is known as one or costs nothing to have as one. Of an int32 in
+    `program.modular` it is the number before it wrapped around."""
     if len(value.type.shape) or not is_integer(value.type.dtype):
         return None
     register = scope.scalar(value)
@@ -170,12 +201,12 @@ def wide(scope: Any, value: Value) -> Index | None:
         return int(register)
     if name_of(value.type.dtype) == "int64":
         return str(register)
-    found: Index | None = scope.program.wide.get(register)
+    found: Index | None = scope.program.wide.get(register, scope.program.modular.get(register))
     frame = frame_of(scope)
     if found is None and frame is not None and frame.knows(register) and name_of(value.type.dtype) == "int32":
         with frame.early() as w:
             found = scope.program.wide[register] = w.let(f"sext i32 {register} to i64")
-        frame.spans[found] = (Sum.of(found), Sum.of(found))
+        frame.spans[found] = Span(Sum.of(found), Sum.of(found))
     return found
 
 
@@ -193,33 +224,49 @@ def follow(scope: Any, operation: Operation, register: str) -> None:
     spans = [frame.span(index) for index in known]  # type: ignore[arg-type]
     if any(span is None for span in spans) or all(frame.knows(index) for index in known):  # type: ignore[arg-type]
         return
-    w = scope.writer
-    if name in ("cast", "identity"):
-        found, span = known[0], spans[0]
-    else:
-        found, span = _combined(frame, w, name, known, spans)
-    if found is None or span is None:
+    result = name_of(operation.result.type.dtype)
+    moved = name in ("cast", "identity")
+    span = _converted(scope, operation, spans[0]) if moved else _combined(name, known, spans)
+    if span is None or not (span.low.fits and span.high.fits):
         return
-    if name_of(operation.result.type.dtype) == "int32":
-        scope.program.wide[register] = found
-    if isinstance(found, str):
-        frame.spans[found] = span
-    if name_of(operation.result.type.dtype) == "int64":
+    if result == "int64":
         frame.spans[register] = span
+        return
+    if name == "identity" and scope.scalar(operation.operands[0]) in scope.program.wide:
+        scope.program.wide[register] = known[0]
+        return
+    index = str(known[0]) if moved else _modulo(scope.writer, name, known)
+    scope.program.modular[register] = index
+    frame.spans[index] = span
 
 
-def _combined(frame: Frame, w: Writer, name: str, known: list[Any], spans: list[Any]) -> tuple[Index | None, Span | None]:
-    (a, b), ((low, high), (least, most)) = known, spans
+def _converted(scope: Any, operation: Operation, span: Any) -> Span:
+    """An int32 as an int64 is the number before it wrapped around only if it did not."""
+    source = operation.operands[0]
+    if name_of(operation.result.type.dtype) == "int64" and scope.scalar(source) in scope.program.modular:
+        return Span(span.low, span.high, span.narrow | {(span.low, span.high)})
+    return span
+
+
+def _combined(name: str, known: list[Any], spans: list[Any]) -> Span | None:
+    (a, b), ((low, high, narrow), (least, most, others)) = known, spans
+    narrow = narrow | others
     if name == "add":
-        return w.add(a, b), (low.plus(least), high.plus(most))
+        return Span(low.plus(least), high.plus(most), narrow)
     if name == "subtract":
-        return w.subtract(a, b), (low.plus(most, -1), high.plus(least, -1))
+        return Span(low.plus(most, -1), high.plus(least, -1), narrow)
     if isinstance(a, int):
         a, b, low, high = b, a, least, most
     if not isinstance(b, int):
-        return None, None
+        return None
     ends = low.times(b), high.times(b)
-    return w.multiply(a, b), ends if b >= 0 else (ends[1], ends[0])
+    return Span(*(ends if b >= 0 else (ends[1], ends[0])), narrow)
+
+
+def _modulo(w: Writer, name: str, known: list[Any]) -> str:
+    """The sum, difference or product of two 64-bit numbers, which may wrap around."""
+    a, b = ((index + (1 << 63)) % (1 << 64) - (1 << 63) if isinstance(index, int) else index for index in known)
+    return w.let(f"{ {'add': 'add', 'subtract': 'sub', 'multiply': 'mul'}[name] } i64 {a}, {b}")
 
 
 def counted(scope: Any, source: Value, index: Index) -> str | None:
@@ -239,15 +286,20 @@ def counted(scope: Any, source: Value, index: Index) -> str | None:
         start, step = (wide(scope, value) for value in (made.operands[0], made.operands[2]))
         if start is None or not isinstance(step, int) or not frame.knows(start):
             return None
+        if scope.scalar(made.operands[0]) in scope.program.modular:  # it begins where its start wrapped around to
+            return None
     else:
         return None
-    found = w.add(w.multiply(index, step), start)
+    found: Index = index * step + start if isinstance(index, int) and isinstance(start, int) else ""
+    if found == "":
+        found = _modulo(w, "add", [_modulo(w, "multiply", [index, step]), start])
     register = str(found)
     if name_of(source.type.dtype) == "int32" and not isinstance(found, int):
         register = w.let(f"trunc i64 {found} to i32")
         scope.program.wide[register] = found
     span = frame.span(index) if frame is not None else None
     if frame is not None and span is not None and isinstance(found, str) and not frame.knows(found):
-        low, high = (end.times(step).plus(Sum.of(start)) for end in span)
-        frame.spans[found] = (low, high) if step >= 0 else (high, low)
+        low, high = (end.times(step).plus(Sum.of(start)) for end in span[:2])
+        if low.fits and high.fits:
+            frame.spans[found] = Span(*((low, high) if step >= 0 else (high, low)), span.narrow)
     return register

@@ -109,6 +109,7 @@ class Program:
         self.effects = False  # whether the program does something that must not happen twice
         self.loops: list[Any] = []  # ranges.Frame: counted loops around what is being written
         self.wide: dict[str, Index] = {}  # registers of 32 bits that are also known as 64-bit numbers
+        self.modular: dict[str, Index] = {}  # the same, before they wrapped around: see `ranges.py`
 
     def plan(self, block: Block, known: frozenset[str] = frozenset()) -> Plan:
         plan = self._plans.get(block)
@@ -551,7 +552,7 @@ class Scope:
         if kind == "uint64":
             return self.writer.let(f"call i64 @llvm.umin.i64(i64 {register}, i64 {2**63 - 1})")
         known = ranges.wide(self, value)
-        if known is not None:
+        if known is not None and register not in self.program.modular:
             return known
         how = "sext" if kind.startswith("int") else "zext"
         return self.writer.let(f"{how} {REGISTER[kind]} {register} to i64")

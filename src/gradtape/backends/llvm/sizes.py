@@ -56,13 +56,29 @@ def needed(scope: Any, value: Value, dims: Sequence[Index]) -> Index:
     return count
 
 
-def _fits(scope: Any, operation: Operation | None, dims: Sequence[Index], each: int) -> None:
-    """The product in floating point, which does not wrap around."""
+def together(scope: Any, factors: Sequence[Index]) -> Index:
+    """A product of numbers that are not negative, as bytes of memory; too many for any machine end the call for lack of it."""
     w = scope.writer
-    total = f"{float(each):e}"
-    for size in dims:
-        total = w.let(f"fmul double {total}, {w.let(f'uitofp i64 {size} to double')}")
-    _fail(scope, w.let(f"fcmp ogt double {total}, {float(MOST):e}"), operation)
+    count: Index = w.product(factors)
+    if isinstance(count, int):
+        if count > MOST:
+            scope.program.need("false")
+        return min(count, MOST)
+    scope.program.need(w.let(f"fcmp ole double {_product(scope, factors)}, {float(MOST):e}"))
+    return count
+
+
+def _fits(scope: Any, operation: Operation | None, dims: Sequence[Index], each: int) -> None:
+    _fail(scope, scope.writer.let(f"fcmp ogt double {_product(scope, [each, *dims])}, {float(MOST):e}"), operation)
+
+
+def _product(scope: Any, factors: Sequence[Index]) -> str:
+    """In floating point, which does not wrap around."""
+    w, total = scope.writer, "1.0"
+    for size in factors:
+        number = f"{float(size):e}" if isinstance(size, int) else w.let(f"uitofp i64 {size} to double")
+        total = w.let(f"fmul double {total}, {number}")
+    return str(total)
 
 
 def _fail(scope: Any, flag: str, operation: Operation | None) -> None:
