@@ -186,7 +186,20 @@ def edges(size: int, dtype: str) -> list[int]:
     most = BIG if dtype == "int32" else LONG
     middle = (most + 1) // 2
     near = {base + d for base in (0, size, -size, 2 * size) for d in (-2, -1, 0, 1, 2)}
-    far = {-most - 1, -most, most, most - 1, middle, -middle, middle - 1, most - size, size - most, most - 2 * size, 2**32, -(2**32)}
+    far = {
+        -most - 1,
+        -most,
+        most,
+        most - 1,
+        middle,
+        -middle,
+        middle - 1,
+        most - size,
+        size - most,
+        most - 2 * size,
+        2**32,
+        -(2**32),
+    }
     return sorted(n for n in near | far if -most - 1 <= n <= most)
 
 

@@ -1,8 +1,9 @@
 """`for i in gt.range(n): x[a + 2*i]` with numbers that overflow int64 read and wrote outside of the array: what an access in a
-loop can come to was computed modulo 2⁶⁴ before the loop, and the check of it wrapped around too. So did the number of items of a
-range, the bytes of a list, and an int32 that became an int64.
+loop can come to was computed modulo 2⁶⁴ before the loop, and the check of it wrapped around too. So did the number of items of
+a range, the bytes of a list, and an int32 that became an int64.
 
-More programs, and random numbers around every edge, are in `tests/backends/edge_programs.py`; they also run between guard pages.
+More programs, and random numbers around every edge, are in `tests/backends/edge_programs.py`, also run between
+guard pages.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def test_many_iterations_that_end_inside_again():
     function, _ = PROGRAMS["stepped"]
     for a, n in ((LONG - 1, 8), (LONG, 20), (LONG - 9, 60)):
         kind, words = outcome(gt.function(function), (X, np.int64(a), np.int32(n)))
-        assert issubclass(kind, gt.errors.OutOfRangeError) and "out of bounds" in words
+        assert issubclass(kind, gt.errors.OutOfRangeError)
+        assert "out of bounds" in words
 
 
 def test_an_int32_that_wrapped_around_is_not_the_number_it_was():
@@ -54,7 +56,7 @@ def test_a_range_with_more_items_than_memory_is_refused(ends):
                 break
         return gt.reduce_sum(gt.range(a, b))
 
-    with pytest.raises((ValueError, MemoryError)):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"range: from -?\d+ to -?\d+ in steps of 1 there are \d+ items"):
         count(gt.constant(ends[0], gt.int64), gt.constant(ends[1], gt.int64))
 
 
@@ -69,7 +71,7 @@ def test_a_list_with_more_bytes_than_a_number_can_say(count):
             values.append(gt.cast(i, gt.float64))
         return values[0]
 
-    with pytest.raises((ValueError, MemoryError)):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=f"there are {count} items, too many"):
         collect(gt.constant(count, gt.int64))
 
 

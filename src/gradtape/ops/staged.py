@@ -230,6 +230,9 @@ EXTENT = nondiff(
 )
 
 
+_MOST = 1 << 46  # items: no machine has memory for more
+
+
 def counted(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any = None) -> Any:
     """start + i·delta for i below ⌈(limit − start) / delta⌉. Floats are counted in the dtype of the result, as TensorFlow does:
     0.3 / 0.1 is 3 in float32 and 2.9999999999999996 in float64, and neither rounding may decide for the other."""
@@ -239,7 +242,10 @@ def counted(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any = Non
     if step == 0:
         raise InvalidArgumentError("range: delta must not be 0")
     if target.kind in "iu":
-        return np.arange(first, last, step, dtype=target)
+        count = max(-((first - last) // step), 0)
+        if count > _MOST:  # NumPy's own count overflows
+            raise InvalidArgumentError(f"range: from {first} to {last} in steps of {step} there are {count} items, too many")
+        return np.arange(first, last, step, dtype=target) if count else np.zeros(0, target)
     with np.errstate(all="ignore"):
         count = np.ceil((last - first) / step)
     if not np.isfinite(count):
