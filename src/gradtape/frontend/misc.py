@@ -106,8 +106,13 @@ def init_scope() -> Iterator[None]:
 
 
 def executing_eagerly() -> bool:
-    """Whether operations run at once (True) or are being traced into a function."""
-    return True
+    """Whether operations run at once (True) or are being traced into a function.
+
+    >>> import gradtape as gt
+    >>> gt.executing_eagerly(), bool(gt.function(lambda: gt.executing_eagerly())())
+    (True, False)
+    """
+    return TRACING.get() is None
 
 
 def is_tensor(x: Any) -> bool:
