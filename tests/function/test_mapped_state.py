@@ -83,3 +83,15 @@ def test_a_list_of_unknown_length_cannot_be_mapped():
 
     with pytest.raises(gt.errors.InvalidArgumentError, match=r"return gt\.stack"):
         gt.function(lambda x: gt.vectorized_map(collected, x))(X)
+
+
+def test_a_variable_holds_one_value_for_all_examples():
+    kept = gt.Variable([0.0, 0.0])
+
+    def keep(row):
+        kept.assign(row)
+        return row
+
+    for function in (lambda x: gt.vectorized_map(keep, x), gt.function(lambda x: gt.vectorized_map(keep, x))):
+        with pytest.raises(ValueError, match=r"one per example, and variable 'Variable_.*' holds one for all"):
+            function(X)

@@ -1,8 +1,8 @@
 """`vectorized_map` while a function is traced: what is mapped is traced for one example and called for all at once.
 
 So its loops and branches become loops and branches over batches, as in `ad/batch_regions.py`, and a tape opened in it sees one
-example. Only code whose whole meaning is its result is traced apart: no writes, no effects, no random numbers (each example
-has its own); other code runs on batched tensors, operation by operation.
+example. Only some code is traced apart: no effects, no random numbers (each example
+has its own), and only such writes as are the same for all examples; other code runs on batched tensors, operation by operation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import current_trace, params_of, type_of
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.bodies import NO_STATE, Ran
+from gradtape.frontend.bodies import NO_STATE, Ran, reached
+from gradtape.frontend.effects import active
+from gradtape.frontend.plans import STRICT, one_sided
 from gradtape.frontend.staged_values import staged_items
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
@@ -28,16 +30,26 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     trace = current_trace()
     block = Block([type_of(t) for t in batches], layout={"inputs": len(batches)})
     ran = Ran(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
-    if ran.log.entries or any(has_effect(operation) for operation in block.operations):
+    if any(has_effect(operation) for operation in block.operations):
         return None
     with trace.region(block):
         result = _opened(ran.value)  # as it was at the end: the trace is undone
         values = [trace.operand(convert(leaf)) for leaf in tree.flatten(result)]
     ran.note_captures()
-    block.give(outputs=values)
+    places = [place for place, _ in ran.log.entries.values()]
+    ends = [ran.places[key] for key in ran.log.entries]
+    plans = [one_sided(end, place.label, reached, STRICT) for place, end in zip(places, ends, strict=True)]
+    block.give(outputs=[*values, *ran.convert(list(zip(plans, ends, strict=True)))])
     inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
     outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": block})["outputs"]
-    return (tree.pack_sequence_as(result, outs),)
+    written = outs[len(values) :]
+    if any(isinstance(t, BatchedTensor) for t in written):
+        return None
+    feed = iter(written)
+    for place, plan in zip(places, plans, strict=True):
+        active().note(place)
+        place.write(plan.value(feed))
+    return (tree.pack_sequence_as(result, outs[: len(values)]),)
 
 
 def _opened(value: Any) -> Any:

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import TracedTensor, leaked, lift
 from gradtape.dtypes import DType
+from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
 from gradtape.frontend.misc import scoped_name
 from gradtape.ir.types import TensorShape
@@ -387,6 +389,11 @@ class Variable(TensorLike):
                 f"{tensor.dtype.name}; use gt.cast(value, gt.{self.dtype.name})"
             )
         fits = self._open is not None and method == "assign" and self._open.is_compatible_with(tensor.shape)
+        if isinstance(tensor, BatchedTensor):
+            raise InvalidArgumentError(
+                f"{method}: inside vectorized_map the value is one per example, and variable '{self.name}' holds one for all; "
+                "return the values and assign what they give together (their sum, say) after the map"
+            )
         if tensor._data.shape != self._tensor._data.shape and not fits:
             raise ValueError(
                 f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape {tuple(tensor.shape)}"
