@@ -45,6 +45,7 @@ from gradtape.dtypes import (
     uint64 as uint64,
 )
 from gradtape.errors import GradientWarning as GradientWarning
+from gradtape.frontend.array_api import NAMESPACE as _NAMESPACE
 from gradtape.frontend.clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
@@ -294,7 +295,7 @@ constant_initializer, zeros_initializer, ones_initializer = initializers.Constan
 random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
 if _TYPE_CHECKING:
-    from gradtape import autograph as autograph, scipy as scipy
+    from gradtape import array_api as array_api, autograph as autograph, scipy as scipy
     from gradtape.frontend.control_flow import (
         case as case,
         cond as cond,
@@ -309,6 +310,7 @@ if _TYPE_CHECKING:
     from gradtape.frontend.graph_gradients import gradients as gradients, hessians as hessians
 
 _LATER = {
+    "array_api": "gradtape.array_api",
     "autograph": "gradtape.autograph",
     "scipy": "gradtape.scipy",
     "function": "gradtape.frontend.function",
@@ -317,13 +319,14 @@ _LATER = {
         ("case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"), "gradtape.frontend.control_flow"
     ),
 }
+_NAMESPACE.append(lambda: _import_module("gradtape.array_api"))
 
 
 def __getattr__(name: str) -> _Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_import_module(__name__))
     module = _import_module(_LATER[name])
-    found = globals()[name] = module if name in ("autograph", "scipy") else getattr(module, name)
+    found = globals()[name] = module if name in ("array_api", "autograph", "scipy") else getattr(module, name)
     return found
 
 

@@ -16,15 +16,15 @@ import numpy as np
 
 from gradtape.dtypes import float32, float64
 from gradtape.ops import compare as c, elementwise as e, select as s
+from gradtape.ops.activations import softplus
 from gradtape.ops.composite import truncatemod
 from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod, cumsum
 from gradtape.ops.dispatch import convert, promote, twin
-from gradtape.ops.inference import broadcast_shapes
 from gradtape.ops.matmul import matmul as matrix_product
 from gradtape.ops.operators import matmul_operator
 from gradtape.ops.reduce import reduce_all, reduce_any, reduce_logsumexp, reduce_max, reduce_min, reduce_prod, reduce_sum
-from gradtape.ops.shape import broadcast_to, expand_dims, reshape, squeeze, stack
+from gradtape.ops.shape import expand_dims, reshape, squeeze
 
 Rule = Callable[..., Any]
 
@@ -40,11 +40,19 @@ def exp2(x: Any) -> Any:
 
 
 def log2(x: Any) -> Any:
-    return e.log(x) * (1.0 / math.log(2.0))
+    return _log(x, math.log(2.0))
 
 
 def log10(x: Any) -> Any:
-    return e.log(x) * (1.0 / math.log(10.0))
+    return _log(x, math.log(10.0))
+
+
+def _log(x: Any, base: float) -> Any:
+    """The logarithm to another base: both parts divided, since a complex quotient makes NaN of infinite ones."""
+    out = e.log(x)
+    if out.dtype.is_complex:
+        return e.complex(e.real(out) / base, e.imag(out) / base)
+    return out * (1.0 / base)
 
 
 def cbrt(x: Any) -> Any:
@@ -59,10 +67,10 @@ def hypot(x: Any, y: Any) -> Any:
 
 
 def logaddexp(x: Any, y: Any) -> Any:
-    """log(eˣ + eʸ), exact to all orders also where x = y."""
-    x, y = promote(x, y)
-    shape = broadcast_shapes(x.shape, y.shape)
-    return reduce_logsumexp(stack([broadcast_to(floats(x), shape), broadcast_to(floats(y), shape)]), axis=0)
+    """log(eˣ + eʸ) = x + log(1 + eʸ⁻ˣ) for the larger x: nothing is lost or overflows, and all orders are exact where x = y."""
+    x, y = promote(floats(x), floats(y))
+    gap = s.where(c.logical_and(c.is_inf(x), c.equal(x, y)), e.cast(0, x.dtype), y - x)  # ∞ - ∞
+    return s.where(c.greater_equal(x, y), x + softplus(gap), y + softplus(-gap))
 
 
 def logaddexp2(x: Any, y: Any) -> Any:
@@ -97,7 +105,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 def copysign(x: Any, y: Any) -> Any:
     x, y = promote(floats(x), y)
-    return s.where(c.less(y, 0), -e.abs(x), e.abs(x))
+    return s.where(c.sign_bit(y), -e.abs(x), e.abs(x))
 
 
 def float_power(x: Any, y: Any) -> Any:
@@ -145,7 +153,7 @@ def as_bool(x: Any) -> Any:
 
 def bits_or_logic(bits: Rule, operate: Rule) -> Rule:
     def rule(*values: Any) -> Any:
-        tensors = [convert(v) for v in values]
+        tensors = promote(*values) if len(values) > 1 else [convert(v) for v in values]
         return operate(*tensors) if all(t.dtype.is_bool for t in tensors) else bits(*tensors)
 
     return rule
@@ -169,7 +177,7 @@ UFUNCS: dict[Any, Rule] = {
     np.heaviside: heaviside, np.copysign: copysign, np.conjugate: e.conj,
     np.equal: c.equal, np.not_equal: c.not_equal, np.less: c.less, np.less_equal: c.less_equal,
     np.greater: c.greater, np.greater_equal: c.greater_equal,
-    np.isnan: c.is_nan, np.isinf: c.is_inf, np.isfinite: c.is_finite, np.signbit: lambda x: c.less(x, 0),
+    np.isnan: c.is_nan, np.isinf: c.is_inf, np.isfinite: c.is_finite, np.signbit: c.sign_bit,
     np.logical_and: logical(c.logical_and), np.logical_or: logical(c.logical_or),
     np.logical_xor: logical(c.logical_xor), np.logical_not: logical(c.logical_not),
     np.bitwise_and: bits_or_logic(c.bitwise_and, c.logical_and),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.frontend.array_api import array_namespace, from_dlpack as from_dlpack
+from gradtape.frontend.array_api import array_namespace, from_dlpack as from_dlpack, to_device
 from gradtape.ops.dispatch import convert, twin
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import user_location
@@ -172,6 +172,7 @@ def attach(cls: Any) -> None:
     cls.__array_ufunc__ = array_ufunc
     cls.__array_function__ = array_function
     cls.__array_namespace__ = array_namespace
+    cls.to_device = to_device
 
 
 attach(Tensor)

@@ -45,6 +45,7 @@ GREATER_EQUAL = _compare("greater_equal", np.greater_equal)
 IS_NAN = _predicate("is_nan", np.isnan)
 IS_INF = _predicate("is_inf", np.isinf)
 IS_FINITE = _predicate("is_finite", np.isfinite)
+SIGN_BIT = _predicate("sign_bit", np.signbit)
 LOGICAL_AND = _logic("logical_and", "x y", np.logical_and)
 LOGICAL_OR = _logic("logical_or", "x y", np.logical_or)
 LOGICAL_XOR = _logic("logical_xor", "x y", np.logical_xor)
@@ -59,6 +60,7 @@ greater_equal = binary(GREATER_EQUAL, "Whether x >= y, element by element.")
 is_nan = unary(IS_NAN, "Whether each element is NaN.")
 is_inf = unary(IS_INF, "Whether each element is infinite, of either sign.")
 is_finite = unary(IS_FINITE, "Whether each element is neither infinite nor NaN.")
+sign_bit = unary(SIGN_BIT, "Whether the sign is set: of negative numbers, and of -0.0.")
 logical_and = binary(LOGICAL_AND, "Whether both are true.")
 logical_or = binary(LOGICAL_OR, "Whether at least one is true.")
 logical_xor = binary(LOGICAL_XOR, "Whether exactly one is true.")
@@ -114,6 +116,7 @@ OPS = (
     IS_NAN,
     IS_INF,
     IS_FINITE,
+    SIGN_BIT,
     LOGICAL_AND,
     LOGICAL_OR,
     LOGICAL_XOR,

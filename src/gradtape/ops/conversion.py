@@ -78,7 +78,7 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
         raise ValueError("None cannot be converted to a tensor; did a function without `return` or a missing gradient give it?")
     if value.__class__ is Dim:
         return DIMENSION[0](value, dtype or hint)
-    if isinstance(value, (list, tuple)) and _contains_tensor(value):
+    if isinstance(value, (list, tuple)) and contains_tensor(value):
         packed: Tensor = convert(PACK[0](value), dtype)
         return packed
     value = typed(value)
@@ -103,6 +103,8 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
         array = _cast_exact(array, numpy_dtype(dtype), value)
     elif hint is not None and _fits(default, wanted := numpy_dtype(hint)) and _holds(wanted, array, value):
         array = _cast_exact(array, wanted, value)
+    elif hint is not None and value.__class__ is complex and (wanted := numpy_dtype(hint)).kind in "fV":
+        array = array.astype(np.complex128 if wanted.itemsize == 8 else np.complex64)  # as precise as the tensor it meets
     else:
         array = array.astype(default, copy=False)
     if array.ndim == 0 and array.dtype != object:
@@ -183,9 +185,10 @@ def _first(value: Any) -> Any:
     return value
 
 
-def _contains_tensor(value: Any) -> bool:
+def contains_tensor(value: Any) -> bool:
+    """Whether a sequence holds tensors, at any depth."""
     return opened(value) is not None or any(
-        isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and _contains_tensor(item))
+        isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and contains_tensor(item))
         for item in value
     )
 

@@ -447,10 +447,20 @@ CONJ = general(
     batch=batching.elementwise,
     samples=_both,
 )
+
+
+def _complex_impl(real: Any, imag: Any) -> Any:
+    # put together, not computed: inf · 1j would be nan + inf j, and the sign of zeros would be lost
+    shape = np.broadcast_shapes(real.shape, imag.shape)
+    out = np.empty(shape, np.complex128 if real.dtype.itemsize == 8 else np.complex64)
+    out.real, out.imag = real, imag
+    return out if shape else out[()]
+
+
 COMPLEX = general(
     "complex",
     "real imag",
-    lambda real, imag: real + imag * (1j if real.dtype.itemsize == 8 else np.complex64(1j)),
+    _complex_impl,
     vjps=(lambda ct: real(ct), lambda ct: imag(ct)),
     jvps=(lambda t: complex(t, zeros_like(t)), lambda t: complex(zeros_like(t), t)),
     infer=lambda real, imag: TensorSpec(

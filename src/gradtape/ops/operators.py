@@ -24,7 +24,7 @@ def _power(x: Any, y: Any) -> Any:
 
 def _logic_or_bits(logic: Any, bits: Any) -> Any:
     def operate(x: Any, y: Any) -> Any:
-        x, y = convert(x), convert(y)
+        x, y = promote(x, y)  # a Python number takes the integer's dtype
         return logic(x, y) if x.dtype.is_bool and y.dtype.is_bool else bits(x, y)
 
     return operate

@@ -145,7 +145,12 @@ rint = round
 
 def _floordiv_impl(x: Any, y: Any) -> Any:
     _check_divisor(y, "floordiv")
-    return x // y
+    out = x // y
+    if out.dtype.kind != "f" or (np.isfinite(x).all() and np.isfinite(y).all()):
+        return out
+    # ⌊x / y⌋ at infinity, as in TensorFlow; NumPy pairs // with %, and says NaN for inf // 2 and -1 for 2 // -inf
+    quotient = x / y
+    return np.where(np.isinf(x) | np.isinf(y), np.floor(quotient), out).astype(out.dtype, copy=False)[()]
 
 
 def _check_divisor(y: Any, op: str) -> None:

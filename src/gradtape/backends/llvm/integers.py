@@ -60,6 +60,8 @@ def floordiv(c: Code, a: str, b: str) -> str:
     floor = c.select(above, c.let(f"fadd {c.type} {floor}, {one}"), floor)
     plain = c.divide(a, b)
     found = c.select(c.compare("eq", quotient, zero), c.call("copysign", zero, plain), floor)
+    infinite = c.compare("eq", c.call("maxnum", c.call("fabs", a), c.call("fabs", b)), c.number(float("inf")))
+    found = c.select(infinite, c.call("floor", plain), found)
     return c.select(c.compare("eq", b, zero), plain, found)
 
 
