@@ -5,6 +5,7 @@ Code written for any array library runs on tensors, and is recorded and differen
 
 import math as _math
 
+from gradtape import dtypes as _dtypes
 from gradtape.dtypes import (
     complex64 as complex64,
     complex128 as complex128,
@@ -171,3 +172,4 @@ from gradtape.frontend.standard.types import (
 __array_api_version__ = "2024.12"
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 newaxis = None
+bool = _dtypes.bool_

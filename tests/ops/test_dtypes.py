@@ -50,7 +50,8 @@ def test_results_have_the_dtype_of_the_type_rule(dtype):
 BEHIND_ITS_DOOR = {"irfft", "segment_extreme"}
 # whose samples, or definition, ask for a dtype of their own: a dtype or a norm that is given, transforms (no complex32)
 CHOOSES_ITS_DTYPE = {
-    "cast", "zeros_like", "ones_like", "confusion_matrix", "clip_by_global_norm", "gt.irfft", "irfft2d", "irfft3d"
+    "cast", "zeros_like", "ones_like", "confusion_matrix", "clip_by_global_norm", "gt.irfft", "irfft2d", "irfft3d",
+    "inverse_stft", "dct", "idct"
 }  # fmt: skip
 
 

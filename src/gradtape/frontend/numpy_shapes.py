@@ -228,6 +228,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     x = convert(array)
     pairs = [tuple(int(v) for v in p) for p in np.broadcast_to(np.asarray(values(pad_width)), (x.ndim, 2))]
     if mode == "constant":
+        if isinstance(constant_values, (list, tuple)) and len(set(np.ravel(constant_values).tolist())) == 1:
+            constant_values = np.ravel(constant_values)[0].item()
         if not isinstance(constant_values, (int, float, Tensor, TensorLike, np.generic)):
             raise InvalidArgumentError("np.pad on tensors takes one number as constant_values")
         return extending.pad(x, pairs, constant_values=constant_values)

@@ -150,7 +150,7 @@ def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
         return array, np.dtype(np.float32)
     if kind in "iu" and own:
         small = array.astype(np.int32)
-        return array, np.dtype(np.int32 if (small == array).all() else np.int64)
+        return array, np.dtype(np.int32) if (small == array).all() else array.dtype  # int64, uint64 beyond that
     if kind == "O" and not _only_text(array):
         raise TypeError(_not_a_tensor(value))
     if kind in "USO":

@@ -86,6 +86,13 @@ def sign(c: Code, x: str) -> str:
     return c.select(c.is_nan(x), x, found) if c.floating else found
 
 
+def sign_bit(c: Code, x: str) -> str:
+    """Whether the sign is set, also of zeros and NaN."""
+    if c.floating:
+        return c.compare("lt", c.call("copysign", c.number(1), x), c.number(0))
+    return c.compare("lt", x, "0") if c.signed else "false"
+
+
 def rounding(name: str) -> Formula:
     """A function to whole numbers; integers are already there."""
     return lambda c, x: c.call(name, x) if c.floating else x
@@ -278,6 +285,7 @@ PREDICATES: dict[str, tuple[Formula, str]] = {
         "fiub",
     ),
     "is_finite": (lambda c, x: c.finite(x) if c.floating else "true", "fiub"),
+    "sign_bit": (sign_bit, "fiu"),
     "is_close": (is_close, "f"),
     "logical_and": (lambda c, x, y: c.both(c.true(x), c.true(y)), "fiub"),
     "logical_or": (lambda c, x, y: c.either(c.true(x), c.true(y)), "fiub"),
