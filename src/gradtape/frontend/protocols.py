@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.frontend.array_api import array_namespace, from_dlpack as from_dlpack, to_device
+from gradtape.ops import operators as operators  # binds Python's operators to tensors and variables
 from gradtape.ops.dispatch import convert, twin
 from gradtape.ops.elementwise import cast
 from gradtape.ops.record import user_location
