@@ -38,6 +38,27 @@ from gradtape.ops.tensor import Tensor
 LEVEL = 1  # of traced tensors: batched tensors inside a trace are further in, tapes outside it further out
 
 
+def _known(method: str) -> Any:
+    """A method that needs the value."""
+
+    def ask(self: TracedTensor, *args: Any, **kwargs: Any) -> Any:
+        known = known_value(self)
+        if known is not None:
+            return getattr(known, method)(*args, **kwargs)
+        raise OperatorNotAllowedInGraphError(
+            f"this tensor ({described(self)}) has no value while a gt.function is being traced: it gets one when the function "
+            "runs. Keep to gradtape operations, move this code out of the function, or call NumPy code with gt.numpy_function"
+        )
+
+    return ask
+
+
+def known_value(tensor: TracedTensor) -> Tensor | None:
+    """What a tensor is in any case, if it follows from constants alone; None for all others."""
+    trace = TRACE.get()
+    return None if trace is None or trace.value_of is None else trace.value_of(tensor)
+
+
 class TracedTensor(Tensor):
     """A tensor whose value is known only when the program runs; `_data` is the program's value."""
 
@@ -74,16 +95,14 @@ class TracedTensor(Tensor):
         """One more operation of the program."""
         return current_trace(self).emit(op, values, attrs)
 
-    def _no_value(self, *args: Any, **kwargs: Any) -> Any:
-        raise OperatorNotAllowedInGraphError(
-            f"this tensor ({described(self)}) has no value while a gt.function is being traced: it gets one when the function "
-            "runs. Keep to gradtape operations, move this code out of the function, or call NumPy code with gt.numpy_function"
-        )
-
-    numpy = item = tolist = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
-    __dlpack__ = _no_value
+    numpy, item, tolist = _known("numpy"), _known("item"), _known("tolist")
+    __int__, __float__, __complex__ = _known("__int__"), _known("__float__"), _known("__complex__")
+    __index__, __array__, __dlpack__ = _known("__index__"), _known("__array__"), _known("__dlpack__")
 
     def __bool__(self) -> bool:
+        known = known_value(self)
+        if known is not None:
+            return bool(known)
         raise OperatorNotAllowedInGraphError(
             f"using a traced tensor ({described(self)}) as a Python bool is not allowed here: its value is known only when "
             "the function runs. Let AutoGraph convert this code (autograph=True, source available), or use gt.cond / gt.where"
@@ -219,6 +238,8 @@ class Trace:
         self.array: Callable[[Any], TracedTensor | None] | None = None  # asked what a NumPy array is to the program
         self.is_input: Callable[[Tensor], bool] = lambda tensor: False  # whether a concrete tensor is one, not a constant
         self.lift: Callable[[Tensor], None] | None = None  # makes a concrete tensor a value of the program, in place
+        self.value_of: Callable[[TracedTensor], Tensor | None] | None = None  # what follows from constants has a value now
+        self.follows_constants = False  # tensors made of numbers are lifted at once: `gt.gradients` asks what became of them
         self._locations: dict[tuple[int, int], tuple[Location, Any]] = {}  # asking a frame for its line takes a while
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}

@@ -1,7 +1,8 @@
 """`gradients` and `hessians`: derivatives of what a traced function has computed so far, without a tape.
 
 The operations between the sources and the targets are traced once more under a recorder; passes merge the copies with the
-originals. Outside a traced function nothing was written down, so there a tape is needed.
+originals. Outside a traced function nothing was written down, so there a tape is needed. What a function computes from
+constants is not written down either, unless it is asked for: then the function is traced again.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape import tree
-from gradtape.ad.tracing import TRACE, Trace, TracedTensor
+from gradtape.ad.replaying import replay
+from gradtape.ad.reverse import extract
+from gradtape.ad.tracing import TRACE, Trace, TracedTensor, traced
+from gradtape.frontend.effects import active
 from gradtape.frontend.tape import GradientTape
 from gradtape.frontend.tape_messages import UnconnectedGradients
-from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.graph import Operation, Value
 from gradtape.ops.create import zeros_like
 from gradtape.ops.dispatch import convert
 
@@ -42,7 +46,7 @@ def gradients(
         RuntimeError: outside a `gt.function`.
     """
     trace = _trace("gradients")
-    sources = [convert(x) for x in tree.flatten(xs)]
+    sources = _sources(xs)
     targets = [convert(y) for y in tree.flatten(ys)]
     stopped = [convert(t) for t in tree.flatten(stop_gradients)] if stop_gradients is not None else []
     weights = None if grad_ys is None else tree.flatten(grad_ys)
@@ -70,7 +74,7 @@ def hessians(
     trace = _trace("hessians")
     targets = [convert(y) for y in tree.flatten(ys)]
     answers = []
-    for x in tree.flatten(xs):
+    for x in _sources(xs):
         outer = GradientTape()
         with outer:
             inner = GradientTape()
@@ -80,7 +84,7 @@ def hessians(
                     for tape in tapes:
                         tape.watch(tensor)
 
-                twins, outs = _again(trace, [convert(x)], targets, [], watch)
+                twins, outs = _again(trace, [x], targets, [], watch)
             first = inner.gradient(outs, twins[0])
         answers.append(None if first is None else outer.jacobian(first, twins[0]))
     return answers
@@ -95,48 +99,64 @@ def _trace(what: str) -> Trace:
     return trace
 
 
+def _sources(xs: Any) -> list[Any]:
+    """The sources as tensors; what was computed from one that is concrete has to be traced to be known."""
+    sources = [convert(x) for x in tree.flatten(xs)]
+    tracer = active()
+    if tracer is not None and any(not x.wraps and x.dtype.is_differentiable for x in sources):
+        tracer.follow_constants()
+    return sources
+
+
 def _again(
     trace: Trace, sources: Sequence[Any], targets: Sequence[Any], stopped: Sequence[Any], watch: Callable[[Any], None]
-) -> tuple[list[Any], list[Any]]:
-    """Twins of the sources, watched, and the targets computed from them."""
-    from gradtape.ad.replaying import replay
-    from gradtape.ad.reverse import extract
-
-    twins = [x.__copy__() for x in sources]
-    for twin in twins:
-        twin._node = None
+) -> list[list[Any]]:
+    """Twins of the sources and the targets computed from them. The first are watched: a source that others lead to is computed
+    from these again, unless gradients stop there."""
+    values = dict.fromkeys(x._data for x in sources if isinstance(x, TracedTensor))
+    fixed = {t._data for t in stopped if isinstance(t, TracedTensor)}
+    operations = [operation for block in trace.blocks for operation in block.operations]
+    computed = _led_to(operations, set(values), fixed)
+    starts: dict[Value, Any] = {v: traced(v) for v in values if v not in computed}
+    for twin in starts.values():
         watch(twin)
-    starts: dict[Value, Any] = {x._data: twin for x, twin in zip(sources, twins, strict=True) if isinstance(x, TracedTensor)}
-    wanted = [y._data for y in targets if isinstance(y, TracedTensor)]
-    fixed = {t._data for t in stopped if isinstance(t, TracedTensor)} - set(starts)
-    operations, outside = _between(trace.block, set(starts), wanted, fixed)
-    params = [*starts, *outside]
-    block = extract(params, operations, "again", outputs=wanted)
-    from gradtape.ad.tracing import traced
-
+    wanted = [*(v for v in values if v in computed), *(y._data for y in targets if isinstance(y, TracedTensor))]
+    between, outside = _between(operations, set(starts), wanted, fixed)
+    block = extract([*starts, *outside], between, "again", outputs=wanted)
     inputs = [*starts.values(), *(traced(v) for v in outside)]
-    outs = iter(replay(block, inputs, sizes="new"))
-    return twins, [next(outs) if isinstance(y, TracedTensor) else y for y in targets]
+    twins = {**starts, **dict(zip(wanted, replay(block, inputs, sizes="new"), strict=True))}
+    return [[twins[t._data] if isinstance(t, TracedTensor) else t for t in group] for group in (sources, targets)]
+
+
+def _led_to(operations: Sequence[Operation], starts: set[Value], fixed: set[Value]) -> set[Value]:
+    """Those of `starts` that are computed from others of them."""
+    moving = set(starts)
+    derived: set[Value] = set()
+    for operation in operations:
+        if not operation.op.effect and not moving.isdisjoint(operation.operands):
+            moving.update(v for v in operation.results if v not in fixed)
+            derived.update(v for v in operation.results if v in starts and v not in fixed)
+    return derived
 
 
 def _between(
-    block: Block, starts: set[Value], wanted: Sequence[Value], fixed: set[Value]
+    operations: Sequence[Operation], starts: set[Value], wanted: Sequence[Value], fixed: set[Value]
 ) -> tuple[list[Operation], list[Value]]:
     """The operations that lead from `starts` to `wanted`, and the other values they use."""
     moving = set(starts)
     forward = []
-    for operation in block.operations:
+    for operation in operations:
         if operation.op.effect or (operation.results and fixed.issuperset(operation.results)):
             continue
-        if any(v in moving for v in operation.operands):
+        if not moving.isdisjoint(operation.operands):
             forward.append(operation)
             moving.update(v for v in operation.results if v not in fixed and v not in starts)
     needed = set(wanted)
     kept = []
     for operation in reversed(forward):
-        if any(v in needed for v in operation.results):
+        if not needed.isdisjoint(operation.results):
             kept.append(operation)
             needed.update(operation.operands)
-    made = {v for operation in kept for v in operation.results}
+    results = {v for operation in kept for v in operation.results}
     used = dict.fromkeys([*(v for operation in kept for v in operation.operands), *wanted])
-    return kept[::-1], [v for v in used if v not in made and v not in starts]
+    return kept[::-1], [v for v in used if v not in results and v not in starts]

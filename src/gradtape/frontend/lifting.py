@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.ad.reverse import extract
 from gradtape.ad.tracing import LEVEL, TracedTensor
+from gradtape.backends.numpy import compile_block
 from gradtape.frontend.places import Lifted
 from gradtape.frontend.variable import TracedSlice, VariableSlice
 from gradtape.ir.graph import Operation
+from gradtape.ir.walk import has_effect
 from gradtape.ops import staged
 from gradtape.ops.list_values import item_spec
-from gradtape.ops.tensor import Tensor
+from gradtape.ops.tensor import Tensor, box
+
+CONSTANTS = "what is computed from constants"  # the reason of a restart: see `Trace.follows_constants`
 
 
 class Lifting:
@@ -43,6 +48,22 @@ class Lifting:
         tensor.__class__ = TracedSlice if isinstance(tensor, VariableSlice) else TracedTensor
         tensor._data = value
         tensor.level = LEVEL
+
+    def value_of(self, tensor: TracedTensor, effects: bool = False) -> Tensor | None:
+        """The value of a traced tensor that follows from constants alone; None if it depends on inputs, on the course of a
+        loop, or (unless they are meant) on effects."""
+        wanted = {tensor._data}
+        kept = []
+        blocks = [self.constants, *(block.operations for block in self._tracer.trace.blocks)]
+        for operation in reversed([operation for operations in blocks for operation in operations]):
+            if not wanted.isdisjoint(operation.results):
+                if not effects and has_effect(operation):
+                    return None
+                kept.append(operation)
+                wanted.update(operation.operands)
+        if not wanted.issubset({value for operation in kept for value in operation.results}):
+            return None
+        return box(compile_block(extract([], kept[::-1], "constant", outputs=[tensor._data]))()[0])
 
     def _constant(self, tensor: Tensor) -> Any:
         array = np.asarray(tensor._data)

@@ -27,7 +27,7 @@ from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.flags import emitted
 from gradtape.frontend.guards import Guards
 from gradtape.frontend.identities import TRACK, Identities, Restart
-from gradtape.frontend.lifting import Lifting
+from gradtape.frontend.lifting import CONSTANTS, Lifting
 from gradtape.frontend.places import (
     ArrayContent,
     Attribute,
@@ -85,6 +85,8 @@ class Tracer:
         self.trace.is_input = self._is_input
         self.lifting = Lifting(self)
         self.trace.lift = self.lifting.lift
+        self.trace.value_of = self.lifting.value_of
+        self.trace.follows_constants = CONSTANTS in lifted
         self.guards = Guards()
         self.lifted = lifted  # places whose Python numbers are inputs
         self.concrete_inputs = concrete_inputs
@@ -168,16 +170,20 @@ class Tracer:
         self.created.append(variable)
         if not isinstance(start, TracedTensor):
             return start
-        from gradtape.ad.reverse import extract
-        from gradtape.backends.numpy import compile_block
-
-        value = start._data
-        if self.trace._home(value) is not self.block or len(self.trace.blocks) > 1:
+        if self.trace._home(start._data) is not self.block or len(self.trace.blocks) > 1:
             raise ValueError("a variable cannot be made inside a staged loop or branch; make it before")
-        alone = extract([], _leading_to(self.block, value), "initial_value", outputs=[value])
-        from gradtape.ops.tensor import box
+        value = self.lifting.value_of(start, effects=True)
+        if value is None:
+            raise ValueError(
+                "the initial value of a variable made inside a gt.function depends on the function's inputs, which have no "
+                "value while it is traced; make the variable outside, or from constants and shapes"
+            )
+        return value
 
-        return box(compile_block(alone)()[0])
+    def follow_constants(self) -> None:
+        """Somebody differentiates what was computed from constants: if that is not known, trace again so that it is."""
+        if not self.trace.follows_constants:
+            raise Restart(CONSTANTS)
 
     # -- reads of converted code -----------------------------------------------------------------------------------
 
@@ -433,7 +439,8 @@ class Tracer:
             met.clear()
         self.identities.close()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
-        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = self.trace.lift = None
+        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = None
+        self.trace.lift = self.trace.value_of = None
 
     # -- throwing parts of a trace away ----------------------------------------------------------------------------
 
@@ -481,22 +488,6 @@ def _reader(variable: Variable) -> Callable[[], Any]:
         return found.read()
 
     return read
-
-
-def _leading_to(block: Block, value: Any) -> list[Any]:
-    """The operations a value is computed by; none of them may need an input."""
-    wanted = {value}
-    kept = []
-    for operation in reversed(block.operations):
-        if any(v in wanted for v in operation.results):
-            kept.append(operation)
-            wanted.update(operation.operands)
-    if any(p in wanted for p in block.params):
-        raise ValueError(
-            "the initial value of a variable made inside a gt.function depends on the function's inputs, which have no value "
-            "while it is traced; make the variable outside, or from constants and shapes"
-        )
-    return kept[::-1]
 
 
 def _user_class(kind: type) -> bool:

@@ -107,9 +107,15 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
         array = array.astype(np.complex128 if wanted.itemsize == 8 else np.complex64)  # as precise as the tensor it meets
     else:
         array = array.astype(default, copy=False)
-    if array.ndim == 0 and array.dtype != object:
-        return box(array[()])
-    return box(array)
+    return created(box(array[()] if array.ndim == 0 and array.dtype != object else array))
+
+
+def created(tensor: Tensor) -> Tensor:
+    """A tensor just made of numbers, as the program that is being traced wants it: it may follow what is computed from it."""
+    trace = TRACING.get()
+    if trace is not None and trace.follows_constants and tensor.dtype.is_differentiable:
+        trace.lift(tensor)
+    return tensor
 
 
 _UNTYPED = (bool, int, float, complex, str, bytes, list, tuple)  # Python's own, which have no dtype to keep

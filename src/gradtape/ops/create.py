@@ -12,7 +12,7 @@ from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, promote, snapshot, twin
+from gradtape.ops.dispatch import apply, convert, created, promote, snapshot, twin
 from gradtape.ops.opdef import Sample, composite, nondiff
 from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
@@ -90,7 +90,7 @@ def grid(size: Any, axis: int, rank: int) -> Any:
 
 
 def _filled(array: Any) -> Tensor:
-    return box(array if array.ndim else array[()])
+    return created(box(array if array.ndim else array[()]))
 
 
 def _cast(tensor: Tensor, dtype: Any) -> Tensor:
@@ -195,7 +195,7 @@ def eye(
     matrix = np.eye(rows, columns, dtype=numpy_dtype(dtype))
     if batch_shape is not None:
         matrix = np.broadcast_to(matrix, (*static_shape(batch_shape), *matrix.shape)).copy()
-    return box(matrix)
+    return created(box(matrix))
 
 
 def _symbolic_eye(rows: Any, columns: Any, batch_shape: Any, dtype: Any) -> Any:
@@ -212,13 +212,20 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     """
     if limit is None:
         start, limit = 0, start
-    tensors = _bounds((start, limit, delta), dtype)
+    tensors = [_literal(t) for t in _bounds((start, limit, delta), dtype)]
     kind = as_dtype(dtype) if dtype is not None else _common(tensors)
     if any(t.wraps for t in tensors):
         known = start.__class__ is int and start == 0 and delta.__class__ is int and delta == 1 and tensors[1].dtype.is_integer
         length = _count_to(tensors[1]) if known and TRACING.get() is not None else None
         return apply(RANGE, *tensors, dtype=kind, length=length)
-    return box(counted(*(t._data for t in tensors), dtype=kind))
+    return created(box(counted(*(t._data for t in tensors), dtype=kind)))
+
+
+def _literal(bound: Tensor) -> Tensor:
+    """A bound that is known while tracing as it is: then so is the length of the range."""
+    trace = TRACING.get() if bound.wraps else None
+    known = trace.value_of(bound) if trace is not None and trace.follows_constants else None
+    return bound if known is None else known
 
 
 def _bounds(values: tuple[Any, ...], dtype: Any) -> list[Any]:

@@ -23,6 +23,7 @@ from gradtape.ops.conversion import (
     DIMENSION as DIMENSION,
     PACK as PACK,
     convert as convert,
+    created as created,
     plain as plain,
     snapshot as snapshot,
     twin as twin,
