@@ -29,7 +29,16 @@ STATIC_BUILTINS = {
 STATIC_MODULES = (math, builtins, dtypes)
 BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots", "gradtape.ir.polynomial")
 # the doors between values and ops; both bindings know them
-DOORS = {dispatch.apply, dispatch.apply_one, dispatch.apply_two, dispatch.convert, dispatch.promote, dispatch.twin, box}
+DOORS = {
+    dispatch.apply,
+    dispatch.apply_one,
+    dispatch.apply_two,
+    dispatch.convert,
+    dispatch.promote,
+    dispatch.twin,
+    dispatch.created,
+    box,
+}
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
 # find the program that is being traced, for values without operands and lists: nothing of it happens on arrays

@@ -72,6 +72,7 @@ _memo: dict[Any, Any] = {
     dispatch.convert: _raw_convert,
     dispatch.promote: _raw_promote,
     dispatch.twin: _raw_box,
+    dispatch.created: _raw_box,
 }
 
 
