@@ -20,6 +20,7 @@ from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
 from gradtape.frontend.compiled import Compiled
 from gradtape.frontend.indexed_slices import IndexedSlices
+from gradtape.frontend.locking import Exclusive, exclusive
 from gradtape.frontend.places import (
     MISSING,
     ArrayContent,
@@ -141,6 +142,7 @@ class Program:
         self.result: Any = None  # template
         self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
         self.notes: list[str] = []
+        self.exclusive: Exclusive | None = None  # the variables it assigns
 
     @property
     def memory_limit(self) -> int | None:
@@ -163,6 +165,9 @@ class Program:
         """
         if TRACE.get() is not None:
             return self.inside(tensors, caller)
+        return self._run(tensors, caller) if self.exclusive is None else self.exclusive.run(self._run, tensors, caller)
+
+    def _run(self, tensors: Sequence[Any], caller: Any) -> Any:
         inputs = [*tensors, *(c.tensor() for c in self.captures)]
         scope = SCOPE.get()
         if (scope is not None and scope.level) or any(t.wraps for t in inputs):
@@ -377,6 +382,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.typing.constraints))
     program.result = template
     program.actions = [action for action in pending if action is not None]
+    program.exclusive = exclusive([p.entry.variable for p, _ in log.entries.values() if isinstance(p, VariableValue)])
     return program
 
 

@@ -62,7 +62,7 @@ def quick(traced: Any) -> Quick | None:
             action(outs, args, None)
         return build(outs)
 
-    return Quick(traced, run)
+    return Quick(traced, run if program.exclusive is None else program.exclusive.alone(run))
 
 
 def builder(template: Any, lists: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:

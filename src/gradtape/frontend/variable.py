@@ -7,10 +7,12 @@ for what a variable means as a source).
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from sys import getrefcount
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from gradtape.ad.tracing import TracedTensor, leaked, lift
 from gradtape.dtypes import DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
+from gradtape.frontend.locking import acquired
 from gradtape.frontend.misc import scoped_name
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
@@ -42,6 +45,23 @@ class _Traces:
 
 
 TRACING_VARIABLES = _Traces()
+Update = TypeVar("Update", bound=Callable[..., Any])
+
+
+def _alone(update: Update) -> Update:
+    """A method that updates a variable, while no other thread does."""
+
+    @functools.wraps(update)
+    def method(self: Variable, *args: Any) -> Any:
+        held = acquired(self._lock)
+        try:
+            return update(self, *args)
+        finally:
+            if held:
+                self._lock.release()
+
+    return method  # type: ignore[return-value]
+
 
 # called with each new variable: restores of checkpoints that wait for variables to be made (`late_restore.py`)
 NEWCOMERS: list[Callable[[Variable], None]] = []
@@ -56,7 +76,7 @@ class Variable(TensorLike):
     array([2., 3.], dtype=float32)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_open", "_past", "_stored", "_trainable")
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
 
     def __init__(
         self,
@@ -87,6 +107,7 @@ class Variable(TensorLike):
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
+        self._lock = RLock()  # held while it is updated: see `frontend/locking.py`
         self._past: Unwatched | None = None  # where its value came from, if that was not recorded: for `tape.explain`
         scope = SCOPE.get()
         if start._node is not None and scope is not None:  # computed from watched values: still a version to ask for
@@ -354,16 +375,25 @@ class Variable(TensorLike):
 
     def _step(self, delta: Any, ufunc: Any, operate: Any, method: str) -> Variable:
         tensor = self._checked(delta, method)
-        if SCOPE.get() is not None:
-            return self.assign(operate(self.read(), tensor))
-        data = self._tensor._data
-        # nobody records and nobody else holds the buffer (local name, tensor slot): update in place
-        if data.__class__ is np.ndarray and data.base is None and getrefcount(data) == UNSHARED + 1 and self._sole_version():
-            ufunc(data, tensor._data, out=data)
-        else:
-            with_result = ufunc(data, tensor._data)
-            self._tensor = box(with_result)
-        return self
+        lock = self._lock
+        held = lock.acquire(False) or acquired(lock)
+        try:
+            if SCOPE.get() is not None:
+                return self.assign(operate(self.read(), tensor))
+            data = self._tensor._data
+            # nobody records and nobody else holds the buffer (local name, tensor slot): update in place
+            if (
+                data.__class__ is np.ndarray and data.base is None and getrefcount(data) == UNSHARED + 1
+                and self._sole_version()
+            ):  # fmt: skip
+                ufunc(data, tensor._data, out=data)
+            else:
+                with_result = ufunc(data, tensor._data)
+                self._tensor = box(with_result)
+            return self
+        finally:
+            if held:
+                lock.release()
 
     def _sole_version(self) -> bool:
         """No user holds the current version's tensor (attribute, argument: two references), and no tape its record."""
@@ -406,7 +436,12 @@ class Variable(TensorLike):
         node = node if self._past is None else None
         if isinstance(tensor, TracedTensor) and active() is None:
             raise leaked(tensor)
-        self._tensor = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
+        version = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
+        lock = self._lock
+        held = lock.acquire(False) or acquired(lock)  # who updates it now, ends before
+        self._tensor = version
+        if held:
+            lock.release()
         scope = SCOPE.get()
         if node is not None and node.op is ASSIGN and scope is not None:
             for recorder in scope.recorders:
@@ -417,6 +452,11 @@ class Variable(TensorLike):
         """What a compiled function assigned."""
         self.assign(tensor)
 
+    @_alone
+    def _step_part(self, key: Any, operate: Any) -> Variable:
+        return self._replace(key, operate(self.read()[key]))
+
+    @_alone
     def _replace(self, key: Any, value: Any) -> Variable:
         current = self.read()
         tensor = convert(value, hint=self.dtype)
@@ -450,6 +490,7 @@ class Variable(TensorLike):
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "update")
 
+    @_alone
     def _scatter(self, sparse_delta: Any, mode: str) -> Variable:
         from gradtape.ops.scatter import scatter_rows
 
@@ -470,6 +511,7 @@ class Variable(TensorLike):
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "min")
 
+    @_alone
     def _scatter_nd(self, indices: Any, updates: Any, mode: str) -> Variable:
         from gradtape.ops.scatter import scatter_nd_into
 
@@ -513,10 +555,10 @@ class _Assignable:
         return self._variable._replace(self._key, value)
 
     def assign_add(self, value: Any, name: str | None = None) -> Variable:
-        return self._variable._replace(self._key, self._variable.read()[self._key] + value)
+        return self._variable._step_part(self._key, lambda part: part + value)
 
     def assign_sub(self, value: Any, name: str | None = None) -> Variable:
-        return self._variable._replace(self._key, self._variable.read()[self._key] - value)
+        return self._variable._step_part(self._key, lambda part: part - value)
 
 
 class VariableSlice(_Assignable, Tensor):
