@@ -458,8 +458,8 @@ def test_variables_and_indexed_slices_take_part():
 
 def test_no_rule_names_function_line_and_cure():
     t = gt.constant(V)
-    with pytest.raises(TypeError, match=r"np\.partition has no rule.*test_numpy_protocols\.py:\d+.*t\.numpy\(\)"):
-        np.partition(t, 1)
+    with pytest.raises(TypeError, match=r"np\.apply_along_axis has no rule.*test_numpy_protocols\.py:\d+.*t\.numpy\(\)"):
+        np.apply_along_axis(np.sum, 0, t)
     with pytest.raises(TypeError, match=r"np\.linalg\.cond has no rule"):
         np.linalg.cond(gt.constant(SQ))
     with pytest.raises(TypeError, match=r"np\.nextafter has no rule.*test_numpy_protocols\.py:\d+"):

@@ -23,6 +23,7 @@ from gradtape.ops.composite import angle as angle_of
 from gradtape.ops.create import constant, zeros_like
 from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
 from gradtape.ops.dispatch import convert, promote, twin
+from gradtape.ops.index import gather
 from gradtape.ops.special import sinc as normalised_sinc
 from gradtape.ops.tensor import Tensor, TensorLike
 
@@ -169,6 +170,25 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
     return e.cast(found, np.int64)
 
 
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """Sorted altogether, which is a partition at every place."""
+    _check_places(a, kth, axis, "partition")
+    return sort(a, axis)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    _check_places(a, kth, axis, "argpartition")
+    return argsort(a, axis)
+
+
+def _check_places(a: Any, kth: Any, axis: Any, function: str) -> None:
+    x = convert(a)
+    size = x.size if axis is None else x.shape[arrays.normal_axis(axis, x.ndim, function)]
+    for place in np.ravel(values(kth)):
+        if isinstance(size, int) and not -size <= place < size:
+            raise ValueError(f"{function}: kth={place} is out of bounds for {size} elements")
+
+
 def _arg(rule: Rule) -> Rule:
     def found(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         x = convert(a)
@@ -298,8 +318,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is not None:
         raise InvalidArgumentError("np.interp on tensors has no period")
     x, xp, fp = promote(floats(x), xp, fp)
-    cell = np.clip(np.searchsorted(xp.numpy(), x.numpy(), side="right") - 1, 0, int(xp.shape[0]) - 2)
-    x0, x1, f0, f1 = take(xp, cell), take(xp, cell + 1), take(fp, cell), take(fp, cell + 1)
+    places = sorting.searchsorted(xp, x, side="right", out_type="int64") - 1
+    cell = s.minimum(s.maximum(places, 0), int(xp.shape[0]) - 2)
+    x0, x1, f0, f1 = (gather(grid, place) for grid in (xp, fp) for place in (cell, cell + 1))
     inside = f0 + (f1 - f0) * ((x - x0) / (x1 - x0))
     before, after = (fp[0] if left is None else left), (fp[-1] if right is None else right)
     return s.where(x < xp[0], before, s.where(x > xp[-1], after, inside))
@@ -312,7 +333,11 @@ def linspace(
     steps = max(num - 1 if endpoint else num, 1)
     step = (stop - start) / steps
     count = e.cast(constant(np.arange(num)), step.dtype)
-    line = moveaxis(start + arrays.reshape(count, (-1, *([1] * step.ndim))) * step, 0, axis)
+    count = arrays.reshape(count, (-1, *([1] * step.ndim)))
+    line = start + count * step
+    if endpoint and num > 1:  # exactly there, without the rounding of the steps
+        line = s.where(c.equal(count, num - 1), stop, line)
+    line = moveaxis(line, 0, axis)
     line = line if dtype is None else e.cast(line, dtype)
     return (line, step) if retstep else line
 
@@ -366,7 +391,15 @@ def nonzero(a: Any) -> Any:
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    return constant(np.isclose(values(a), values(b), values(rtol), values(atol), equal_nan))
+    a, b = promote(floats(a), floats(b))
+    near = c.less_equal(e.abs(a - b), atol + rtol * e.abs(b))
+    close = c.logical_or(c.logical_and(near, c.is_finite(b)), c.equal(a, b))
+    return c.logical_or(close, c.logical_and(c.is_nan(a), c.is_nan(b))) if equal_nan else close
+
+
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    ordered = a if sorter is None else take(a, sorter)
+    return sorting.searchsorted(ordered, v, side, "int64")
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
@@ -380,7 +413,8 @@ FUNCTIONS: dict[Any, Rule] = {
     np.nansum: _without_nan(r.reduce_sum, 0.0), np.nanprod: _without_nan(r.reduce_prod, 1.0),
     np.nanmax: _without_nan(r.reduce_max, -np.inf), np.nanmin: _without_nan(r.reduce_min, np.inf),
     np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd,
-    np.sort: sort, np.argsort: argsort, np.argmax: _arg(sorting.argmax), np.argmin: _arg(sorting.argmin),
+    np.sort: sort, np.argsort: argsort, np.partition: partition, np.argpartition: argpartition,
+    np.argmax: _arg(sorting.argmax), np.argmin: _arg(sorting.argmin),
     np.median: median, np.quantile: quantile, np.percentile: percentile,
     np.where: where, np.clip: clip, np.round: round_, np.around: round_, np.fix: lambda x: trunc(x),
     np.nan_to_num: nan_to_num, np.real: real, np.imag: imag, np.angle: angle, np.sinc: sinc,
@@ -389,7 +423,7 @@ FUNCTIONS: dict[Any, Rule] = {
     np.isclose: isclose, np.allclose: _plain(np.allclose), np.array_equal: _plain(np.array_equal),
     np.array_equiv: _plain(np.array_equiv), np.nonzero: nonzero, np.argwhere: _plain_tensor(np.argwhere),
     np.flatnonzero: _plain_tensor(np.flatnonzero), np.count_nonzero: _plain_tensor(np.count_nonzero),
-    np.searchsorted: _plain_tensor(np.searchsorted), np.digitize: _plain_tensor(np.digitize),
+    np.searchsorted: searchsorted, np.digitize: _plain_tensor(np.digitize),
     np.isposinf: _plain_tensor(np.isposinf), np.isneginf: _plain_tensor(np.isneginf),
     np.iscomplexobj: lambda x: convert(x).dtype.is_complex, np.isrealobj: lambda x: not convert(x).dtype.is_complex,
     np.shape: lambda a: shape_of(convert(a)), np.ndim: lambda a: convert(a).ndim,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -69,10 +70,29 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return contracted(a, b, axes)
 
 
-def einsum(subscripts: Any, *operands: Any, out: Any = None, optimize: Any = False) -> Any:
-    if not isinstance(subscripts, str):
-        raise TypeError("np.einsum on tensors needs the string form: np.einsum('ij,jk->ik', a, b)")
-    return contraction(subscripts, *operands)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
+    """`np.einsum("ij,jk->ik", a, b)`, or with lists of axes: `np.einsum(a, [0, 1], b, [1, 2], [0, 2])`."""
+    if not isinstance(operands[0], str):
+        operands = _with_letters(operands)
+    return contraction(*operands)
+
+
+def _with_letters(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lists of axes as the letters of an equation."""
+    tensors, lists = operands[0::2], operands[1::2]
+    tail = ""
+    if len(operands) % 2:
+        tensors, tail = tensors[:-1], "->" + _letters(operands[-1])
+    return (",".join(_letters(axes) for axes in lists) + tail, *tensors)
+
+
+def _letters(axes: Any) -> str:
+    names = []
+    for axis in axes:
+        if axis is not Ellipsis and not (isinstance(axis, (int, np.integer)) and 0 <= axis < len(string.ascii_letters)):
+            raise ValueError(f"einsum: an axis is a number from 0 to 51 or an ellipsis, got {axis!r}")
+        names.append("..." if axis is Ellipsis else string.ascii_letters[axis])
+    return "".join(names)
 
 
 def kron(a: Any, b: Any) -> Any:
@@ -238,6 +258,15 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 def eigh(a: Any, UPLO: str = "L") -> Any:
     return _named(np.linalg.eigh(np.eye(1)), *spectral.eigh(_triangle(floats(a), UPLO)))
+
+
+def eig(a: Any) -> Any:
+    """Always complex, so that a program has one dtype whatever its values; NumPy's are real where all eigenvalues are."""
+    return _named(np.linalg.eig(np.eye(1)), *spectral.eig(floats(a)))
+
+
+def eigvals(a: Any) -> Any:
+    return spectral.eigvals(floats(a))
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
@@ -419,7 +448,8 @@ LINALG: dict[Any, Rule] = {
     np.tril: tril, np.triu: triu, np.matrix_transpose: matrix_transpose,
     np.linalg.norm: norm, np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm, np.linalg.inv: inv,
     np.linalg.det: det, np.linalg.solve: solve, np.linalg.slogdet: slogdet, np.linalg.cholesky: cholesky,
-    np.linalg.eigh: eigh, np.linalg.eigvalsh: eigvalsh, np.linalg.svd: svd, np.linalg.qr: qr, np.linalg.pinv: pinv,
+    np.linalg.eigh: eigh, np.linalg.eig: eig, np.linalg.eigvals: eigvals,
+    np.linalg.eigvalsh: eigvalsh, np.linalg.svd: svd, np.linalg.qr: qr, np.linalg.pinv: pinv,
     np.linalg.svdvals: lambda x, /: svd(x, compute_uv=False), np.linalg.matrix_power: matrix_power,
     np.linalg.multi_dot: multi_dot, np.linalg.matmul: lambda x1, x2, /: matmul(x1, x2),
     np.linalg.outer: lambda x1, x2, /: outer(x1, x2), np.linalg.diagonal: linalg_diagonal,

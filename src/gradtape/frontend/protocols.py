@@ -32,8 +32,9 @@ def _functions() -> dict[Any, Any]:
     from gradtape.frontend.numpy_functions import FUNCTIONS
     from gradtape.frontend.numpy_linalg import LINALG
     from gradtape.frontend.numpy_shapes import SHAPES
+    from gradtape.frontend.numpy_statistics import STATISTICS
 
-    return {**FUNCTIONS, **SHAPES, **LINALG}
+    return {**FUNCTIONS, **SHAPES, **LINALG, **STATISTICS}
 
 
 @functools.cache
