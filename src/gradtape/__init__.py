@@ -288,7 +288,7 @@ from gradtape.tools.gradcheck import gradcheck as gradcheck
 
 bool = bool_
 newaxis = None
-__version__ = "0.1.0"
+__version__ = config.VERSION
 
 # TensorFlow's older names
 constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones

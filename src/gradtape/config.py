@@ -22,6 +22,8 @@ from gradtape.devices import (
     set_visible_devices as set_visible_devices,
 )
 
+VERSION = "0.1.0"  # said here too: source on the path need not be installed
+
 settings: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),
     "gradients_strict": os.environ.get("GRADTAPE_STRICT_GRADIENTS", "") not in ("", "0"),

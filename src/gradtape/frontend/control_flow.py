@@ -235,6 +235,11 @@ def _shapes_in(structure: Any) -> list[Any]:
     """The shapes of a nested structure: a TensorShape, a spec, None, or a list of ints and None."""
     if structure is None or isinstance(structure, (TensorShape, TensorSpec)):
         return [structure]
+    if isinstance(structure, (str, bytes)) or not tree.is_nested(structure):
+        raise TypeError(
+            f"while_loop: shape_invariants has {structure!r} where a shape belongs: give a TensorShape, a list of sizes "
+            "(None where a size changes), or None"
+        )
     children = tree.children(structure)
     if children and all(child is None or isinstance(child, int) for child in children):
         return [structure]

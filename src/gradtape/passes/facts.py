@@ -99,18 +99,25 @@ def is_number(value: Value, number: float) -> bool:
 
 def may_be_void(value: Value) -> bool:
     """Whether a value may be a placeholder on some path: it is whatever was in memory, and nobody may read it."""
-    producer = value.producer
-    if producer is None:
-        return False
-    if producer.op is VOID:
-        return True
-    inner = [*producer.regions.values()]
-    if isinstance(callee := producer.attrs.get("callee"), Block):
-        inner.append(callee)
-    # by position for branches and callees; of a loop any void makes any result suspect
-    if producer.op.name in ("cond", "call"):
-        return any(may_be_void(part.results[value.index]) for part in inner)
-    return bool(inner) and any(may_be_void(v) for v in (*producer.operands, *(v for part in inner for v in part.results)))
+    stack, seen = [value], {value}
+    while stack:
+        value = stack.pop()
+        producer = value.producer
+        if producer is None:
+            continue
+        if producer.op is VOID:
+            return True
+        inner = [*producer.regions.values()]
+        if isinstance(callee := producer.attrs.get("callee"), Block):
+            inner.append(callee)
+        # by position for branches and callees; of a loop any void makes any result suspect
+        if producer.op.name in ("cond", "call"):
+            below = [part.results[value.index] for part in inner]
+        else:
+            below = [*producer.operands, *(v for part in inner for v in part.results)] if inner else []
+        stack += [v for v in dict.fromkeys(below) if v not in seen]
+        seen.update(below)
+    return False
 
 
 def attr_key(attr: Any) -> Any:

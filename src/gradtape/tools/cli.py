@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib.metadata import version
 
+from gradtape.config import VERSION
 from gradtape.tools import runner
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the result is the exit status."""
     parser = argparse.ArgumentParser(prog="gradtape", description="Automatic differentiation with a tape.")
-    parser.add_argument("--version", action="version", version=f"gradtape {version('gradtape')}")
+    parser.add_argument("--version", action="version", version=f"gradtape {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="a tour in under a minute, ending with a picture and a report")
     demo.add_argument(

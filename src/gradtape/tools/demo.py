@@ -12,11 +12,11 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from gradtape.config import VERSION
 from gradtape.frontend.module import Module
 from gradtape.frontend.optimizers.adam import Adam
 from gradtape.frontend.optimizers.schedules import CosineDecay
@@ -41,7 +41,7 @@ BLUE, ORANGE = "#2563eb", "#ea580c"
 def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
     """Run the tour, write the picture to `output` and the report beside it, and give the numbers that were printed."""
     started = time.perf_counter()
-    print(f"gradtape {version('gradtape')}: automatic differentiation with a tape")
+    print(f"gradtape {VERSION}: automatic differentiation with a tape")
     path = os.path.abspath(output)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     collector = Collector()

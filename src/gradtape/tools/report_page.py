@@ -9,12 +9,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.metadata import version
 from time import strftime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gradtape.config import VERSION
 from gradtape.tools.picture_page import SCRIPTS, embedded, page
 from gradtape.tools.picture_text import amount
 from gradtape.tools.report import Asked, Collector, Function, Made, Row, peak_memory, short
@@ -75,7 +75,7 @@ def _head(collector: Collector, ran: Ran) -> str:
     how = "ended normally" if ran.status == 0 else f"ended with status {ran.status}"
     if ran.error:
         how += f": {ran.error}"
-    versions = f"gradtape {version('gradtape')}, Python {platform.python_version()}, NumPy {np.__version__}"
+    versions = f"gradtape {VERSION}, Python {platform.python_version()}, NumPy {np.__version__}"
     about = f"{versions}, {strftime('%Y-%m-%d %H:%M')}"
     return (
         '<header class="title"><div>'

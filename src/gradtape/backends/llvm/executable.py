@@ -8,8 +8,10 @@ which must not happen twice, the failing operation itself is named.
 from __future__ import annotations
 
 import ctypes
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,6 +113,10 @@ class Executable:
         machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
         library = machine.Library(self.source, machine.level_of(self.source, loops or elements > HEAVY))
         self.notes: list[Note] = program.notes
+        if library.weaker is not None:
+            self.notes.insert(0, Note("LLVM broke the module", (), None, f"so it has fewer passes ({library.weaker})"))
+            if self._checked:
+                self._tell(library.weaker)
         self._calls = Calls(program.calls, library)
         self._entry, self._calls.method = entry.builtin(library, name, self._calls)
         self._takes_lists = any(self._forms)
@@ -118,6 +124,17 @@ class Executable:
         self.rescued = 0  # calls that native code gave up and the reference answered
         self.cached = library.cached
         self.times = {"written": written - started, "compiled": time.perf_counter() - written}
+
+    def _tell(self, weaker: machine.Passes) -> None:
+        """In debug mode, have somebody tell LLVM's people about the program that their passes break."""
+        with tempfile.NamedTemporaryFile("w", prefix=f"gradtape_{self.name}_", suffix=".ll", delete=False) as file:
+            file.write(self.source)
+        warnings.warn(
+            f"{self.name}: LLVM's passes made an invalid module of this program, so it is compiled with fewer ({weaker}). "
+            f"Its results are right; it may be slower. The program is in {file.name}: please report it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     @property
     def native(self) -> Any:

@@ -73,14 +73,23 @@ class Grouping:
         return self.ready(operation) if self.plan.kinds[operation] == "scalar" else self.plan.at[operation]
 
     def ready(self, operation: Operation) -> int:
-        known = self._ready.get(operation)
-        if known is None:
-            if any(self.plan.facts.fails(part) for part in self.plan.parts(operation)):
-                known = self.plan.at[operation]
+        """The position after which all that a register needs is there; registers of registers first, however many there are."""
+        stack = [operation]
+        while stack:
+            top = stack[-1]
+            if top in self._ready:
+                stack.pop()
+                continue
+            if any(self.plan.facts.fails(part) for part in self.plan.parts(top)):
+                self._ready[top] = self.plan.at[top]
+                continue
+            producers = [v.producer for v in self.plan.leaves(top) if v.producer is not None]
+            waiting = [p for p in producers if p not in self.home and self.plan.kinds[p] == "scalar" and p not in self._ready]
+            if waiting:
+                stack += waiting
             else:
-                known = max([-1, *(self.when(v.producer) for v in self.plan.leaves(operation) if v.producer is not None)])
-            self._ready[operation] = known
-        return known
+                self._ready[top] = max([-1, *map(self.when, producers)])
+        return self._ready[operation]
 
     def _place(self, root: Operation) -> None:
         space = tuple(self.plan.facts.space(root))
@@ -124,21 +133,24 @@ class Grouping:
                 and self._reads(operation, kernel)
             ):
                 return False
-        return not any(
-            other is not kernel and other.start <= place and any(self._comes_from(producer, kernel) for producer in other.reads)
-            for other in self.kernels
-        )
+        others = [other for other in self.kernels if other is not kernel and other.start <= place]
+        return not self._comes_from([producer for other in others for producer in other.reads], kernel)
 
     def _reads(self, operation: Operation, kernel: Kernel) -> bool:
         return any(v.producer is not None and self.home.get(v.producer) is kernel for v in self.plan.leaves(operation))
 
-    def _comes_from(self, producer: Operation, kernel: Kernel) -> bool:
-        """Whether what a kernel reads is made by another one, directly or through registers."""
-        if self.home.get(producer) is kernel:
-            return True
-        if self.plan.kinds[producer] != "scalar":
-            return False
-        return any(v.producer is not None and self._comes_from(v.producer, kernel) for v in self.plan.leaves(producer))
+    def _comes_from(self, producers: list[Operation], kernel: Kernel) -> bool:
+        """Whether some of what other kernels read is made by this one, directly or through registers."""
+        stack, seen = producers, set(producers)
+        while stack:
+            producer = stack.pop()
+            if self.home.get(producer) is kernel:
+                return True
+            if self.plan.kinds[producer] == "scalar":
+                below = {v.producer for v in self.plan.leaves(producer) if v.producer is not None} - seen
+                seen |= below
+                stack += below
+        return False
 
     def _joined(self, kernel: Kernel, root: Operation, space: tuple[Any, ...], inside: dict[Operation, Need]) -> int | None:
         """The phase of a kernel that a root can be computed in, perhaps a new one."""

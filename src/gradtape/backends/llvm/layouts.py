@@ -26,12 +26,15 @@ class Layout(NamedTuple):
 
 def layout_of(value: Value, has_memory: Callable[[Value], bool]) -> Layout:
     """The layout of a value over the nearest value below it that has memory; of itself if no index map leads to one."""
-    producer = value.producer
-    if producer is None or has_memory(value) or not is_map(producer):
-        return Layout(value, 0, dense(value.type.shape))
-    below = layout_of(producer.operands[0], has_memory)
-    found = _MAPS[producer.op.name](producer, below)
-    return Layout(value, 0, dense(value.type.shape)) if found is None else found
+    chain: list[Operation] = []
+    while value.producer is not None and not has_memory(value) and is_map(value.producer):
+        chain.append(value.producer)
+        value = value.producer.operands[0]
+    layout = Layout(value, 0, dense(value.type.shape))
+    for operation in reversed(chain):
+        mapped = _MAPS[operation.op.name](operation, layout)
+        layout = Layout(operation.result, 0, dense(operation.result.type.shape)) if mapped is None else mapped
+    return layout
 
 
 def is_map(operation: Operation) -> bool:

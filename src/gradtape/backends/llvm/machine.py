@@ -14,12 +14,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
+import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 
+from gradtape import config
 from gradtape.backends.llvm import object_cache
+from gradtape.errors import InternalError
 
 _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
@@ -92,31 +95,70 @@ def symbol(name: str, address: int) -> None:
     llvm.add_symbol(name, address)
 
 
-def optimized(text: str, level: int = 3) -> Any:
-    """The module of a text after LLVM's passes: those of `-O1` to `-O3`, or none."""
+class Passes(NamedTuple):
+    """Which of LLVM's passes run: those of `-O1` to `-O3`, or none; whether loops and straight code are made to use vectors."""
+
+    level: int
+    loops: bool
+    straight: bool
+
+    def __str__(self) -> str:
+        names = [name for name, used in (("loops", self.loops), ("straight code", self.straight)) if used]
+        return f"-O{self.level}, vectors in {' and '.join(names) or 'nothing'}"
+
+
+def attempts(level: int) -> tuple[Passes, ...]:
+    """The passes for a level, then what is tried instead if LLVM breaks the module: each does less than the one before."""
+    ways = [Passes(level, True, True), Passes(level, True, False), Passes(level, False, False)] if level > 1 else []
+    return (*ways, Passes(1, False, False), Passes(0, False, False)) if level else (Passes(0, False, False),)
+
+
+def optimized(text: str, level: int = 3) -> tuple[Any, Passes]:
+    """The module of a text after LLVM's passes, and which those were.
+
+    A module is valid before the passes, or it is our mistake; after them it may not be, as LLVM has mistakes of its own, and
+    code generation ends the process over one. So it is verified again, and passes that break it are left out.
+    """
     with _LOCK:
-        machine = _machine(level or 1)
-        module = llvm.parse_assembly(text)
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-        if not level:
-            return module
-        options = llvm.create_pipeline_tuning_options(speed_level=level)
-        options.loop_vectorization = options.slp_vectorization = level > 1
-        options.loop_unrolling = options.loop_interleaving = level > 1
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        if "vector-function-abi-variant" in text:  # what the vectoriser calls in loops is to be inlined there
-            last = llvm.create_new_module_pass_manager()
-            last.add_always_inliner_pass()
-            last.add_instruction_combine_pass()
-            last.add_simplify_cfg_pass()
-            last.run(module, builder)
-            for function in module.functions:
-                if MASKED in function.name:  # nobody calls it any more: no code for it
-                    function.linkage = "available_externally"
-        return module
+        broken = ""
+        for passes in attempts(level):
+            module = _parsed(text, _machine(level or 1))
+            module.verify()
+            _run_passes(module, text, passes)
+            try:
+                module.verify()
+            except RuntimeError as error:
+                broken = str(error)
+                continue
+            return module, passes
+    raise InternalError(f"LLVM accepts a module and refuses it when no pass has changed it: {broken}")
+
+
+def _parsed(text: str, machine: Any) -> Any:
+    """A module in a context of its own: what LLVM keeps of types, constants and metadata goes when the module goes."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def _run_passes(module: Any, text: str, passes: Passes) -> None:
+    if not passes.level:
+        return
+    options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
+    options.loop_vectorization, options.slp_vectorization = passes.loops, passes.straight
+    options.loop_unrolling = options.loop_interleaving = passes.level > 1
+    builder = llvm.create_pass_builder(_machine(passes.level), options)
+    builder.getModulePassManager().run(module, builder)
+    if "vector-function-abi-variant" in text:  # what the vectoriser calls in loops is to be inlined there
+        last = llvm.create_new_module_pass_manager()
+        last.add_always_inliner_pass()
+        last.add_instruction_combine_pass()
+        last.add_simplify_cfg_pass()
+        last.run(module, builder)
+        for function in module.functions:
+            if MASKED in function.name:  # nobody calls it any more: no code for it
+                function.linkage = "available_externally"
 
 
 def level_of(text: str, heavy: bool) -> int:
@@ -128,21 +170,22 @@ def key_of(text: str, level: int) -> str:
     """What names a module's object code on disk."""
     _target()
     if "makers" not in _STATE:
-        versions = version("gradtape"), version("llvmlite"), str(llvm.llvm_version_info), version("numpy")
+        versions = config.VERSION, llvmlite.__version__, str(llvm.llvm_version_info), np.__version__
         _STATE["makers"] = (*versions, sys.implementation.cache_tag)
     parts = (*_STATE["makers"], _STATE["cpu"], _STATE["features"], str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def object_code(text: str, level: int) -> tuple[bytes, bool]:
-    """A module as object code, and whether it was on disk."""
+def object_code(text: str, level: int) -> tuple[bytes, Passes | None]:
+    """A module as object code, and the passes it went through; None if it was on disk."""
     key = key_of(text, level)
-    found = object_cache.load(key)
-    if found is not None:
-        return found, True
-    made = bytes(_machine(level or 1).emit_object(optimized(text, level)))
-    object_cache.store(key, made)
-    return made, False
+    kept = object_cache.load(key)
+    if kept is not None:
+        return kept, None
+    module, passes = optimized(text, level)
+    code = bytes(_machine(level or 1).emit_object(module))
+    object_cache.store(key, code)
+    return code, passes
 
 
 # by id: in here, where the garbage collector does not end an engine before the library that has to close it
@@ -155,8 +198,10 @@ class Library:
 
     def __init__(self, text: str, level: int = 3) -> None:
         with _LOCK:
-            code, self.cached = object_code(text, level)
-            empty = llvm.parse_assembly("")
+            code, passes = object_code(text, level)
+            self.cached = passes is None
+            self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
+            empty = llvm.parse_assembly("", llvm.create_context())
             empty.triple = _machine(level or 1).triple
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))

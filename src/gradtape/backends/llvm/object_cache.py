@@ -1,8 +1,8 @@
 """Object code on disk, between processes: one file per module, in the user's cache directory.
 
 A file is written under another name and moved into place, so processes never see half of one; it carries the digest of its
-content, so a damaged one is not used but made again. The directory is bounded: the files used longest ago go first. A
-directory that cannot be written is no reason to fail: then nothing is kept.
+key and content, so one that is damaged, or another's, is not used but made again. The directory is bounded: the files used
+longest ago go first. A directory that cannot be written is no reason to fail: then nothing is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gradtape import config
 
-MAGIC = b"gradtape object 1\n"
+MAGIC = b"gradtape object 2\n"
 NEW, OLD = ".new", 3600  # how files are called before they are complete, and after how many seconds nobody completes them
 EVERY = 64  # how many files are written between two looks at the size
 _written = 0
@@ -32,7 +32,7 @@ def load(key: str) -> bytes | None:
     except OSError:
         return None
     head = len(MAGIC) + 32
-    if content[: len(MAGIC)] != MAGIC or content[len(MAGIC) : head] != hashlib.sha256(content[head:]).digest():
+    if content[: len(MAGIC)] != MAGIC or content[len(MAGIC) : head] != _digest(key, content[head:]):
         with contextlib.suppress(OSError):
             place.unlink()
         return None
@@ -52,7 +52,7 @@ def store(key: str, code: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=NEW)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC + hashlib.sha256(code).digest() + code)
+                file.write(MAGIC + _digest(key, code) + code)
             os.replace(name, place)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -63,6 +63,10 @@ def store(key: str, code: bytes) -> None:
     _written += 1
     if _written % EVERY == 1:
         trim(place.parent.parent, config.native_cache_bytes())
+
+
+def _digest(key: str, code: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
 
 
 def trim(directory: Path, limit: int) -> None:

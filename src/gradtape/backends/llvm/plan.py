@@ -27,6 +27,7 @@ from gradtape.ir.types import TensorSpec
 
 CHEAP = 6  # the cost per element up to which computing again beats memory
 DEEP = 400  # recipes larger than this get memory: code size
+TURNS = 12  # recipes whose elements are found through more changes of the index get memory: each is a call in the writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Plan:
         self._outputs = set(block.results)
         self._costs: dict[Value, int] = {}
         self._parts: dict[Value, set[Operation]] = {}  # of recipes
+        self._turns: dict[Value, int] = {}  # of recipes: how often the index changes on the longest way down
         self._latest: dict[Operation, int] = {}
         self.sharing = Sharing(self)
         self._choose()
@@ -132,6 +134,13 @@ class Plan:
 
     def is_lazy_operation(self, operation: Operation) -> bool:
         return self.kinds[operation] == "element" and operation not in self.roots
+
+    def beside(self, operation: Operation) -> list[Value]:
+        """The operands of which an element operation reads the element at its own index."""
+        if not self.facts.pointwise(operation):
+            return []
+        shape = tuple(operation.result.type.shape)
+        return [value for value in operation.operands if tuple(value.type.shape) == shape]
 
     def buffers(self, value: Value) -> frozenset[Value]:
         """The values of the block whose memory a value may have: of those that first had it."""
@@ -239,11 +248,15 @@ class Plan:
 
     def _viewed(self, value: Value) -> bool:
         """Whether an operation on memory reads a value through index maps."""
-        for user in self.users(value):
-            if self.kinds[user] in ("memory", "absorbed") and not user.regions and self.facts.takes(user, value) == "view":
-                return True
-            if self.kinds[user] == "element" and self.facts.is_map(user) and self._viewed(user.result):
-                return True
+        stack, seen = [value], {value}
+        while stack:
+            value = stack.pop()
+            for user in self.users(value):
+                if self.kinds[user] in ("memory", "absorbed") and not user.regions and self.facts.takes(user, value) == "view":
+                    return True
+                if self.kinds[user] == "element" and self.facts.is_map(user) and user.result not in seen:
+                    seen.add(user.result)
+                    stack.append(user.result)
         return False
 
     def _is_map(self, value: Value) -> bool:
@@ -274,16 +287,18 @@ class Plan:
         """The operations that each recipe is made of, and what they cost; very large recipes get memory."""
         self._parts.clear()
         self._costs.clear()
+        self._turns.clear()
         for operation, kind in self.kinds.items():
             if kind != "element" or operation in self.roots:
                 continue
             parts, value = {operation}, operation.result
             for operand in operation.operands:
                 parts |= self._parts.get(operand, set())
-            if len(parts) > DEEP:
+            turns = max((self._turns.get(v, -1) + (v not in self.beside(operation)) for v in operation.operands), default=0)
+            if len(parts) > DEEP or turns > TURNS:
                 self.roots.add(operation)
                 continue
-            self._parts[value] = parts
+            self._parts[value], self._turns[value] = parts, max(turns, 0)
             reads = {v for part in parts for v in part.operands if v not in self._parts and len(v.type.shape)}
             self._costs[value] = len(reads) + sum(self.facts.cost(part) for part in parts)
 
@@ -363,13 +378,13 @@ class Plan:
 
     def _last_use(self, operation: Operation) -> int:
         """The latest position at which an operation, or a recipe above it, is evaluated."""
-        if not self.is_lazy_operation(operation):
-            return self.when(operation)
-        known = self._latest.get(operation)
-        if known is None:
-            known = max((self._last_use(user) for user in self.users(operation.result)), default=-1)
-            self._latest[operation] = known
-        return known
+        if not self._latest:  # users stand behind what they use
+            for one in reversed(self.block.operations):
+                if self.is_lazy_operation(one):
+                    self._latest[one] = max((self._last_use(user) for user in self.users(one.result)), default=-1)
+                else:
+                    self._latest[one] = self.when(one)
+        return self._latest[operation]
 
     def _lifetimes(self) -> dict[Value, int]:
         """For each buffer, the position of its last use."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gradtape.backends.llvm import ranges, runtime, sizes
+from gradtape.backends.llvm.frame import Frame
 from gradtape.backends.llvm.plan import Facts, Plan
 from gradtape.backends.llvm.text import Index, Module, Writer
 from gradtape.backends.llvm.types import MEMORY, REGISTER, bytes_of, is_native, name_of
@@ -26,9 +27,9 @@ from gradtape.ir.polynomial import Opaque
 from gradtape.ir.sizes import sizes_of
 from gradtape.ir.types import TensorSpec
 
-ALIGN = 64
 ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
 STACK = 1 << 17  # bytes of the stack that one function may use
+CHAIN = 4  # element operations above one another that are written call in call
 
 
 @dataclass(slots=True)
@@ -56,37 +57,6 @@ class Tables:
     failed: Any  # (scope, operation) → None: have Python raise what an operation raises
     constant: Any  # (scope, operation) → the array of a constant that is in memory, or None
     broadcasts: Any  # (operation) → whether its operands are broadcast against each other
-
-
-@dataclass(slots=True)
-class Frame:
-    """Memory whose layout is known when the code is written: first fit, in the order of the code."""
-
-    size: int = 0
-    free: list[tuple[int, int]] = field(default_factory=list)  # (offset, bytes), sorted
-
-    def take(self, count: int) -> int:
-        count = max(ALIGN, -(-count // ALIGN) * ALIGN)
-        for k, (offset, bytes) in enumerate(self.free):
-            if bytes >= count:
-                if bytes == count:
-                    del self.free[k]
-                else:
-                    self.free[k] = (offset + count, bytes - count)
-                return offset
-        offset = self.size
-        self.size += count
-        return offset
-
-    def give(self, offset: int, count: int) -> None:
-        count = max(ALIGN, -(-count // ALIGN) * ALIGN)
-        merged: list[tuple[int, int]] = []
-        for start, bytes in sorted([*self.free, (offset, count)]):
-            if merged and merged[-1][0] + merged[-1][1] == start:
-                merged[-1] = (merged[-1][0], merged[-1][1] + bytes)
-            else:
-                merged.append((start, bytes))
-        self.free = merged
 
 
 class Program:
@@ -316,16 +286,26 @@ class Scope:
             self.prepare(part)
 
     def early(self, value: Value) -> None:
-        """Compute a value of rank 0 now, if it is one that can be and was not yet."""
-        operation = value.producer
-        if value in self.values or operation is None or self.plan.kinds.get(operation) != "scalar":
-            return
-        for leaf in self.plan.leaves(operation):
-            self.early(leaf)
-        self.prepare_parts(operation)
-        register = self.program.tables.element[operation.op.name](self, operation, ())
-        self.values[value] = Scalar(register, value.type.dtype)
-        ranges.follow(self, operation, register)
+        """Compute a value of rank 0 now, if it is one that can be and was not yet; what it is made of before."""
+        stack = [value]
+        while stack:
+            operation = stack[-1].producer
+            if stack[-1] in self.values or operation is None or self.plan.kinds.get(operation) != "scalar":
+                stack.pop()
+                continue
+            waiting = [leaf for leaf in self.plan.leaves(operation) if self._is_early(leaf)]
+            if waiting:
+                stack += reversed(waiting)
+                continue
+            value = stack.pop()
+            self.prepare_parts(operation)
+            register = self.program.tables.element[operation.op.name](self, operation, ())
+            self.values[value] = Scalar(register, value.type.dtype)
+            ranges.follow(self, operation, register)
+
+    def _is_early(self, value: Value) -> bool:
+        """Whether a value of rank 0 can be computed before its place, and was not yet."""
+        return value not in self.values and value.producer is not None and self.plan.kinds.get(value.producer) == "scalar"
 
     def fail_if(self, flag: str, operation: Operation) -> None:
         """Leave the program if the flag is set, for an error of an operation."""
@@ -488,11 +468,41 @@ class Scope:
         if isinstance(lowered, Array):
             register = self.load(lowered, place)
         elif isinstance(lowered, Lazy):
+            self._elements_beside(lowered.operation, place)
             register = self.program.tables.element[lowered.operation.op.name](self, lowered.operation, place)
         else:
             raise UnsupportedError("an element of something that has none")
         self._seen[-1][key] = register
         return register
+
+    def _elements_beside(self, operation: Operation, place: Place) -> None:
+        """Elements at the same index that an operation needs, those of long chains from their start on: not call in call."""
+        stack = self._missing(operation, place)
+        order: list[Value] = []
+        seen = set(stack)
+        while stack:
+            value = stack.pop()
+            order.append(value)
+            for below in self._missing(value.producer, place):  # type: ignore[arg-type]
+                if below not in seen:
+                    seen.add(below)
+                    stack.append(below)
+        if len(order) < CHAIN:
+            return
+        plan = self.plan
+        for value in sorted(order, key=lambda value: plan.at[value.producer]):  # type: ignore[index]
+            self.element(value, place)
+
+    def _missing(self, operation: Operation, place: Place) -> list[Value]:
+        """Operands that are recipes of this block, read at the index of the operation itself, and not known there."""
+        if operation not in self.plan.at or operation.op.name.endswith("_like"):  # which look at the shape only
+            return []
+        return [
+            value
+            for value in self.plan.beside(operation)
+            if isinstance(self.values.get(value), Lazy) or (value not in self.values and self.plan.is_lazy(value))
+            if not any((value, place.__class__, *place) in known for known in self._seen)
+        ]
 
     def know(self, value: Value, place: Place, register: str) -> None:
         """An element that was just computed."""
