@@ -20,6 +20,7 @@ from gradtape.backends.llvm import machine, object_cache
 
 @pytest.fixture
 def directory(tmp_path):
+    _run_once(0.5)  # what all programs share is compiled once in a process: now, whichever test is the first
     before = config.native_cache_directory()
     config.set_native_cache_directory(tmp_path / "cache")
     yield tmp_path / "cache"

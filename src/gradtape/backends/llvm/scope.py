@@ -500,7 +500,7 @@ class Scope:
         return [
             value
             for value in self.plan.beside(operation)
-            if isinstance(self.values.get(value), Lazy) or (value not in self.values and self.plan.is_lazy(value))
+            if self.plan.is_lazy(value) and not isinstance(self.values.get(value), (Array, Scalar))
             if not any((value, place.__class__, *place) in known for known in self._seen)
         ]
 
