@@ -23,7 +23,7 @@ NATIVE = "gradtape.backends.llvm."  # ops that backend makes for itself while it
 # ops whose batch rule runs a Python loop, none of them differentiable
 LOOPED = {
     # the shape of the result depends on the values
-    "where_true", "unique", "mask_indices", "extent", "range",
+    "where_true", "unique", "mask_indices", "extent", "range", "segment_count",
     # one stream of random numbers per example
     "random_uniform", "random_normal", "random_truncated_normal", "random_integers", "random_bits", "random_gamma",
     "random_poisson", "random_binomial", "random_categorical", "random_permutation",

@@ -40,9 +40,21 @@ DOORS = {
     box,
 }
 # normalise what the USER writes (tensors as shapes, keys or indices); a rule hands them static values only
-NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole"}
+NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole", "entries", "_told", "_transposed_later"}
 # find the program that is being traced, for values without operands and lists: nothing of it happens on arrays
-PROGRAM_DOORS = {"filled_with", "size_of", "number_of", "list_value", "stack_items", "concat_items", "_symbolic_eye", "grid"}
+PROGRAM_DOORS = {
+    "is_traced",
+    "filled_with",
+    "size_of",
+    "extent_of",
+    "count_of",
+    "number_of",
+    "list_value",
+    "stack_items",
+    "concat_items",
+    "_symbolic_eye",
+    "grid",
+}
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}
 
 

@@ -17,6 +17,7 @@ from gradtape.ad.recording import Recording
 from gradtape.ad.replaying import replay
 from gradtape.ad.sizing import witness
 from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, traced, tracing
+from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
 from gradtape.ir.walk import has_effect
@@ -151,7 +152,10 @@ def _witnesses(params: list[Value], early: list[Value], late: list[Operation]) -
     """
     known = {name for v in params for name in sizes_of(v)}
     had = {name for v in early for name in sizes_of(v)}
-    witnesses = [witness(name) for name in free_sizes(late, known, described=True) if name in had]
+    # also what types of parameters mention: derivatives of the second half may take sizes like n of n + 1 apart
+    mentioned = {name: None for v in params for name in sorted(symbols_in(v.type) - known)}
+    needed = free_sizes(late, known, described=True) | mentioned
+    witnesses = [witness(name) for name in needed if name in had]
     return [Operation(FILLED, (), [spec], attrs).result for attrs, spec in witnesses]
 
 

@@ -19,7 +19,7 @@ from gradtape.ir.sizes import defined_sizes, free_sizes, sizes_of
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import clone, has_effect
-from gradtape.ops.dynamic import GETITEM_AT, is_open, ranks_of, result_axes
+from gradtape.ops.dynamic import GETITEM_AT, MASK_INDICES, is_open, ranks_of, result_axes
 from gradtape.ops.opdef import Op
 
 
@@ -64,6 +64,8 @@ class Typing:
                 self.constraints[constraint] = None
             else:
                 self._equations.append(constraint)
+        if op is MASK_INDICES:  # one array per axis, all as long as there are places
+            return (_named(inferred[0]),) * len(inferred)
         return tuple([_named(t) for t in inferred]) if inferred.__class__ is tuple else _named(inferred)
 
     def sliced(self, op: Op, operands: Sequence[Value], attrs: Mapping[str, Any], spec: Any, block: Block) -> Any:

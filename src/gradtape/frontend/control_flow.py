@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.frontend.effects import converted
 from gradtape.frontend.misc import truth
 from gradtape.frontend.staged_control import (
@@ -318,7 +318,7 @@ def map_fn(
     fn = converted(fn)
     rows = _rows(elems, "map_fn")
     if not rows:
-        return _empty_result(signature)
+        return _empty_result(signature, fn, elems)
     results: list[Any] = []
     for place, row in enumerate(rows):
         result = tree.map_structure(convert, fn(row))
@@ -329,14 +329,32 @@ def map_fn(
     return out if back_prop else _constants(out)
 
 
-def _empty_result(signature: Any) -> Any:
+def _empty_result(signature: Any, fn: Any, elems: Any) -> Any:
+    """What the mapping of no rows gives: types from the signature, or of `fn`, traced for a row that is not there."""
+    if not _is_complete(signature):
+        from gradtape.frontend.function import function
+
+        row = tree.map_structure(lambda t: TensorSpec(convert(t).shape[1:], convert(t).dtype), elems)
+        try:
+            signature = function(lambda r: tree.map_structure(convert, fn(r))).get_concrete_function(row).structured_outputs
+        except (OpError, ValueError, TypeError) as error:
+            raise _unknown_result() from error
+        if not _is_complete(signature):
+            raise _unknown_result()
     specs = tree.flatten(signature)
-    if signature is None or not all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in specs):
-        raise InvalidArgumentError(
-            "map_fn: elems has no rows, so fn cannot run and the shape of its result is not known; "
-            "give fn_output_signature=gt.TensorSpec(shape, dtype)"
-        )
     return tree.pack_sequence_as(signature, [zeros((0, *s.shape), s.dtype) for s in specs])
+
+
+def _is_complete(signature: Any) -> bool:
+    specs = tree.flatten(signature)
+    return signature is not None and all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in specs)
+
+
+def _unknown_result() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "map_fn: elems has no rows, so fn cannot run and the shape of its result is not known; "
+        "give fn_output_signature=gt.TensorSpec(shape, dtype)"
+    )
 
 
 def _conform(result: Any, signature: Any) -> Any:

@@ -262,6 +262,10 @@ class _Probe:
 
     def _equations(self) -> tuple[Constraint, ...] | None:
         shapes = [tuple(_shape(thing)) for thing in self.types]
+        lone = list(dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, Dim)))
+        for first, second in itertools.combinations(lone[:8], 2):  # nothing but two unknown sizes that are the same
+            if self._satisfied((Constraint(second, first),)):
+                return (Constraint(second, first),)
         for aligned in (_from_right(shapes), _from_left(shapes)):
             if aligned and self._satisfied(aligned):
                 return self._fewest(aligned)

@@ -160,9 +160,11 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
            [ True,  True,  True]])
     """
     lengths = convert(lengths)
-    if maxlen is None:
+    if maxlen is None and is_traced(lengths):
+        maxlen = reduce_max(concat([reshape(lengths, (-1,)), zeros((1,), lengths.dtype)], 0))
+    elif maxlen is None:
         maxlen = max(int(np.max(lengths.numpy(), initial=0)), 0)
-    steps = convert(np.arange(int(maxlen), dtype=lengths.dtype.dtype))
+    steps = cast(grid(size_of(maxlen), 0, 1), lengths.dtype)
     return cast(less(steps, expand_dims(lengths, -1)), dtype)
 
 
@@ -170,5 +172,8 @@ COMPOSITES = (space_to_batch_nd, batch_to_space, depth_to_space, space_to_depth,
 OPS = ()
 
 from gradtape.ops.compare import less
+from gradtape.ops.create import grid, zeros
 from gradtape.ops.elementwise import cast
-from gradtape.ops.shape import expand_dims
+from gradtape.ops.reduce import reduce_max
+from gradtape.ops.shape import concat, expand_dims
+from gradtape.ops.staged import is_traced, size_of

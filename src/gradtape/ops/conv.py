@@ -315,8 +315,15 @@ def _convolve(x: Any, w: Any, strides: Any, padding: Any, data_format: Any, dila
         )
     space, kernel = tuple(source.shape)[1:-1], tuple(w.shape)[:-2]
     padding = pads(padding, space, kernel, strides, dilations, first, op)
+    steps: tuple[Any, ...] = ()
+    if is_symbolic(strides):  # every window position, of which run time takes some
+        around = tuple(tuple(n if n.__class__ is int else extent_of(n) for n in pair) for pair in padding)
+        source = apply(PAD, source, paddings=((0, 0), *around, (0, 0)))
+        space, padding, steps, strides = tuple(source.shape)[1:-1], ((0, 0),) * rank, strides, (1,) * rank
     out_space(space, kernel, strides, padding, dilations, op)
     out = apply(CONV, source, w, strides=strides, padding=padding, dilations=dilations, groups=have // own)
+    if steps:
+        out = out[(slice(None), *(slice(None, None, convert(step)) for step in steps))]
     return from_channels_last(out, first, rank, lead)
 
 
@@ -582,5 +589,6 @@ COMPOSITES = (
 )
 
 from gradtape.ops.activations import real_floating
-from gradtape.ops.create import static_shape
-from gradtape.ops.shape import reshape, transpose
+from gradtape.ops.create import is_symbolic, static_shape
+from gradtape.ops.shape import PAD, reshape, transpose
+from gradtape.ops.staged import extent_of

@@ -266,14 +266,22 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     if not start.dtype.is_differentiable:
         kind = quotient_dtype(start.dtype)
         start, stop = _cast(start, kind), _cast(stop, kind)
-    count = int(num)
-    if count < 0:
-        raise InvalidArgumentError(f"linspace: num must not be negative, got {count}")
-    steps = np.linspace(0.0, 1.0, count).astype(start.dtype.dtype)
+    count = count_of(num, "linspace", "num")
     place = axis % (start.ndim + 1)
-    steps = steps.reshape([count if i == place else 1 for i in builtins.range(start.ndim + 1)])
+    if count.__class__ is int:
+        numbers = np.linspace(0.0, 1.0, count).astype(start.dtype.dtype)
+        steps: Any = box(numbers.reshape([count if i == place else 1 for i in builtins.range(start.ndim + 1)]))
+    else:
+        steps = _cast(_unit_steps(count, place, start.ndim + 1), start.dtype)
     first = expand_dims(start, place)
-    return first + (expand_dims(stop, place) - first) * box(steps)
+    return first + (expand_dims(stop, place) - first) * steps
+
+
+def _unit_steps(count: Any, axis: int, rank: int) -> Any:
+    """As many numbers from 0 to 1 as run time says, along one of several axes."""
+    place = _cast(grid(count, axis, rank), "float64")
+    last = _cast(number_of(count), "float64") - 1.0
+    return where(place == last, ones((), "float64") * _cast(last > 0.0, "float64"), place * (1.0 / maximum(last, 1.0)))
 
 
 @composite(
@@ -362,4 +370,4 @@ from gradtape.ops.compare import equal
 from gradtape.ops.elementwise import quotient_dtype
 from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
-from gradtape.ops.staged import DIMS, RANGE, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of
+from gradtape.ops.staged import DIMS, RANGE, count_of, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of

@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.create import ones_like, static_shape
+from gradtape.ops.create import grid, is_symbolic, ones_like, static_shape
+from gradtape.ops.cumulative import cumsum
 from gradtape.ops.dispatch import apply, convert, twin
+from gradtape.ops.elementwise import cast
 from gradtape.ops.index import gather
 from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import normal
-from gradtape.ops.shape import BROADCAST_TO, PAD, RESHAPE, normal_axis, reshape
+from gradtape.ops.select import where
+from gradtape.ops.shape import BROADCAST_TO, PAD, RESHAPE, normal_axis, reshape, stack
+from gradtape.ops.sorting import searchsorted
+from gradtape.ops.staged import SIZED, size_of
 
 
 @composite(
@@ -36,7 +41,8 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     array([0., 1., 2.], dtype=float32)
     """
     x = convert(tensor)
-    pairs = tuple((int(a), int(b)) for a, b in (p if isinstance(p, (list, tuple)) else static_shape(p) for p in paddings))
+    rows = [row if isinstance(row, (list, tuple)) else static_shape(row) for row in paddings]
+    pairs = tuple((size_of(a), size_of(b)) for a, b in rows)
     if len(pairs) != x.ndim:
         raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")
     mode = mode.upper()
@@ -50,6 +56,9 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
         raise InvalidArgumentError(f"pad: mode must be CONSTANT, REFLECT or SYMMETRIC, got {mode}")
     for axis, (before, after) in enumerate(pairs):
         limit = x.shape[axis] - (mode == "REFLECT")
+        if is_symbolic((before, after, limit)):
+            x = gather(x, _mirrored(x.shape[axis], before, after, mode), axis=axis)
+            continue
         if max(before, after) > limit:
             raise InvalidArgumentError(
                 f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
@@ -58,6 +67,15 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
             order = np.pad(np.arange(x.shape[axis]), (before, after), "reflect" if mode == "REFLECT" else "symmetric")
             x = gather(x, order, axis=axis)
     return twin(x)
+
+
+def _mirrored(size: Any, before: Any, after: Any, mode: str) -> Any:
+    """Which element of an axis stands at each place of the longer one; where there is none, what no gather takes."""
+    place = grid(before + size + after, 0, 1) - convert(before)
+    last = convert(size) - 1
+    edge = 0 if mode == "REFLECT" else 1  # whether the mirror is on the element at the end, or behind it
+    left, right = -edge - place, 2 * last + edge - place
+    return where(place < 0, where(left > last, -1, left), where(place > last, right, place))
 
 
 @composite(
@@ -104,11 +122,21 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     place = normal_axis(axis, x.ndim, "repeat")
-    counts = static_shape(repeats)
     length = x.shape[place]
-    if len(counts) not in (1, length):
+    counts = static_shape(repeats)
+    if len(counts) != 1 and not is_symbolic((length,)) and len(counts) != length:
         raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
-    return gather(x, np.repeat(np.arange(length), counts), axis=place)
+    if not is_symbolic((*counts, length)):
+        return gather(x, np.repeat(np.arange(length), counts), axis=place)
+    dims = tuple(x.shape)
+    if len(counts) == 1:
+        wide = (*dims[: place + 1], counts[0], *dims[place + 1 :])
+        out = apply(BROADCAST_TO, apply(RESHAPE, x, shape=(*dims[: place + 1], 1, *dims[place + 1 :])), shape=wide)
+        return apply(RESHAPE, out, shape=(*dims[:place], length * counts[0], *dims[place + 1 :]))
+    # place i of the result is one of slice j if the first j counts add up to i at most, and the first j + 1 to more
+    ends = cumsum(cast(stack([convert(n) for n in counts]), "int64"))
+    x = apply(SIZED, x, shape=(*dims[:place], len(counts), *dims[place + 1 :]), caller="repeat")
+    return gather(x, searchsorted(ends, cast(grid(sum(counts), 0, 1), "int64"), side="right"), axis=place)
 
 
 OPS = ()

@@ -314,6 +314,11 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     if x.ndim < 2:
         raise InvalidArgumentError(f"band_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
     rows, columns = x.shape[-2:]
+    if is_traced(num_lower) or is_traced(num_upper):
+        above = grid(columns, 1, 2) - grid(rows, 0, 2)  # on which diagonal an element is
+        lower, upper = (cast(convert(n), "int64") for n in (num_lower, num_upper))
+        in_lower, in_upper = logical_or(lower < 0, above + lower >= 0), logical_or(upper < 0, upper - above >= 0)
+        return where(logical_and(in_lower, in_upper), x, zeros_like(x))
     lower, upper = int(num_lower), int(num_upper)
     kept = _band_mask(rows, columns, (-rows if lower < 0 else -lower, columns if upper < 0 else upper))
     return where(kept, x, zeros_like(x))
@@ -523,11 +528,13 @@ COMPOSITES = (
     normalize,
 )
 
-from gradtape.ops.create import fits, zeros_like
+from gradtape.ops.compare import logical_and, logical_or
+from gradtape.ops.create import fits, grid, zeros_like
 from gradtape.ops.elementwise import abs, cast, is_complex, power, square
 from gradtape.ops.linalg_spectral import svd
 from gradtape.ops.matmul import matmul, matrix_transposed, swap_last
 from gradtape.ops.reduce import reduce_max, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
+from gradtape.ops.staged import is_traced
 from gradtape.ops.tensor import Tensor

@@ -162,8 +162,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
            [5, 6]], dtype=int32)
     """
     x = convert(input_)
-    sizes, dims = static_shape(size), tuple(x.shape)
-    starts = entries(begin)
+    dims, starts = tuple(x.shape), entries(begin)
+    sizes = _told(entries(size), starts, dims)
     if not len(starts) == len(sizes) == len(dims):
         raise InvalidArgumentError(f"slice: begin {starts} and size {sizes} must have one entry per axis of shape {dims}")
     for start, length, dim in zip(starts, sizes, dims, strict=True):
@@ -184,11 +184,22 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     return found if wanted == tuple(found.shape) else apply(SIZED, found, shape=wanted, caller="slice")  # there may be fewer
 
 
+def _told(sizes: tuple[Any, ...], starts: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes as ints and dimensions; one that only run time knows may be -1 then: all that is left."""
+    if len(sizes) != len(starts) or len(sizes) != len(dims):
+        return sizes
+    found = []
+    for size, start, dim in zip(sizes, starts, dims, strict=True):
+        unknown = is_traced(size) and known_size(size) is None
+        found.append(size_of(where(equal(size, -1), dim - start, size) if unknown else size))
+    return tuple(found)
+
+
 def entries(vector: Any) -> tuple[Any, ...]:
     """The integers of a vector: Python ints, and scalars of the program that is being traced."""
     vector = vector.read() if isinstance(vector, TensorLike) else vector
     if isinstance(vector, Tensor) and vector.wraps:
-        return tuple(vector[i] for i in range(vector.shape[0]))
+        return tuple(vector[i] for i in range(vector.shape[0])) if vector.ndim else (vector,)
     if isinstance(vector, (list, tuple)) and any(isinstance(v, Tensor) and v.wraps for v in vector):
         return tuple(vector)
     return static_shape(vector)
@@ -523,8 +534,9 @@ COMPOSITES = (
     tensor_scatter_nd_min,
 )
 
+from gradtape.ops.compare import equal
 from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims
-from gradtape.ops.staged import SIZED
+from gradtape.ops.staged import SIZED, is_traced, known_size, size_of

@@ -7,6 +7,7 @@ Ids below 0 are dropped by the unsorted forms, as in TensorFlow; ids that are to
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import batching
 from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.index import TAKE, TAKE_ADD
+from gradtape.ops.index import TAKE, TAKE_ADD, check_range
 from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import away, normal, spread
 from gradtape.ops.sorting import argsort
@@ -50,26 +51,46 @@ SEGMENT_SLOTS: Op = nondiff(
 def _sorted_ids(data: Any, segment_ids: Any, op: str) -> tuple[Any, Any, int]:
     """(data, ids, number of segments) of the sorted forms, checked."""
     data, ids = convert(data), convert(segment_ids)
-    if not ids.dtype.is_integer or ids.ndim != 1 or data.ndim < 1 or ids.shape[0] != data.shape[0]:
+    if not ids.dtype.is_integer or ids.ndim != 1 or data.ndim < 1 or not fits(ids.shape, data.shape[:1]):
         raise InvalidArgumentError(
             f"{op}: segment_ids must be an integer vector as long as the first axis of data; "
             f"got {ids.dtype.name}{list(ids.shape)} for data of shape {tuple(data.shape)}"
         )
-    values = np.asarray(ids.numpy())
-    if values.size and (values[0] < 0 or (np.diff(values) < 0).any()):
-        raise InvalidArgumentError(f"{op}: segment_ids must be sorted and not negative; use gt.math.unsorted_{op}")
-    return data, ids, int(values[-1]) + 1 if values.size else 0
+    if is_traced(ids):
+        return data, ids, apply(SEGMENT_COUNT, ids, caller=op).shape[0]
+    return data, ids, len(_count_impl(np.asarray(ids.numpy()), caller=op))
+
+
+def _count_impl(ids: Any, *, caller: str) -> Any:
+    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+        raise InvalidArgumentError(f"{caller}: segment_ids must be sorted and not negative; use gt.math.unsorted_{caller}")
+    return np.broadcast_to(np.False_, (int(ids[-1]) + 1 if ids.size else 0,))
+
+
+# an array as long as there are segments, and (nearly) without bytes: its axis is a dimension of the program
+SEGMENT_COUNT: Op = nondiff(
+    "segment_count",
+    "ids",
+    _count_impl,
+    infer=lambda ids, *, caller: TensorSpec((None,), "bool"),
+    reason="the result does not depend on values that have derivatives",
+    batch=batching.looped,
+    call=lambda ids, caller: apply(SEGMENT_COUNT, convert(ids), caller=caller),
+    samples=lambda: [
+        Sample(np.array([0, 0, 2]), "segment_sum"),
+        Sample(np.zeros(0, int), "segment_sum"),
+        Sample(np.array([1, 0]), "segment_sum", raises=(ValueError, "sorted")),
+    ],
+)
 
 
 def _unsorted_ids(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Any, Any, int]:
-    data, ids, num = convert(data), convert(segment_ids), int(num_segments)
-    if not ids.dtype.is_integer or tuple(data.shape)[: ids.ndim] != tuple(ids.shape):
+    data, ids, num = convert(data), convert(segment_ids), count_of(num_segments, op, "num_segments")
+    if not ids.dtype.is_integer or not fits(tuple(data.shape)[: ids.ndim], tuple(ids.shape)):
         raise InvalidArgumentError(
             f"{op}: the shape of segment_ids must start the shape of data; "
             f"got {ids.dtype.name}{list(ids.shape)} for data of shape {tuple(data.shape)}"
         )
-    if num < 0:
-        raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {num}")
     return data, apply(SEGMENT_SLOTS, ids, num=num), num
 
 
@@ -346,23 +367,36 @@ def bincount(
     arr = convert(arr)
     if axis not in (None, 0, -1):
         raise InvalidArgumentError(f"bincount: axis must be None, 0 or -1, got {axis}")
-    values = np.asarray(arr.numpy())
-    if values.size and values.min() < 0:
-        raise InvalidArgumentError(f"bincount: values must not be negative, got {values.min()}")
-    size = max(int(values.max()) + 1 if values.size else 0, int(minlength or 0))
-    size = size if maxlength is None else min(size, int(maxlength))
+    if any(is_traced(v) for v in (arr, minlength, maxlength)):
+        values, size = _bins_later(arr, minlength, maxlength)
+    else:
+        values = np.asarray(arr.numpy())
+        if values.size and values.min() < 0:
+            raise InvalidArgumentError(f"bincount: values must not be negative, got {values.min()}")
+        size = max(int(values.max()) + 1 if values.size else 0, int(minlength or 0))
+        size = size if maxlength is None else min(size, int(maxlength))
     if weights is not None and binary_output:
         raise InvalidArgumentError("bincount: binary_output and weights exclude each other")
     weights = cast(ones_like(arr), dtype) if weights is None else convert(weights)
     if tuple(weights.shape) != tuple(arr.shape):
         raise InvalidArgumentError(f"bincount: weights of shape {tuple(weights.shape)} for values of shape {tuple(arr.shape)}")
-    rows = int(np.prod(values.shape[:-1], dtype=int)) if axis == -1 and arr.ndim > 1 else 1
-    bins = np.where(values < size, values, size).reshape(rows, -1) + np.arange(rows)[:, None] * (size + 1)
-    flat = apply(TAKE_ADD, reshape(weights, (-1,)), bins.ravel(), axis=0, shape=(rows * (size + 1),))
+    lead = tuple(arr.shape)[:-1]
+    rows = math.prod(lead) if axis == -1 and arr.ndim > 1 else 1
+    bins = reshape(minimum(values, size), (rows, -1)) + grid(rows, 0, 2) * convert(size + 1)
+    flat = apply(TAKE_ADD, reshape(weights, (-1,)), reshape(bins, (-1,)), axis=0, shape=(rows * (size + 1),))
     counts = apply(SLICE_AXIS, reshape(flat, (rows, size + 1)), axis=1, start=0, size=size)
     if binary_output:
         counts = cast(counts > 0, counts.dtype)
-    return reshape(counts, (*values.shape[:-1], size) if axis == -1 else (size,))
+    return reshape(counts, (*lead, size) if axis == -1 else (size,))
+
+
+def _bins_later(arr: Any, minlength: Any, maxlength: Any) -> tuple[Any, Any]:
+    """(values, number of bins) that only run time knows."""
+    highest = reduce_max(concat([cast(reshape(arr, (-1,)), "int64"), [np.int64(-1)]], 0))
+    size = maximum(highest + 1, cast(convert(0 if minlength is None else minlength), "int64"))
+    top = size if maxlength is None else minimum(size, cast(convert(maxlength), "int64"))
+    values = check_range(cast(arr, "int64"), None, "bincount", "value")
+    return values, size_of(top)
 
 
 @composite(
@@ -394,7 +428,7 @@ def confusion_matrix(
     return reshape(flat, (size, size))
 
 
-OPS = (SEGMENT_SLOTS, SEGMENT_EXTREME)
+OPS = (SEGMENT_SLOTS, SEGMENT_COUNT, SEGMENT_EXTREME)
 COMPOSITES = (
     segment_sum,
     segment_mean,
@@ -412,7 +446,9 @@ COMPOSITES = (
 )
 
 from gradtape.ops.compare import equal, not_equal
-from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.create import fits, grid, ones_like, zeros_like
 from gradtape.ops.elementwise import cast, sqrt
-from gradtape.ops.select import floordiv, maximum, where
+from gradtape.ops.reduce import reduce_max
+from gradtape.ops.select import floordiv, maximum, minimum, where
 from gradtape.ops.shape import SLICE_AXIS, concat, reshape
+from gradtape.ops.staged import count_of, is_traced, size_of

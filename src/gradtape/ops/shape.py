@@ -45,7 +45,22 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
            [3, 4, 5]], dtype=int32)
     """
     tensor = convert(tensor)
-    return apply(RESHAPE, tensor, shape=full_shape(static_shape(shape), tuple(tensor.shape)))
+    wanted = static_shape(shape if shape.__class__ is tuple or not is_traced(shape) else _told(tensor, shape))
+    return apply(RESHAPE, tensor, shape=full_shape(wanted, tuple(tensor.shape)))
+
+
+def _told(tensor: Any, shape: Any) -> Any:
+    """A shape that only run time knows, with its -1 replaced; as it is if it says where its -1 is, or that it has none."""
+    vector = convert(shape)
+    if vector.ndim != 1 or is_symbolic(vector.shape):
+        return shape
+    known = [known_size(vector[i]) for i in range(vector.shape[0])]
+    if -1 in known or None not in known:
+        return shape
+    free = equal(vector, -1)
+    rest = reduce_prod(where(free, ones_like(vector), vector))
+    size = cast(convert(math.prod(tuple(tensor.shape))), vector.dtype)
+    return where(free, floordiv(size, maximum(rest, 1)), vector)
 
 
 def full_shape(wanted: tuple[Any, ...], have: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -221,12 +236,28 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
            [2, 4]], dtype=int32)
     """
     x = convert(a)
+    if is_traced(perm):
+        out = _transposed_later(x, convert(perm))
+        return conj(out) if conjugate else out
     given = reversed(range(x.ndim)) if perm is None else static_shape(perm)
     order = tuple(normal_axis(p, x.ndim, "transpose") for p in given)
     if sorted(order) != list(range(x.ndim)):
         raise InvalidArgumentError(f"transpose: perm {order} is not a permutation of {x.ndim} axes")
     out = apply(TRANSPOSE, x, perm=order)
     return conj(out) if conjugate else out
+
+
+def _transposed_later(x: Any, perm: Any) -> Any:
+    """A transpose by a permutation that only run time knows: a gather of elements, by their places in memory."""
+    if tuple(perm.shape) != (x.ndim,):
+        raise InvalidArgumentError(f"transpose: perm of shape {tuple(perm.shape)} is not a permutation of {x.ndim} axes")
+    perm = invert_permutation(invert_permutation(perm))  # which refuses what is none
+    dims = stack([cast(convert(d), "int64") for d in tuple(x.shape)]) if x.ndim else zeros((0,), "int64")
+    lengths, strides = gather(dims, perm), gather(cumprod(dims, exclusive=True, reverse=True), perm)
+    places: Any = zeros((), "int64")
+    for i in range(x.ndim):
+        places = places + cast(grid(size_of(lengths[i]), i, x.ndim), "int64") * strides[i]
+    return gather(reshape(x, (-1,)), places)
 
 
 def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
@@ -280,10 +311,14 @@ REVERSE = linear(
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
     """Elements shifted cyclically along the given axes."""
     x = convert(input)
-    shifts, axes = static_shape(shift), static_shape(axis)
+    axes = tuple(normal_axis(a, x.ndim, "roll") for a in static_shape(axis))
+    shifts = entries(shift)
     if len(shifts) != len(axes):
         raise InvalidArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
-    return apply(ROLL, x, shift=shifts, axis=tuple(normal_axis(a, x.ndim, "roll") for a in axes))
+    # a shift that only run time knows may be negative, sizes may not: as many steps the other way
+    dims = [x.shape[a] for a in axes]
+    steps = [s if s.__class__ is int else size_of(mod(s, maximum(d, 1))) for s, d in zip(shifts, dims, strict=True)]
+    return apply(ROLL, x, shift=tuple(steps), axis=axes)
 
 
 ROLL = linear(
@@ -410,8 +445,11 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     else:
         sizes = static_shape(num_or_size_splits)
         if sizes.count(-1) == 1:
-            sizes = tuple(total - sum(sizes) - 1 if s == -1 else s for s in sizes)
-        if sum(sizes) != total or min(sizes, default=0) < 0:
+            rest = total - sum(sizes) - 1
+            sizes = tuple((extent_of(rest) if is_symbolic(sizes) else rest) if s == -1 else s for s in sizes)
+        if is_symbolic((*sizes, total)):
+            x = apply(SIZED, x, shape=tuple(sum(sizes) if i == place else d for i, d in enumerate(x.shape)), caller="split")
+        elif sum(sizes) != total or min(sizes, default=0) < 0:
             raise InvalidArgumentError(f"split: sizes {sizes} do not add up to {total} along axis {place}")
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [apply(SLICE_AXIS, x, axis=place, start=s, size=n) for s, n in zip(starts, sizes, strict=True)]
@@ -527,8 +565,14 @@ PAD = linear(
 OPS = (RESHAPE, BROADCAST_TO, SUM_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
 COMPOSITES = (expand_dims, squeeze, split, unstack)
 
-from gradtape.ops.create import fits, is_symbolic
-from gradtape.ops.elementwise import conj
+from gradtape.ops.compare import equal
+from gradtape.ops.composite import invert_permutation
+from gradtape.ops.create import fits, grid, is_symbolic, ones_like, zeros
+from gradtape.ops.cumulative import cumprod
+from gradtape.ops.elementwise import cast, conj
+from gradtape.ops.index import gather
 from gradtape.ops.lists import concat_items, stack_items
-from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.staged import SIZED
+from gradtape.ops.reduce import REDUCE_SUM, reduce_prod
+from gradtape.ops.scatter import entries
+from gradtape.ops.select import floordiv, maximum, mod, where
+from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, size_of

@@ -164,11 +164,15 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32"
     >>> values.numpy(), indices.numpy()
     (array([9., 4.], dtype=float32), array([1, 2], dtype=int32))
     """
-    x, count = convert(input), int(k)
-    if x.ndim == 0 or not 0 <= count <= x.shape[-1]:
+    x, count = convert(input), size_of(k)
+    known = x.ndim and not is_symbolic((count, x.shape[-1]))
+    if x.ndim == 0 or (known and not 0 <= count <= x.shape[-1]):
         raise InvalidArgumentError(f"top_k: the last axis needs at least k = {count} elements, got shape {tuple(x.shape)}")
     order = apply(ARGSORT, x, axis=x.ndim - 1, descending=True)
-    order = apply(SLICE_AXIS, order, axis=x.ndim - 1, start=0, size=count)
+    if known:
+        order = apply(SLICE_AXIS, order, axis=x.ndim - 1, start=0, size=count)
+    else:  # cut as in Python, then looked at
+        order = apply(SIZED, order[..., : convert(count)], shape=(*tuple(x.shape)[:-1], count), caller="top_k")
     return TopK(along(x, order, x.ndim - 1), cast(order, index_type))
 
 
@@ -363,8 +367,9 @@ OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
 COMPOSITES = (argmin, top_k, unique, unique_with_counts, in_top_k)
 
 from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and
-from gradtape.ops.create import grid, zeros_like
+from gradtape.ops.create import grid, is_symbolic, zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape
+from gradtape.ops.staged import SIZED, size_of

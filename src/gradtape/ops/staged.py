@@ -292,6 +292,26 @@ def size_of(value: Any) -> Any:
     return apply(EXTENT, value).shape[0] if known is None else known
 
 
+def count_of(value: Any, caller: str, name: str) -> Any:
+    """A number of things, not negative: an int, or a dimension of the program that is being traced."""
+    count = size_of(value)
+    if count.__class__ is int and count < 0:
+        raise InvalidArgumentError(f"{caller}: {name} must not be negative, got {count}")
+    return count
+
+
+def extent_of(dim: Any) -> Any:
+    """A dimension of the program that might be negative, as one that is checked when the program runs."""
+    return apply(EXTENT, number_of(dim)).shape[0]
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a tensor or variable is a value of the program that is being traced."""
+    if isinstance(value, TensorLike):
+        value = value.read()
+    return isinstance(value, Tensor) and value.wraps and TRACING.get() is not None
+
+
 def sizes_of(vector: Any) -> tuple[Any, ...]:
     """The entries of a shape that is a tensor of the program that is being traced."""
     if vector.ndim != 1:
@@ -304,7 +324,10 @@ def sizes_of(vector: Any) -> tuple[Any, ...]:
 
 def known_size(tensor: Any) -> Any:
     """The dimension a traced integer is known to be, from how it was computed; None where it is not."""
-    made = getattr(tensor._data, "producer", None)
+    return _known(getattr(tensor._data, "producer", None))
+
+
+def _known(made: Any) -> Any:
     while made is not None and made.op.name in ("cast", "identity"):
         made = made.operands[0].producer
     if made is None:
@@ -315,8 +338,14 @@ def known_size(tensor: Any) -> Any:
         return int(made.attrs["value"])
     if made.op.name == "getitem":
         whole, key = made.operands[0].producer, made.attrs["key"]
-        if whole is not None and whole.op is DIMS and len(key) == 1 and key[0].__class__ is int:
+        while whole is not None and whole.op.name in ("cast", "identity"):
+            whole = whole.operands[0].producer
+        if whole is None or len(key) != 1 or key[0].__class__ is not int:
+            return None
+        if whole.op is DIMS:
             return whole.attrs["dims"][key[0]]
+        if whole.op.name == "stack" and not len(whole.operands[0].type.shape):
+            return _known(whole.operands[key[0]].producer)
     return None
 
 

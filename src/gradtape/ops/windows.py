@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import maximum as larger
+from gradtape.ops.create import is_symbolic, static_shape
 
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -38,17 +40,19 @@ def per_axis(value: Any, rank: int, first: bool, op: str, what: str) -> Ints:
     """A stride, dilation or window size for each space axis, from one number, `rank` numbers, or a full list."""
     if value is None:
         return (1,) * rank
-    parts = tuple(int(v) for v in value) if isinstance(value, (list, tuple, np.ndarray)) else (int(value),)
+    parts = static_shape(value)
     if len(parts) == 1:
         parts *= rank
     elif len(parts) == rank + 2:
         outer = parts[:2] if first else (parts[0], parts[-1])
+        if is_symbolic(outer):
+            raise InvalidArgumentError(f"{op}: {what} that only run time knows are given for the {rank} space axes alone")
         if outer != (1, 1):
             raise InvalidArgumentError(f"{op}: {what} must be 1 for the batch and channel axes, got {list(parts)}")
         parts = parts[2:] if first else parts[1:-1]
     if len(parts) != rank:
         raise InvalidArgumentError(f"{op}: {what} needs 1, {rank} or {rank + 2} numbers, got {list(parts)}")
-    if any(p < 1 for p in parts):
+    if any(p < 1 for p in parts if p.__class__ is int):
         raise InvalidArgumentError(f"{op}: {what} must be positive, got {list(parts)}")
     return parts
 
@@ -78,7 +82,7 @@ def pads(padding: Any, space: Ints, kernel: Ints, strides: Ints, dilations: Ints
 
 def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     out = -(-size // stride)
-    extra = max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    extra = larger((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return extra // 2, extra - extra // 2
 
 
