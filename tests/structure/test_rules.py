@@ -43,18 +43,9 @@ DOORS = {
 NORMALISERS = {"static_shape", "normal_axes", "normal_key", "check_range", "_whole", "entries", "_told", "_transposed_later"}
 # find the program that is being traced, for values without operands and lists: nothing of it happens on arrays
 PROGRAM_DOORS = {
-    "is_traced",
-    "filled_with",
-    "size_of",
-    "extent_of",
-    "count_of",
-    "number_of",
-    "list_value",
-    "stack_items",
-    "concat_items",
-    "_symbolic_eye",
-    "grid",
-}
+    "is_traced", "filled_with", "size_of", "extent_of", "count_of", "number_of", "list_value", "stack_items", "concat_items",
+    "_symbolic_eye", "grid",
+}  # fmt: skip
 FORBIDDEN_ATTRIBUTES = {"_data", "_node", "numpy", "item", "tolist", "__array__"}
 
 
