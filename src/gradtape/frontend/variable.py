@@ -229,7 +229,7 @@ class Variable(TensorLike):
             tensor = self._tensor
             node = tensor._node
             recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
-            recorders += [r for r in new if not any(r is known for known in recorders)]
+            recorders += [r for r in new if r not in recorders]
             known = set() if node is None else set(node.keys)
             if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
