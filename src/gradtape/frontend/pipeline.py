@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from gradtape import config
 from gradtape.backends import numpy as reference
+from gradtape.errors import FailedPreconditionError
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.regions import CUSTOM
@@ -33,14 +35,32 @@ def executable(block: Block, name: str, backend: str | None = None) -> Any:
     """
     if backend == "numpy" or (backend is None and not config.native_code_enabled()):
         return reference.compile_block(block, name)
-    from gradtape.backends import llvm  # loaded with the first function that is compiled
-
+    llvm = _native(required=backend == "llvm")
+    if llvm is None:
+        return reference.compile_block(block, name)
     try:
         return llvm.compile_block(block, name)
     except llvm.UnsupportedError as error:
         made = reference.compile_block(block, name)
         made.instead = str(error)
         return made
+
+
+def _native(required: bool) -> Any:
+    """The native backend, loaded with the first function that is compiled; None, said once, where LLVM does not work."""
+    try:
+        from gradtape.backends import llvm
+        from gradtape.backends.llvm import machine
+
+        machine.triple()
+    except (ImportError, OSError, RuntimeError) as error:
+        cure = "install llvmlite, or set GRADTAPE_NATIVE=0 to be silent about it"
+        if required:
+            raise FailedPreconditionError(f"there is no machine code here: {error}; {cure}") from error
+        config.native_code(False)
+        warnings.warn(f"functions run on the NumPy backend: machine code cannot be made here ({error}); {cure}", stacklevel=2)
+        return None
+    return llvm
 
 
 def _forget_rules(scope: Rebuild, operation: Operation) -> None:
