@@ -47,10 +47,10 @@ def doubled(x):
 class Machine:
     """What a program works on: a tensor, a list of tensors and a variable."""
 
-    def __init__(self, x):
+    def __init__(self, x, v=None):
         self.t = x * 1.0
         self.parts = [x]
-        self.v = gt.Variable(np.full(SIZE, 0.3), trainable=False)
+        self.v = gt.Variable(np.full(SIZE, 0.3), trainable=False) if v is None else v
 
     def run(self, program):
         for step in program:

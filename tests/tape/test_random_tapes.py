@@ -41,14 +41,14 @@ class Value:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, variables=None):
         self.tapes = [gt.GradientTape(persistent=True, through_assignments=True) for _ in range(TAPES)]
         self.inside = [False] * TAPES
         self.entered = [False] * TAPES
         self.pauses = [None] * TAPES
         self.sources = [[] for _ in range(TAPES)]
         self.slots = [Value(v, wide(v)) for v in (0.3, 0.7, 1.1, -0.4)]
-        self.variables = [gt.Variable(np.float64(v)) for v in (0.6, -0.8)]
+        self.variables = [gt.Variable(np.float64(v)) for v in (0.6, -0.8)] if variables is None else variables
         self.versions = [Value(v, None) for v in (0.6, -0.8)]
 
     def recording(self, k):

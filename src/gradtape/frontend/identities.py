@@ -185,7 +185,10 @@ class Identities:
         if a is b:
             return True
         if not self.tracking:
-            if id(a) in self.suspects and has_identity(b) and a.__class__ is b.__class__:
+            comparable = a.__class__ is b.__class__ or (
+                isinstance(a, Tensor) and isinstance(b, Tensor)
+            )  # traced, and a constant
+            if id(a) in self.suspects and has_identity(b) and comparable:
                 raise Restart(TRACK)
             return False
         return next((flag for n, flag in self.related(a) if n.target is b), False)

@@ -39,16 +39,21 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     places = [place for place, _ in ran.log.entries.values()]
     ends = [ran.places[key] for key in ran.log.entries]
     plans = [one_sided(end, place.label, reached, STRICT) for place, end in zip(places, ends, strict=True)]
-    block.give(outputs=[*values, *ran.convert(list(zip(plans, ends, strict=True)))])
+    written = [ran.convert([pair]) for pair in zip(plans, ends, strict=True)]
+    counts = [len(part) for part in written]
+    block.give(outputs=[*values, *(value for part in written for value in part)])
     inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
     outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": block})["outputs"]
-    written = outs[len(values) :]
-    if any(isinstance(t, BatchedTensor) for t in written):
-        return None
-    feed = iter(written)
-    for place, plan in zip(places, plans, strict=True):
+    feed = iter(outs[len(values) :])
+    for place, plan, count in zip(places, plans, counts, strict=True):
+        content = [next(feed) for _ in range(count)]
+        if any(isinstance(t, BatchedTensor) for t in content):
+            raise InvalidArgumentError(
+                f"{place.label} is written with one value per example inside vectorized_map, and holds one for all; return the "
+                "values, and write what they give together (their sum, say) after the map"
+            )
         active().note(place)
-        place.write(plan.value(feed))
+        place.write(plan.value(iter(content)))
     return (tree.pack_sequence_as(result, outs[: len(values)]),)
 
 
