@@ -15,7 +15,7 @@ from tests.backends.random_arrays import random_program
 from tests.homes import programs as home_programs
 from tests.homes.cases import Case, of_text
 from tests.homes.homes import ARGUMENT
-from tests.homes.modes import reference
+from tests.homes.modes import quiet, reference
 from tests.tape import test_random_programs as machines, test_random_tapes as histories
 from tests.zoo import object_programs, programs, sized_programs
 from tests.zoo.registry import Instance
@@ -46,7 +46,8 @@ def _sized(seed: int) -> Case:
     text = programs.HEAD + programs.Program((*sized_programs.FIRST, *lines, *sized_programs.LAST)).text("program")
     case = of_text(f"sized function {seed}", text, (X, np.int32(random.randint(1, 3))), START)
     try:
-        reference(case, [ARGUMENT, ARGUMENT])
+        with quiet():
+            reference(case, [ARGUMENT, ARGUMENT])
     except InvalidArgumentError:  # sizes that do not fit, in eager code too: no program
         return _sized(seed + 100_000)
     return case
