@@ -368,7 +368,8 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     pending = []
     for place, old in log.entries.values():
         pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
-    _undo(log, tracer.created)
+    tracer.written = frozenset(log.entries)
+    tracer.building.leave(log, tracer.created)
     block = tracer.block
     block.operations[:0] = tracer.lifting.constants
     block.give(outputs=collector.outputs)
@@ -384,14 +385,6 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     program.actions = [action for action in pending if action is not None]
     program.exclusive = exclusive([p.entry.variable for p, _ in log.entries.values() if isinstance(p, VariableValue)])
     return program
-
-
-def _undo(log: Any, created: Sequence[Any]) -> None:
-    """Everything as it was before the trace, except that variables it made stay where they were put."""
-    made = {id(v) for v in created}
-    for place, old in reversed(list(log.entries.values())):
-        if not made or not any(id(leaf) in made for leaf in tree.flatten(place.read())):
-            place.write(old)
 
 
 def _returnable(result: Any, function: Any) -> Any:

@@ -23,6 +23,7 @@ from gradtape.ad.budget import limited
 from gradtape.ad.tracing import Trace, TracedTensor, install, traced, tracing
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import variable as variables
+from gradtape.frontend.building import Build, Building
 from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.flags import emitted
 from gradtape.frontend.guards import Guards
@@ -72,7 +73,9 @@ class VariableEntry:
 class Tracer:
     """The world of one trace. The methods `outer`, `attr`, `item` and `before_*` are called by converted code."""
 
-    def __init__(self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], concrete_inputs: bool) -> None:
+    def __init__(
+        self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], building: Building, concrete_inputs: bool
+    ) -> None:
         self.block = Block(specs, names, name)
         self.trace = Trace(self.block, self._outside)
         self.identities = Identities(self, tracking=TRACK in lifted)
@@ -95,7 +98,10 @@ class Tracer:
         self.stand_ins: dict[int, tuple[Any, TracedTensor]] = {}
         self.starts: dict[int, Any] = {}  # the value each stand-in began with
         self.variables: dict[int, VariableEntry] = {}
+        self.building = building
         self.created: list[Variable] = []
+        self.created_at = ""  # the line of the first
+        self.written: frozenset[Any] = frozenset()  # places, at the end of the trace
         self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
         self.numbers: dict[Any, Place] = {}  # places read as constants
         self._read_before: dict[tuple[int, str], tuple[Any, Any]] = {}  # names of modules and functions, and where they stand
@@ -167,6 +173,9 @@ class Tracer:
 
     def initial(self, variable: Variable, start: Any) -> Any:
         """A variable is made while the function is traced: it is real, and its initial value must be known now."""
+        if len(self.logs) > 1 and not self.building.under_way and self.lifted - {TRACK}:
+            raise Build
+        self.created_at = self.created_at or user_location()
         self.created.append(variable)
         if not isinstance(start, TracedTensor):
             return start
@@ -356,7 +365,8 @@ class Tracer:
             return
         place.line = user_location()
         if not any(place.key in other.entries for other in self.logs) and self._from_outside(place):
-            if place.key in self.numbers:
+            plain = len(self.logs) == 1 and (self.building.under_way or self.created)  # a trace that will be made again
+            if place.key in self.numbers and not plain:
                 raise Restart(place.key)
             if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
                 self._install(place)
@@ -516,10 +526,10 @@ def trace_program(
     """
     install()
     lifted: set[Any] = set()
-    made_variables = False
+    building = Building()
     for _ in range(MAX_RESTARTS):
-        tracer = Tracer(specs, names, name, lifted, concrete_inputs=not autograph)
-        token = TRACER.set(tracer)
+        tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
+        token, built = TRACER.set(tracer), building.done
         variables.TRACING_VARIABLES.count += 1
         try:
             with tracing(tracer.trace), limited(memory_limit), _without_collector():
@@ -527,6 +537,12 @@ def trace_program(
         except Restart as restart:
             lifted.add(restart.key)
             tracer.logs[0].undo()
+            continue
+        except Build:
+            lifted.clear()
+            building.under_way = True
+            for log in reversed(tracer.logs):
+                log.undo()
             continue
         except BaseException as error:
             for log in reversed(tracer.logs):
@@ -539,13 +555,14 @@ def trace_program(
             TRACER.reset(token)
             tracer.close()
         if tracer.created:
-            if made_variables:
+            if built:
                 raise ValueError(
-                    f"the function {name} creates variables each time it is traced (here: {tracer.created[0].name}); make them "
-                    "once, outside, or guard the creation: `if self.v is None: self.v = gt.Variable(...)`"
+                    f"{tracer.created_at}: the function {name} creates variables each time it is called (here: "
+                    f"{tracer.created[0].name}); make them once, outside, or guard the creation: "
+                    "`if self.v is None: self.v = gt.Variable(...)`"
                 )
-            made_variables = True
             continue
+        building.settle(tracer.written)
         program.limit_memory(memory_limit)
         program.use_backend((options or {}).get("backend"))
         return program
