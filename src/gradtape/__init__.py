@@ -69,6 +69,7 @@ from gradtape.frontend.functional import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
+from gradtape.frontend.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
 from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.frontend.jacobian import vectorized_map as vectorized_map
 from gradtape.frontend.misc import (
@@ -91,6 +92,7 @@ from gradtape.frontend.tape import GradientTape as GradientTape
 from gradtape.frontend.tape_messages import UnconnectedGradients as UnconnectedGradients
 from gradtape.frontend.tensor_array import TensorArray as TensorArray
 from gradtape.frontend.variable import Variable as Variable
+from gradtape.frontend.variable_creators import variable_creator_scope as variable_creator_scope
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
 from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
 from gradtape.ops.blocks import (

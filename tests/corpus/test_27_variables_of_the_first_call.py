@@ -1,4 +1,4 @@
-"""Variables made at the first call under a condition of Python were refused when the condition was a flag that the function sets.
+"""Variables made at the first call under a Python condition were refused when the condition was a flag that the function sets.
 
 `if not self.built: self.w = gt.Variable(…); self.built = True` in a `@gt.function` method made the flag an input of the program
 and the creation a staged branch. The trace that makes the variables now leaves what it wrote in Python, and is made again.

@@ -7,12 +7,14 @@ Python state it read has changed, it is traced again: a result is never stale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 from gradtape import tree
 from gradtape.ad.tracing import traced as stand_in
 from gradtape.frontend.cache import Traced
 from gradtape.frontend.engine import Caller, Engine, State
+from gradtape.frontend.graph_view import GraphView
 from gradtape.frontend.signature import Call, Numbered
 from gradtape.ir.dims import fresh_symbol
 from gradtape.ir.graph import Block
@@ -90,6 +92,54 @@ class ConcreteFunction:
     @property
     def output_dtypes(self) -> Any:
         return tree.map_structure(lambda leaf: leaf.dtype if isinstance(leaf, TensorSpec) else leaf, self.structured_outputs)
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables it reads or assigns, in the order it met them."""
+        held = (capture.target() for capture in self._traced.program.captures if capture.kind == "variable")
+        return tuple(variable for variable in held if variable is not None)
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those of its variables that tapes watch."""
+        return tuple(variable for variable in self.variables if variable.trainable)
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """What it reads besides its arguments, as it is now: variables, tensors, arrays and Python numbers."""
+        captures = self._traced.program.captures
+        return [capture.target() if capture.kind == "variable" else capture.tensor() for capture in captures]
+
+    @property
+    def function_type(self) -> Signature:
+        """Its parameters and result, with a `TensorSpec` for each tensor and the value of each static argument."""
+        given = {self._engine.binder.name(i): value for i, value in enumerate(self._args)} | self._kwargs
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [Parameter(name, kind, annotation=value) for name, value in given.items()]
+        return Signature(parameters, return_annotation=self.structured_outputs)
+
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """Its types as text, one argument per line (`verbose`) or all in one.
+
+        >>> import gradtape as gt
+        >>> cf = gt.function(lambda x, n: x * n).get_concrete_function(gt.TensorSpec([2]), 3)
+        >>> print(cf.pretty_printed_signature())
+        <lambda>(x, n=3)
+          x: TensorSpec(shape=(2,), dtype=gt.float32, name='x')
+          returns: TensorSpec(shape=(2,), dtype=gt.float32, name=None)
+        """
+        parameters = self.function_type.parameters.values()
+        shown = [p.name if _has_spec(p.annotation) else f"{p.name}={p.annotation!r}" for p in parameters]
+        head = f"{self.name}({', '.join(shown)})"
+        if not verbose:
+            return head
+        types = [f"  {p.name}: {p.annotation}" for p in parameters if _has_spec(p.annotation)]
+        return "\n".join([head, *types, f"  returns: {self.structured_outputs}"])
+
+    @property
+    def graph(self) -> GraphView:
+        """The program under the names of TensorFlow's graphs: inputs, outputs, variables, operations."""
+        return GraphView(self.name, self._traced.program.block, self.inputs, self.outputs, self.variables)
 
     def to_text(self) -> str:
         """The program."""

@@ -14,6 +14,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.frontend.effects import converted
+from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.misc import truth
 from gradtape.frontend.staged_control import (
     should_stage,
@@ -214,7 +215,7 @@ def while_loop(
 
 def _loop_value(value: Any) -> Any:
     """Numbers and arrays become tensors; tensors, variables read, TensorArrays and other objects stay."""
-    if isinstance(value, (TensorArray, Tensor)):
+    if isinstance(value, (IndexedSlices, TensorArray, Tensor)):
         return value
     if isinstance(value, (TensorLike, bool, int, float, complex, str, np.ndarray, np.generic)):
         return convert(value)

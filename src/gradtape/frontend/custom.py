@@ -15,6 +15,7 @@ from gradtape.ad.custom import Again, record_custom
 from gradtape.ad.recording import Recording
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
+from gradtape.frontend.deferred import raising_when_asked
 from gradtape.frontend.effects import active, converted
 from gradtape.frontend.onlookers import Onlooker, VariableValues, captured_versions
 from gradtape.frontend.recomputed import LimitedRecording, stage_recomputed
@@ -102,13 +103,14 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
         variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
         takes_variables = _takes(grad_fn, "variables")
         versions = [v.read() for v, _ in variables]
+        ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
             if takes_variables and variables:
-                grads, variable_grads = grad_fn(*cts, variables=[v for v, _ in variables])
+                grads, variable_grads = ask(*cts, variables=[v for v, _ in variables])
                 variable_grads = list(variable_grads)
             else:
-                grads = grad_fn(*cts)
+                grads = ask(*cts)
                 variable_grads = _captured_gradients(captured, outputs, cts, variables)
             return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
 

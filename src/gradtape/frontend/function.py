@@ -17,6 +17,7 @@ from typing import Any
 
 from gradtape.ad.tracing import TRACE
 from gradtape.config import functions_run_eagerly, settings
+from gradtape.frontend.any_rank import AnyRank, rankless
 from gradtape.frontend.autograph.tracebacks import strip
 from gradtape.frontend.cache import CacheInfo, Traced
 from gradtape.frontend.compiled import RUNNERS
@@ -103,14 +104,20 @@ class _Traceable:
     def input_signature(self) -> tuple[Any, ...] | None:
         return self._engine.options.input_signature
 
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> Any:
         """The trace for these arguments: values, or `gt.TensorSpec` in the place of tensors.
+
+        A type without a rank, `TensorSpec(None)`, is traced for each rank that it is called with.
 
         >>> import gradtape as gt
         >>> f = gt.function(lambda x: 2.0 * x)
         >>> f.get_concrete_function(gt.TensorSpec([None, 2])).structured_outputs
         TensorSpec(shape=(None, 2), dtype=gt.float32, name=None)
         """
+        if not args and not kwargs and self._engine.declared is not None:
+            args = self._engine.declared.signature
+        if rankless((args, kwargs)):
+            return AnyRank(self.get_concrete_function, self._engine.name, args, kwargs)
         traced, call = self._for(args, kwargs)
         return ConcreteFunction(self._engine, self._target, self._state, traced, call)
 

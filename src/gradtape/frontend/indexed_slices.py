@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.backward import SparseRows
+from gradtape.ad.tracing import TracedTensor
 from gradtape.dtypes import DType, bfloat16
 from gradtape.ir.types import TensorShape
 from gradtape.ops.dispatch import apply, convert
@@ -35,7 +36,7 @@ class IndexedSlices(TensorLike):
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         self._values = convert(values)
         self._indices = convert(indices)
-        self._dense_shape = None if dense_shape is None else TensorShape(dense_shape)
+        self._dense_shape = None if dense_shape is None else TensorShape(_sizes(dense_shape))
 
     @property
     def values(self) -> Tensor:
@@ -100,6 +101,24 @@ class IndexedSlices(TensorLike):
 
     def __repr__(self) -> str:
         return f"IndexedSlices(values={self._values}, indices={self._indices}, dense_shape={self._dense_shape})"
+
+
+def static_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The value of a tensor that is known now: concrete, or a constant of the program being traced."""
+    if isinstance(tensor, TracedTensor):
+        producer = tensor._data.producer
+        return np.asarray(producer.attrs["value"]) if producer is not None and producer.op.name == "constant" else None
+    return None if tensor.wraps else np.asarray(tensor._data)
+
+
+def _sizes(dense_shape: Any) -> Any:
+    """A shape that may be written as a tensor of numbers that are known."""
+    if not isinstance(dense_shape, (Tensor, TensorLike)):
+        return dense_shape
+    known = static_value(convert(dense_shape))
+    if known is None:
+        raise ValueError("IndexedSlices: dense_shape must be known while the function is traced; give it as a list of integers")
+    return tuple(known.tolist())
 
 
 def _is_number(factor: Any) -> bool:

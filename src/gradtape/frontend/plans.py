@@ -19,6 +19,7 @@ from gradtape.ad.tracing import TracedList, TracedTensor, current_trace, traced
 from gradtape.ad.weak import WeakTensor, weak
 from gradtape.dtypes import DType, as_dtype, bool_
 from gradtape.errors import InvalidArgumentError
+from gradtape.frontend.indexed_slices import IndexedSlices
 from gradtape.frontend.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -201,6 +202,24 @@ class CarryLive(Plan):
         return self.inner.value(feed)
 
 
+@dataclass
+class CarrySlices(Plan):
+    """An `IndexedSlices`, by its values and indices."""
+
+    values: Plan
+    indices: Plan
+    dense_shape: Any
+
+    def types(self) -> list[Any]:
+        return [*self.values.types(), *self.indices.types()]
+
+    def tensors(self, value: Any) -> list[Any]:
+        return [*self.values.tensors(value.values), *self.indices.tensors(value.indices)]
+
+    def value(self, feed: Iterator[Any]) -> Any:
+        return IndexedSlices(self.values.value(feed), self.indices.value(feed), self.dense_shape)
+
+
 # -- joining ---------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +274,12 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Plan:
         return CarryList(_list_spec(a, b, label, how))
     if _is_container(a) and _is_container(b):
         return _join_containers(a, b, label, how)
+    if isinstance(a, IndexedSlices) and isinstance(b, IndexedSlices):
+        if a is b and not any(id(t) in carried for t in tensors_in(a)):
+            return Same(a)
+        if a.dense_shape == b.dense_shape:
+            values = join(a.values, b.values, label, how)
+            return CarrySlices(values, join(a.indices, b.indices, label, how), a.dense_shape)
     if a is b and id(a) not in carried:
         return Same(a)
     if _tensor_like(a) and _tensor_like(b):
@@ -288,6 +313,8 @@ def lifted(value: Any, label: str, how: Widening) -> Plan:
         keys = tuple(value) if isinstance(value, Mapping) else None
         children = list(value.values()) if keys is not None else list(value)
         return CarryAll(value, keys, [lifted(child, label, how) for child in children])
+    if isinstance(value, IndexedSlices):
+        return CarrySlices(lifted(value.values, label, how), lifted(value.indices, label, how), value.dense_shape)
     if _tensor_like(value):
         return Carry(how.opened(_spec(value)), _weak(value))
     return Same(value)
@@ -495,6 +522,8 @@ def tensors_in(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for child in value:
             yield from tensors_in(child)
+    elif isinstance(value, IndexedSlices):
+        yield from tensors_in((value.values, value.indices))
     elif isinstance(value, TracedTensor):
         yield value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,14 @@ class Optional:
     def __init__(self, flag: int, inner: Any) -> None:
         self.flag = flag
         self.inner = inner
+
+
+class Slices(NamedTuple):
+    """A leaf that is an `IndexedSlices` of two outputs."""
+
+    values: Any
+    indices: Any
+    dense_shape: Any
 
 
 class Checks:
@@ -287,8 +295,10 @@ def filled(template: Any, outs: Sequence[Any]) -> Any:
         return kind([filled(t, outs) for t in template])
     if kind is dict:
         return {k: filled(v, outs) for k, v in template.items()}
-    if kind is IndexedSlices:
-        return IndexedSlices(filled(template.values, outs), filled(template.indices, outs), filled(template.dense_shape, outs))
+    if kind is Slices:
+        parts = filled(template.values, outs), filled(template.indices, outs)
+        made = Slices if isinstance(parts[0], TensorSpec) else IndexedSlices  # asked for types: there are no tensors
+        return made(*parts, template.dense_shape)
     if tree.is_nested(template):
         return tree.pack_sequence_as(template, [filled(t, outs) for t in tree.flatten(template)])
     return template
@@ -337,7 +347,7 @@ class _Collector:
         if isinstance(value, Variable):
             return Output(self.output(value.read())) if numbers else value
         if isinstance(value, IndexedSlices):
-            return IndexedSlices(*(self.template(v, label) for v in (value.values, value.indices, value.dense_shape)))
+            return Slices(self.template(value.values, label), self.template(value.indices, label), value.dense_shape)
         if isinstance(value, Mapping) and type(value) is dict:
             return {k: self.template(v, label, None, numbers) for k, v in value.items()}
         if type(value) in (list, tuple):

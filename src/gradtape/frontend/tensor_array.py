@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.ad.tracing import TracedTensor, current_trace
+from gradtape.ad.weak import WeakTensor
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.frontend.effects import active
@@ -307,6 +308,8 @@ class TensorArray:
 
     def _typed(self, value: Any, method: str) -> Any:
         tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self._dtype)
+        if isinstance(tensor, WeakTensor):  # a Python number of a staged loop takes the array's dtype, as any Python number
+            tensor = _given_way(tensor, self._dtype)
         if tensor.dtype != self._dtype:
             raise InvalidArgumentError(
                 f"TensorArray.{method}: the array has dtype {self._dtype.name} but the value has dtype "
@@ -515,3 +518,9 @@ def _indices(values: Any) -> list[int]:
             f"TensorArray: indices must be a list of integers, got shape {tuple(tensor.shape)}, dtype {tensor.dtype.name}"
         )
     return [int(i) for i in tensor.tolist()]
+
+
+def _given_way(number: WeakTensor, dtype: DType) -> Any:
+    """A Python number in a dtype of its kind or a richer one, as eager code converts it; else as it is."""
+    held = {"b": "b", "i": "iufcV", "f": "fcV", "c": "c"}  # V: bfloat16
+    return cast(number.strong(), dtype) if dtype.dtype.kind in held[number.dtype.dtype.kind] else number.strong()

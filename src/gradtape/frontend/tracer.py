@@ -28,6 +28,7 @@ from gradtape.frontend.effects import KEYS, LENGTH, TRACER
 from gradtape.frontend.flags import emitted
 from gradtape.frontend.guards import Guards
 from gradtape.frontend.identities import TRACK, Identities, Restart
+from gradtape.frontend.impure import consumable
 from gradtape.frontend.lifting import CONSTANTS, Lifting
 from gradtape.frontend.places import (
     ArrayContent,
@@ -167,7 +168,7 @@ class Tracer:
         if entry is None:
             stored = variable._stored
             spec = TensorSpec(stored.shape, stored.dtype)
-            tensor = self.add_input(_reader(variable), spec, variable.name, "variable")
+            tensor = self.add_input(_reader(variable), spec, variable.name, "variable", weakref.ref(variable))
             entry = self.variables[id(variable)] = VariableEntry(variable, tensor, self.captures[-1])
         return entry
 
@@ -256,7 +257,7 @@ class Tracer:
         if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
             return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]")
         self.guards.item(container, key, value)
-        return self.known(value)
+        return self.known(consumable(value, f"item [{key!r}]"))
 
     def known(self, value: Any) -> Any:
         """A value reached from outside: what it holds is from outside too."""
@@ -310,7 +311,7 @@ class Tracer:
         if type(value) in (int, float, bool):
             self.numbers[place.key] = place
         guard()
-        return self.known(value)
+        return self.known(consumable(value, f"`{label}`"))
 
     def _mine(self, tensor: TracedTensor) -> bool:
         return self.trace._home(tensor._data) is not None
@@ -581,6 +582,8 @@ def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograp
         tracer.known(function.__self__)
     for value in getattr(rebuild, "containers", ()):  # their items are arguments: part of the signature, not guarded
         tracer.guards.created(value)
+    args = tuple([consumable(value, "an argument") for value in args])
+    kwargs = {name: consumable(value, f"argument `{name}`") for name, value in kwargs.items()}
     for value in (*args, *kwargs.values()):
         tracer.known(value)
     run = convert(function) if autograph else function

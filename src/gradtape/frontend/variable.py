@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
+from inspect import signature
 from sys import getrefcount
 from threading import RLock
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.effects import active
 from gradtape.frontend.locking import acquired
 from gradtape.frontend.misc import scoped_name
+from gradtape.frontend.variable_creators import CREATORS, created
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
@@ -78,6 +80,12 @@ class Variable(TensorLike):
 
     __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not CREATORS.get() or not (args or kwargs):
+            return object.__new__(cls)
+        given = signature(cls.__init__).bind(None, *args, **kwargs).arguments
+        return created(cls, {name: value for name, value in given.items() if name != "self"})
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -93,6 +101,8 @@ class Variable(TensorLike):
         aggregation: Any = None,
         shape: Any = None,
     ) -> None:
+        if hasattr(self, "_stored"):  # made by a creator: see variable_creator_scope
+            return
         if initial_value is None:
             raise ValueError("a Variable needs an initial_value")
         value = initial_value() if callable(initial_value) else initial_value

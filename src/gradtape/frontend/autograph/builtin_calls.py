@@ -17,6 +17,7 @@ from typing import Any
 from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.reading import attr, before_change, del_attr, iterate, own_method, set_attr
 from gradtape.frontend.effects import KEYS, LENGTH, active
+from gradtape.frontend.impure import refuse_advancing
 from gradtape.frontend.iterables import StagedIterable
 from gradtape.frontend.staged_values import staged_items
 from gradtape.frontend.staging import is_staged, valued
@@ -104,6 +105,13 @@ def _sort(container: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if "key" in kwargs:
         kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
     container.sort(*args, **kwargs)
+
+
+def _next(iterator: Any, *default: Any) -> Any:
+    """`next(iterator)`: what is from outside is not used up by a trace."""
+    if (tracer := active()) is not None:
+        refuse_advancing(iterator, tracer.external)
+    return next(iterator, *default)
 
 
 def _staged_if(any_of: Callable[[Any], bool], builtin: Any) -> Any:
@@ -262,7 +270,7 @@ CHANGING_LISTS = (
 )  # fmt: skip
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
-    builtins.delattr: _delattr,
+    builtins.delattr: _delattr, builtins.next: _next,
     builtins.print: _print, functools.reduce: _reduce,
     **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
     **{f: _staged_if(_holds, f) for f in (list, tuple)},

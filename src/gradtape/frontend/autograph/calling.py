@@ -19,6 +19,7 @@ from gradtape.frontend.autograph.convert import converted_function
 from gradtape.frontend.autograph.reading import attr
 from gradtape.frontend.autograph.registry import ENTRIES
 from gradtape.frontend.effects import active
+from gradtape.frontend.impure import warn_frozen
 from gradtape.frontend.staged_values import Maybe, Undefined
 
 CONTAINERS = (list, dict, set, deque)
@@ -46,6 +47,8 @@ def conv(callee: Any) -> Any:
         return made
     if kind is MethodType:
         function = callee.__func__
+        if (tracer := active()) is not None:
+            warn_frozen(callee, tracer.external)
         made = conv(function)
         return callee if made is function else MethodType(made, callee.__self__)
     if kind is BuiltinFunctionType:
@@ -54,6 +57,7 @@ def conv(callee: Any) -> Any:
             return callee
         if isinstance(callee.__self__, CONTAINERS):
             return container_method(tracer, callee)
+        warn_frozen(callee, tracer.external)
         return OVERLOADS.get(callee, callee)
     if kind is type:
         return callee if active() is None else OVERLOADS.get(callee) or _constructor(callee)

@@ -191,6 +191,24 @@ def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
     return as_it_is
 
 
+def to_graph(
+    entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
+) -> Callable[..., Any]:
+    """The converted function: inside a `gt.function` its loops and branches are staged, elsewhere it does what `entity` does.
+
+    >>> import gradtape as gt
+    >>> def relu(x):
+    ...     return x if x > 0 else 0.0 * x
+    >>> converted = gt.autograph.to_graph(relu)
+    >>> float(gt.function(converted, autograph=False)(gt.constant(-2.0)))
+    -0.0
+    """
+    if not callable(entity) or isinstance(entity, type):
+        raise TypeError(f"to_graph needs a Python function, got {entity!r}")
+    made: Callable[..., Any] = convert(entity)
+    return made
+
+
 def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:
     """The source of the converted form of a function, for reading.
 

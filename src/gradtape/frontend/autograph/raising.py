@@ -53,7 +53,7 @@ def ending(run: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             for guard in GUARDS.get():
                 guard.consider({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised in it")
-            _emit(error)
+            emit_error(error)
             return None
 
     return traced
@@ -76,14 +76,15 @@ class Again:
         return f"<{type(self.error).__name__}>"
 
 
-def _emit(error: BaseException) -> None:
+def emit_error(error: BaseException, due: Any = None) -> None:
+    """The program raises this error here; with `due`, not before that value is computed."""
     template = _Template()
     plain = len(error.args) <= 1 and error.__cause__ is None and type(error).__init__ in _SIMPLE
     parts = tuple(template.part(arg) for arg in error.args) if plain else ()
     trace = current_trace()
     never = trace.constant(False)
     attrs = {"template": parts, "exception": type(error) if plain else Again(error)}
-    trace.emit(staged.ASSERT, [never, *template.values], attrs)
+    trace.emit(staged.ASSERT, [never, *template.values, *(() if due is None else (due,))], attrs)
 
 
 _SIMPLE = {Exception.__init__, ValueError.__init__, OSError.__init__, KeyError.__init__, AssertionError.__init__}

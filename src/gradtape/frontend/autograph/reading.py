@@ -18,6 +18,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.frontend import staged_code as _staging
 from gradtape.frontend.autograph.bindings import Bindings
 from gradtape.frontend.effects import KEYS, LENGTH, active
+from gradtape.frontend.impure import refuse_advancing
 from gradtape.frontend.staged_values import Maybe, Undefined, staged_items
 from gradtape.frontend.staging import is_staged, valued
 
@@ -328,6 +329,8 @@ def iterate(tracer: Any, iterated: Any) -> Any:
         return _items(tracer, iterated)
     if isinstance(iterated, (dict, set)):
         tracer.item(iterated, KEYS, tuple(iterated))
+    else:
+        refuse_advancing(iterated, tracer.external)
     return iterated
 
 

@@ -1,0 +1,159 @@
+"""Iterators and generators from outside gave their first items at every call of a function, without a word.
+
+A program is traced once, so whatever is used up while tracing would be stale. Iterators of any kind that were made outside are
+refused with the line, whoever advances them; iterators made inside, and sequences, work as before. Random numbers and clocks of
+Python and NumPy are frozen, as in TensorFlow, with a warning.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape.errors import AutographWarning, InvalidArgumentError
+from tests.corpus.modes import agree
+
+
+def counting():
+    k = 0.0
+    while True:
+        k += 1.0
+        yield k
+
+
+class Own:
+    def __init__(self):
+        self.k = 0.0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.k += 1.0
+        if self.k > 5.0:
+            raise StopIteration
+        return self.k
+
+
+ITERATORS = {
+    "iter": lambda: iter([1.0, 2.0, 3.0]),
+    "generator": counting,
+    "enumerate": lambda: enumerate([1.0, 2.0]),
+    "zip": lambda: zip([1.0], [2.0], strict=True),
+    "map": lambda: map(float, [1, 2]),
+    "filter": lambda: filter(None, [1.0, 2.0]),
+    "reversed": lambda: reversed([1.0, 2.0]),
+    "count": lambda: itertools.count(1.0),
+    "cycle": lambda: itertools.cycle([1.0, 2.0]),
+    "dict": lambda: iter({1.0: 2.0}.items()),
+    "own class": Own,
+}
+USES = {
+    "next": lambda it, x: x * np.sum(next(it)),
+    "next with a default": lambda it, x: x * np.sum(next(it, 1.0)),
+    "for": lambda it, x: [x * np.sum(a) for a in it],
+}
+
+
+def in_a_loop(it, x):
+    for a in it:
+        x = x * np.sum(a)
+        break
+    return x
+
+
+@pytest.mark.parametrize("use", [*USES.values(), in_a_loop], ids=[*USES, "loop"])
+@pytest.mark.parametrize("kind", ITERATORS)
+def test_an_iterator_from_outside_is_refused_with_the_line(kind, use):
+    it = ITERATORS[kind]()
+    f = gt.function(lambda x: use(it, x))
+    with pytest.raises(InvalidArgumentError, match=r"test_11_stale_iterators\.py:\d+: .*an iterator made outside the function"):
+        f(gt.constant(1.0))
+
+
+@pytest.mark.parametrize(
+    "consumer", [list, tuple, sum, dict, sorted, lambda it: [*it], lambda it: list(zip(it, it, strict=False))]
+)
+def test_whoever_uses_it_up(consumer):
+    it = iter([(1.0, 2.0)])
+    with pytest.raises(InvalidArgumentError, match="an iterator made outside the function"):
+        gt.function(lambda x: (consumer(it), x)[1])(gt.constant(1.0))
+    assert next(it) == (1.0, 2.0)  # nothing was used up
+
+
+def test_as_argument_attribute_and_item():
+    class Box:
+        pass
+
+    box = Box()
+    box.it = iter([1.0])
+    held = {"it": counting()}
+    for f, args in [
+        (lambda x, it: x * next(it), (iter([1.0]),)), (lambda x: x * next(box.it), ()), (lambda x: x * next(held["it"]), ()),
+    ]:  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match="an iterator made outside the function"):
+            gt.function(f)(gt.constant(1.0), *args)
+
+
+def test_one_that_is_not_used_is_no_matter():
+    it = iter([1.0])
+    f = gt.function(lambda x: x * 2.0 if it is not None else x)
+    assert float(f(gt.constant(1.0))) == 2.0
+
+
+def made_inside(x):
+    it = iter([1.0, 2.0, 3.0])
+    y = x * next(it)
+    for a in it:
+        y = gt.sin(y) * a
+    gen = (k * 0.5 for k in range(3))
+    for i, (a, b) in enumerate(zip(gen, [3.0, 4.0, 5.0], strict=True)):
+        y = y + a * b * x * float(i)
+    return y + sum(map(float, range(3)))
+
+
+def test_iterators_made_inside_work():
+    agree(made_inside, (0.7,), (-0.3,))
+
+
+LIST = [1.0, 2.0]
+
+
+def over_a_list_from_outside(x):
+    for a in LIST:
+        x = x * a + 0.1
+    return x + next(iter(LIST))
+
+
+def test_sequences_from_outside_work():
+    agree(over_a_list_from_outside, (0.7,))
+
+
+RNG = np.random.default_rng(1)
+
+
+@pytest.mark.parametrize(
+    "number", [lambda: random.random(), lambda: random.uniform(0.0, 1.0), lambda: np.random.rand(), lambda: RNG.normal(),
+               lambda: time.time(), lambda: time.perf_counter()],
+    ids=["random", "uniform", "np.random", "generator", "time", "perf_counter"],
+)  # fmt: skip
+def test_random_numbers_and_clocks_warn_when_traced(number):
+    f = gt.function(lambda x: x + number())
+    with pytest.warns(AutographWarning, match=r"is called while a gt\.function is traced: every call of the function will get"):
+        f(gt.constant(1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(gt.constant(1.0))
+
+
+def test_a_generator_made_inside_begins_anew_at_each_call():
+    def f(x):
+        return x + np.random.default_rng(3).normal()
+
+    agree(f, (0.5,))
