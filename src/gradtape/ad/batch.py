@@ -21,6 +21,10 @@ from gradtape.ops.shape import broadcast_to
 from gradtape.ops.tensor import Tensor
 
 
+class NoSingleValue(TypeError):  # noqa: N818  (a TypeError for users)
+    """The value of a batched tensor was asked for."""
+
+
 class BatchedTensor(Tensor):
     """One tensor per example: `_data` is the tensor of all examples, axis 0 the batch."""
 
@@ -62,7 +66,7 @@ class BatchedTensor(Tensor):
         return apply(LIST_ADD, self, other) if is_list else super().__add__(other)
 
     def _no_value(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
+        raise NoSingleValue(
             f"a tensor inside vectorized_map stands for all examples at once (each {self.shape}), so it has no single "
             "value here: keep to tensor operations (gt.where for branches), or use map_fn, which runs example by example"
         )

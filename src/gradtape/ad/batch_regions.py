@@ -2,7 +2,7 @@
 
 What a region is given for each example it is given for all of them, with a leading axis; its operations run through their
 batch rules. Carried values get the axis as soon as something they depend on has it. So Jacobians of loops and branches inside
-a function are loops and branches over whole batches. All examples take one course: a test that differs between them is refused.
+a function are loops and branches over whole batches. Where a test differs between the examples, `ad/batch_masks.py` takes over.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradtape.ad.batch import BatchedTensor, batched
+from gradtape.ad.batch_masks import masked_branch, masked_loop
 from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region
 from gradtape.ad.tracing import LEVEL, Trace, type_of
@@ -114,9 +115,11 @@ def _refuse(what: str) -> None:
 
 
 def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
-    if batch.flags["pred"][0]:
-        _refuse("the test of a branch")
     flags = batch.flags["inputs"]
+    if batch.flags["pred"][0]:
+        sides = {name: batch.region(block, flags, [True] * len(block.results)) for name, block in regions.items()}
+        found = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"])
+        return {"outputs": [batch.result(t, True) for t in found]}
     ends = [any(pair) for pair in zip(*(_depends(block, flags) for block in regions.values()), strict=True)]
     wide = {name: batch.region(block, flags, ends) for name, block in regions.items()}
     found = batch.trace.structured(COND, batch.wide, wide, attrs)["outputs"]
@@ -149,7 +152,7 @@ def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
     if op is WHILE:
         (flag,) = _depends(regions["test"], [*carried, *consts])
         if flag:
-            _refuse("the test of a loop")
+            return _masked(batch, regions)
         wide = {"test": batch.region(regions["test"], [*carried, *consts], [False]), **wide}
     given = dict(batch.wide)
     given["carried"] = [
@@ -160,6 +163,19 @@ def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
     found["carried"] = [batch.result(t, flag) for t, flag in zip(found["carried"], carried, strict=True)]
     found["ys"] = [batch.result(t, flag) for t, flag in zip(found["ys"], ys, strict=True)]
     return found
+
+
+def _masked(batch: Batch, regions: dict[str, Block]) -> Found:
+    """A `while` that some examples leave before others."""
+    if regions["body"].result_group("ys"):  # a tape inside the map has differentiated it: one list of residuals for all
+        _refuse("the length of a loop that is differentiated inside the map")
+    given, flags, consts = batch.wide["carried"], batch.flags["carried"], batch.flags["consts"]
+    state = [batch.spread(t, own) for t, own in zip(given, flags, strict=True)]
+    every = [*(True for _ in state), *consts]
+    test = batch.region(regions["test"], every, [True])
+    body = batch.region(regions["body"], [False, *every], [True] * len(regions["body"].results))
+    found = masked_loop({"test": test, "body": body}, state, batch.wide["consts"], consts)
+    return {**found, "carried": [batch.result(t, True) for t in found["carried"]]}
 
 
 def _custom(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.batch import batched, next_level, unbatched
+from gradtape.ad.batch import NoSingleValue, batched, next_level, unbatched
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.effects import active
+from gradtape.frontend.effects import active, converted
+from gradtape.frontend.mapped_control import ONE_BY_ONE, branches, mapped_by_tracing
 from gradtape.ir.polynomial import Dim
 from gradtape.ops.create import zeros
 from gradtape.ops.dispatch import convert
 from gradtape.ops.record import Examples, Scope, current_scope, scope_of
-from gradtape.ops.shape import broadcast_to, concat, reshape, transpose
+from gradtape.ops.shape import broadcast_to, concat, reshape, stack, transpose
 from gradtape.ops.tensor import Tensor, box
 
 CHUNK_BYTES = 128_000_000
@@ -127,11 +128,22 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     if active() is not None:
         from gradtape.frontend.mapped import mapped_in_program
 
-        found = mapped_in_program(fn, elems, [batched(t, level) for t in full])
+        found = mapped_in_program(converted(fn), elems, [batched(t, level) for t in full])
         if found is not None:
             return tree.map_structure(lambda r: unbatched(r, level, size), found[0])
+    reason = None
+    if active() is None and ONE_BY_ONE.get():
+        rows = [fn(tree.pack_sequence_as(elems, [t[i] for t in full])) for i in range(size)]
+        return tree.map_structure(lambda *parts: stack(parts), *rows)
+    if active() is None and not scope.level and branches(fn):
+        result, reason = mapped_by_tracing(vectorized_map, fn, elems)
+        if result is not None:
+            return result[0]
     with scope_of(Scope(scope.recorders, (*scope.batches, Examples(size, batched)))):
-        result = fn(tree.pack_sequence_as(elems, [batched(t, level) for t in full]))
+        try:
+            result = fn(tree.pack_sequence_as(elems, [batched(t, level) for t in full]))
+        except NoSingleValue as error:
+            raise (error if reason is None else reason) from None
     return tree.map_structure(lambda r: unbatched(convert(r), level, size), result)
 
 

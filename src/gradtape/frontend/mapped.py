@@ -13,13 +13,15 @@ from typing import Any
 from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import current_trace, params_of, type_of
+from gradtape.ad.weak import WeakTensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.bodies import NO_STATE, Ran, reached
 from gradtape.frontend.effects import active
 from gradtape.frontend.plans import STRICT, one_sided
+from gradtape.frontend.program import default_number
 from gradtape.frontend.staged_values import staged_items
 from gradtape.ir.graph import Block
-from gradtape.ir.walk import has_effect
+from gradtape.ir.walk import walk
 from gradtape.ops.dispatch import convert
 from gradtape.ops.lists import list_get
 from gradtape.ops.regions import CALL
@@ -30,7 +32,7 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     trace = current_trace()
     block = Block([type_of(t) for t in batches], layout={"inputs": len(batches)})
     ran = Ran(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
-    if any(has_effect(operation) for operation in block.operations):
+    if any(_acts(operation) for operation in walk(block)):
         return None
     with trace.region(block):
         result = _opened(ran.value)  # as it was at the end: the trace is undone
@@ -57,6 +59,13 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     return (tree.pack_sequence_as(result, outs[: len(values)]),)
 
 
+def _acts(operation: Any) -> bool:
+    """Whether an operation does more than compute, or refuse, a value."""
+    if "callee" in operation.attrs:
+        return any(_acts(inner) for inner in walk(operation.attrs["callee"]))
+    return bool(operation.op.effect) and operation.op.name != "assert"
+
+
 def _opened(value: Any) -> Any:
     """A result whose lists of the program, of known lengths, are lists of tensors."""
     items = staged_items(value)
@@ -67,6 +76,8 @@ def _opened(value: Any) -> Any:
                 "return gt.stack(list)"
             )
         return [list_get(items.items, i) for i in range(items.length)]
+    if isinstance(value, WeakTensor):
+        return default_number(value)
     if isinstance(value, dict):
         return type(value)((key, _opened(part)) for key, part in value.items())
     if value.__class__ in (list, tuple):

@@ -337,7 +337,7 @@ class _Collector:
         if isinstance(value, WeakTensor):
             if number is not None:  # a Python number it was, and only numbers went into it: a Python number it is
                 return Output(self.output(value.strong()), _kind_of(value))
-            value = _default(value)
+            value = default_number(value)
         if isinstance(value, TracedTensor):
             return Output(self.output(value))
         if staged_items(value) is not None:
@@ -363,7 +363,7 @@ def _kind_of(value: WeakTensor) -> type:
     return {"b": bool, "i": int, "f": float}.get(value.dtype.dtype.kind, complex)
 
 
-def _default(value: WeakTensor) -> Any:
+def default_number(value: WeakTensor) -> Any:
     """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
     kind = value.dtype.dtype.kind
     wanted = {"i": np.int32, "f": np.float32}.get(kind)
