@@ -90,4 +90,10 @@ def _given_way(tensor: Any, wanted: DType) -> Any:
     return box(tensor._data, tensor._node) if tensor.__class__ is Tensor else tensor
 
 
+def default_number(value: WeakTensor) -> Any:
+    """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
+    wanted = {"i": np.int32, "f": np.float32}.get(value.dtype.dtype.kind)
+    return value.strong() if wanted is None else apply(CAST[0], value.strong(), dtype=as_dtype(wanted))
+
+
 WEAK[WeakTensor] = promote_weak

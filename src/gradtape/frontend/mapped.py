@@ -13,12 +13,11 @@ from typing import Any
 from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.ad.tracing import current_trace, params_of, type_of
-from gradtape.ad.weak import WeakTensor
+from gradtape.ad.weak import WeakTensor, default_number
 from gradtape.errors import InvalidArgumentError
 from gradtape.frontend.bodies import NO_STATE, Ran, reached
 from gradtape.frontend.effects import active
 from gradtape.frontend.plans import STRICT, one_sided
-from gradtape.frontend.program import default_number
 from gradtape.frontend.staged_values import staged_items
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import walk

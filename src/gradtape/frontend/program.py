@@ -16,7 +16,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.ad.tracing import TRACE, TracedTensor, tracing
-from gradtape.ad.weak import WeakTensor
+from gradtape.ad.weak import WeakTensor, default_number
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
 from gradtape.frontend.compiled import Compiled
 from gradtape.frontend.indexed_slices import IndexedSlices
@@ -40,7 +40,6 @@ from gradtape.frontend.variable import Variable
 from gradtape.ir.printer import to_text
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.elementwise import cast
 from gradtape.ops.lists import LIST_GET
 from gradtape.ops.operators import rebind
 from gradtape.ops.record import SCOPE
@@ -361,13 +360,6 @@ class _Collector:
 
 def _kind_of(value: WeakTensor) -> type:
     return {"b": bool, "i": int, "f": float}.get(value.dtype.dtype.kind, complex)
-
-
-def default_number(value: WeakTensor) -> Any:
-    """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
-    kind = value.dtype.dtype.kind
-    wanted = {"i": np.int32, "f": np.float32}.get(kind)
-    return value.strong() if wanted is None else cast(value.strong(), wanted)
 
 
 def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, rebuild: Any) -> Program:
