@@ -154,3 +154,11 @@ def test_no_rows_are_mapped_by_the_types_of_the_function() -> None:
         assert tuple(parts.shape) == tuple(rows.shape)
         assert parts.dtype == gt.int32
         assert gt.function(lambda x: gt.map_fn(lambda row: gt.reduce_sum(row), x))(rows).shape == (0,)
+
+
+def test_a_variable_says_where_a_slice_begins() -> None:
+    v, k = gt.Variable([1.0, 2.0, 3.0]), gt.Variable(1)
+    part = gt.function(lambda: (gt.slice(v, [k], [1]), gt.roll(v, [k], [0])))
+    for begin in (1, 2, 0):
+        k.assign(begin)
+        assert [t.numpy().tolist() for t in part()] == [[1.0 + begin], np.roll([1.0, 2.0, 3.0], begin).tolist()]

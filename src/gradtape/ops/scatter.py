@@ -200,8 +200,10 @@ def entries(vector: Any) -> tuple[Any, ...]:
     vector = vector.read() if isinstance(vector, TensorLike) else vector
     if isinstance(vector, Tensor) and vector.wraps:
         return tuple(vector[i] for i in range(vector.shape[0])) if vector.ndim else (vector,)
-    if isinstance(vector, (list, tuple)) and any(isinstance(v, Tensor) and v.wraps for v in vector):
-        return tuple(vector)
+    if isinstance(vector, (list, tuple)):
+        vector = tuple(v.read() if isinstance(v, TensorLike) else v for v in vector)
+        if any(isinstance(v, Tensor) and v.wraps for v in vector):
+            return vector
     return static_shape(vector)
 
 
