@@ -212,7 +212,12 @@ def svd_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any, Any]:
     if is_complex(u):
         turn_u = turn_u + diagonal_matrix(cast(imag(diagonal_of(inner)), u.dtype) * reciprocal_or_zero(size) * 1j)
     moved_u, moved_v = (t @ v) * inverse, (matrix_transposed(t) @ u) * inverse
-    du, dv = u @ turn_u + outside(moved_u, u), v @ turn_v + outside(moved_v, v)
+    du, dv = u @ turn_u, v @ turn_v
+    # where the vectors span everything, nothing is outside: what rounding leaves there must not be divided by a tiny s
+    if may_exceed(u.shape[-2], k):
+        du = du + outside(moved_u, u)
+    if may_exceed(v.shape[-2], k):
+        dv = dv + outside(moved_v, v)
     if full and may_exceed(out[1].shape[-1], k):
         du = concat([du, -(u @ (matrix_transposed(moved_u) @ out[1][..., k:]))], -1)
     if full and may_exceed(out[2].shape[-1], k):
