@@ -118,9 +118,9 @@ def test_samples(op: Op) -> None:
 
 # decompositions, sampling, sorting and rare functions; what else stands here is to become native
 CALL_NUMPY = frozenset({
-    "adjugate", "argsort", "bessel", "betainc", "betainc_dab", "cholesky", "dawsn", "det", "eigh", "eigvalsh",
+    "adjugate", "argsort", "banded_solve", "bessel", "betainc", "betainc_dab", "cholesky", "dawsn", "det", "eigh", "eigvalsh",
     "expint", "expm", "fresnel_cos", "fresnel_sin", "gradient", "igamma", "igamma_da", "igammac", "inv",
-    "invert_permutation", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
+    "invert_permutation", "logm", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
     "random_categorical", "random_gamma", "random_integers", "random_normal", "random_permutation", "random_poisson",
     "random_truncated_normal", "random_uniform", "searchsorted", "segment_count", "segment_extreme", "segment_slots",
     "singular_values",
