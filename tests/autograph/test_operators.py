@@ -24,6 +24,7 @@ class Recorder:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.guards = Guards()
+        self.external: dict[int, Any] = {}
 
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         self.log.append(("outer", name, "cell" if name in scope.cells else "global"))

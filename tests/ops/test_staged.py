@@ -110,7 +110,7 @@ def test_indices_of_programs_are_checked_when_they_run() -> None:
     with pytest.raises(OutOfRangeError, match="does not match the indexed shape"):
         apply(dynamic.MASK_INDICES, gt.constant([True, False]), shape=(3,))
     with pytest.raises(IndexError, match=r"gather: index -1 is not in \[0, 3\)"):
-        apply(index.CHECKED_INDICES, gt.constant([-1]), size=3, caller="gather")
+        apply(index.CHECKED_INDICES, gt.constant([-1]), size=3, caller="gather", what="index")
 
 
 def test_updates_at_a_place_twice_differentiate_the_winner_only() -> None:

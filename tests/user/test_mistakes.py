@@ -82,7 +82,7 @@ MISTAKES = {
     "unknown method": (lambda: X.frobnicate, AttributeError, "no attribute 'frobnicate'$"),
     "assign shape": (lambda: V.assign([1.0, 2.0]), ValueError, "'weights:0' has shape .3,. but the value has shape .2,."),
     "assign text": (lambda: V.assign("abc"), ValueError, "'weights:0' has dtype float32"),
-    "update complex": (lambda: X.__setitem__(0, 1j), TypeError, "complex128 does not fit a tensor of dtype float32"),
+    "update complex": (lambda: X.__setitem__(0, 1j), TypeError, "complex64 does not fit a tensor of dtype float32"),
     "update integers": (lambda: I.__setitem__(0, 1.5), TypeError, "float32 does not fit a tensor of dtype int32"),
     "update shape": (lambda: X.__setitem__(slice(0, 2), [1.0, 2.0, 3.0]), ValueError, "update"),
     "weights shape": (lambda: weighted([1.0, 2.0]), ValueError, r"output_gradients has shape \(2,\)"),
