@@ -171,3 +171,70 @@ def test_variables_and_captured_tensors_get_their_gradients():
         tape.watch(c)
         y = gt.vectorized_map(lambda x: x * v if x > 0.0 else x * c, gt.constant([1.0, -2.0, 4.0]))
     assert [float(g) for g in tape.gradient(y, [v, c])] == [5.0, -2.0]
+
+
+# -- residuals and sizes of the sides ------------------------------------------------------------------------------------
+
+
+def _two_sides(v):
+    return gt.reduce_sum(v * v * v) if gt.reduce_sum(v) > 0 else gt.reduce_sum(gt.exp(v))
+
+
+def _sides_in_sides(v):
+    if gt.reduce_sum(v) > 0:
+        w = gt.sin(v)
+        y = gt.reduce_sum(gt.exp(w) * v) if v[0] > 0.3 else gt.reduce_sum(w * w * v)
+    else:
+        y = gt.reduce_sum(gt.exp(v))
+    return y
+
+
+def _sizes_of_each_side(v):
+    n = gt.shape(v)[0]
+    w = v[: n - 1] * 2.0 if gt.reduce_sum(v) > 0 else gt.exp(v[: n - 1])
+    return gt.reduce_sum(w * w)
+
+
+def _differentiated(body):
+    """The value of a function and its first and second derivatives, by tapes inside."""
+
+    def inside(v):
+        with gt.GradientTape() as outer:
+            outer.watch(v)
+            with gt.GradientTape() as inner:
+                inner.watch(v)
+                y = body(v)
+            first = inner.gradient(y, v)
+            along = gt.reduce_sum(first * gt.sin(v))
+        return y, first, outer.gradient(along, v)
+
+    return inside
+
+
+UP, DOWN, LOW_START = [0.4, -0.9, 1.7], [-1.0, -2.0, -3.0], [-0.5, 2.0, 1.0]
+BATCHES = ([UP], [DOWN], [UP, LOW_START], [LOW_START, DOWN, UP])
+
+
+@pytest.mark.parametrize("size", [3, None])
+@pytest.mark.parametrize("body", [_two_sides, _sides_in_sides, _sizes_of_each_side])
+def test_tapes_inside_the_map_keep_what_only_one_side_saves(body, size):
+    alone = _differentiated(body)
+    staged = gt.function(alone, input_signature=[gt.TensorSpec([size], gt.float64)], jit_compile=False)
+    for batch in map(np.array, BATCHES):
+        answers = gt.vectorized_map(staged, gt.constant(batch))
+        singles = [alone(gt.constant(row)) for row in batch]
+        for k, answer in enumerate(answers):
+            np.testing.assert_allclose(answer, np.stack([single[k] for single in singles]), rtol=1e-12)
+
+
+def test_sizes_of_the_sides_may_differ_if_all_examples_take_the_same():
+    @gt.function(jit_compile=False)
+    def shorter(v):
+        w = v[1:] if gt.reduce_sum(v) > 0 else gt.exp(v)
+        return gt.reduce_sum(w * w)
+
+    for rows in ([UP, LOW_START], [DOWN]):
+        singles = [shorter(gt.constant(row, gt.float64)) for row in rows]
+        np.testing.assert_allclose(gt.vectorized_map(shorter, gt.constant(rows, gt.float64)), singles, rtol=1e-12)
+    with pytest.raises(gt.errors.InvalidArgumentError, match="which take one course and have one shape"):
+        gt.vectorized_map(shorter, gt.constant([UP, DOWN], gt.float64))

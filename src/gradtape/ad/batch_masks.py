@@ -2,21 +2,26 @@
 
 A side of a branch runs if some example takes it, on all of them; those that do not take it get the inputs of the first that
 does, so that nothing is computed that no example asks for: no error, no endless loop, no infinity, also not in the derivative.
-A loop goes on while some example goes on; the state of the others stays. Results are chosen example by example.
+A loop goes on while some example goes on; the state of the others stays. Results are chosen example by example; what only one
+side gives (a residual, for which the other has a placeholder) is that side's for all. Sizes may differ where all examples go
+the same way: a batch has one shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region, zeros_of_type
 from gradtape.ad.tracing import current_trace, type_of
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.dims import fresh_symbol, symbols_in
 from gradtape.ir.graph import Block
-from gradtape.ir.types import ListSpec
+from gradtape.ir.sizes import defined_sizes
+from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.compare import logical_and, logical_not
+from gradtape.ops.dispatch import apply
 from gradtape.ops.elementwise import cast
 from gradtape.ops.index import gather
 from gradtape.ops.reduce import reduce_any
@@ -24,6 +29,10 @@ from gradtape.ops.regions import COND, WHILE
 from gradtape.ops.select import where
 from gradtape.ops.shape import reshape
 from gradtape.ops.sorting import argmax
+from gradtape.ops.staged import SIZED
+
+Side = Callable[..., list[Any]]
+ONE_SHAPE = "a branch or loop whose test differs between the examples of a batch, which take one course and have one shape"
 
 
 def _is_list(tensor: Any) -> bool:
@@ -45,44 +54,91 @@ def _lanes(mask: Any, like: Any) -> Any:
 
 
 def chosen(mask: Any, first: Any, second: Any) -> Any:
-    """Per example: of the first where the mask holds, else of the second."""
-    return where(_lanes(mask, first), first, second)
+    """Per example: of the first where the mask holds, else of the second.
+
+    If sizes that only run time knows differ between them, all examples must choose the same."""
+    one, other = type_of(first), type_of(second)
+    if tuple(one.shape) == tuple(other.shape):
+        return where(_lanes(mask, first), first, second)
+    dims = [m if m == n else fresh_symbol("n") for m, n in zip(one.shape, other.shape, strict=True)]
+    ends = [TensorSpec(dims, one.dtype)]
+
+    def mixed(own: Any, a: Any, b: Any) -> list[Any]:
+        return [where(_lanes(own, a), a, apply(SIZED, b, shape=tuple(a.shape), caller=ONE_SHAPE))]
+
+    def alike(own: Any, a: Any, b: Any) -> list[Any]:
+        return _either(reduce_any(own), [own, a, b], lambda own, a, b: [a], lambda own, a, b: [b], ends)
+
+    differ = logical_and(reduce_any(mask), reduce_any(logical_not(mask)))
+    return _either(differ, [mask, first, second], mixed, alike, ends)[0]
+
+
+def _either(
+    flag: Any, operands: Sequence[Any], then: Side, orelse: Side, ends: list[Any], inside: list[Any] | None = None
+) -> list[Any]:
+    """A branch of the program between two sides on the same operands, with results of the types `ends`; `inside` are the types
+    of the operands in the first, if it knows more about their sizes."""
+    types = [type_of(t) for t in operands]
+    layout = {"inputs": len(types)}
+    regions = {
+        "then": region(inside or types, lambda *given: {"outputs": then(*given)}, layout),
+        "orelse": region(types, lambda *given: {"outputs": orelse(*given)}, layout),
+    }
+    result = ends, {"outputs": len(ends)}
+    return current_trace().structured(COND, {"pred": [flag], "inputs": list(operands)}, regions, {}, result)["outputs"]
+
+
+def _anew(spec: Any, names: set[str]) -> Any:
+    """The type with new symbols for the sizes in which these are."""
+    if isinstance(spec, ListSpec) or names.isdisjoint(symbols_in(spec)):
+        return spec
+    return TensorSpec([d if names.isdisjoint(symbols_in(d)) else fresh_symbol("n") for d in spec.shape], spec.dtype)
 
 
 def _taken(mask: Any, values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """Inputs by example, those of examples outside the mask replaced by the first inside."""
     place = argmax(cast(mask, "int32"))
     return [
-        chosen(mask, value, gather(value, place)) if flag and not _is_list(value) else value
+        where(_lanes(mask, value), value, gather(value, place)) if flag and not _is_list(value) else value
         for value, flag in zip(values, flags, strict=True)
     ]
 
 
+def _blank(spec: Any, unknown: set[str]) -> Any:
+    """Zeros of a type, none along sizes in which these are."""
+    return zeros_of_type(TensorSpec([d if unknown.isdisjoint(symbols_in(d)) else 0 for d in spec.shape], spec.dtype))
+
+
 def side_of_branch(mask: Any, block: Block, flags: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of one side (a block on batches) for all examples; what stands outside the mask counts nothing."""
-    trace = current_trace()
+    """The outputs of one side (a block on batches) for all examples; what stands outside the mask counts nothing.
+
+    Sizes that only this side knows are 0 if no example takes it."""
     operands = [mask, *inputs]
-    types = [type_of(t) for t in operands]
-    results = [v.type for v in block.results]
+    own_sizes = defined_sizes(block) - symbols_in([type_of(t) for t in operands])
+    results = [_anew(v.type, own_sizes) for v in block.results]
 
-    def run(own: Any, *given: Any) -> dict[str, Any]:
-        return {"outputs": list(replay(block, _taken(own, given, flags)))}
+    def run(own: Any, *given: Any) -> list[Any]:
+        return replay(block, _taken(own, given, flags))
 
-    def skip(own: Any, *given: Any) -> dict[str, Any]:
-        return {"outputs": [zeros_of_type(t) for t in results]}
+    def skip(own: Any, *given: Any) -> list[Any]:
+        return [_blank(v.type, own_sizes) for v in block.results]
 
-    layout = {"inputs": len(operands)}
-    regions = {"then": region(types, run, layout), "orelse": region(types, skip, layout)}
-    found: list[Any] = trace.structured(COND, {"pred": [reduce_any(mask)], "inputs": operands}, regions, {})["outputs"]
-    return found
+    inside = [type_of(mask), *(p.type for p in block.params)]
+    return _either(reduce_any(mask), operands, run, skip, results, inside)
 
 
-def masked_branch(mask: Any, regions: dict[str, Block], flags: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of a branch whose test is a mask; `regions` work on batches and give batches."""
+def masked_branch(
+    mask: Any, regions: dict[str, Block], flags: Sequence[bool], inputs: Sequence[Any], only: Sequence[str | None]
+) -> list[Any]:
+    """The outputs of a branch whose test is a mask; `regions` work on batches and give batches. `only` tells of each output
+    which side gives it, if the other has but a placeholder for it."""
     refuse_lists([v.type for v in regions["then"].results], "the test of a branch")
     first = side_of_branch(mask, regions["then"], flags, inputs)
     second = side_of_branch(logical_not(mask), regions["orelse"], flags, inputs)
-    return [chosen(mask, a, b) for a, b in zip(first, second, strict=True)]
+    return [
+        chosen(mask, a, b) if side is None else a if side == "then" else b
+        for a, b, side in zip(first, second, only, strict=True)
+    ]
 
 
 def masked_loop(

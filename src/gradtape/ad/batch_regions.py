@@ -13,16 +13,19 @@ from typing import Any
 from gradtape.ad.batch import BatchedTensor, batched
 from gradtape.ad.batch_masks import masked_branch, masked_loop
 from gradtape.ad.replaying import replay
-from gradtape.ad.sites import region
+from gradtape.ad.sites import region, zeros_of_type
 from gradtape.ad.tracing import LEVEL, Trace, type_of
 from gradtape.errors import InvalidArgumentError, UnimplementedError
-from gradtape.ir.graph import Block
+from gradtape.ir.dims import symbols_in
+from gradtape.ir.graph import Block, Value
+from gradtape.ir.types import TensorSpec
 from gradtape.ops.dispatch import apply
 from gradtape.ops.list_values import spread_spec
 from gradtape.ops.lists import LIST_COLLAPSE, LIST_SPREAD
 from gradtape.ops.opdef import Op
 from gradtape.ops.record import current_scope, scope_of
 from gradtape.ops.regions import CALL, COND, CUSTOM, WHILE
+from gradtape.ops.staged import VOID
 
 Groups = Mapping[str, Sequence[Any]]
 Found = dict[str, list[Any]]
@@ -69,6 +72,9 @@ class Batch:
     def _end(self, tensor: Any, flag: bool) -> Any:
         if _at(tensor, INNER):
             return tensor._data if flag else apply(LIST_COLLAPSE, tensor._data, size=self.size, axis=0)
+        spec = type_of(tensor)
+        if flag and _is_void(tensor._data) and isinstance(spec, TensorSpec) and not symbols_in(spec):
+            tensor = zeros_of_type(spec)  # what is chosen example by example has the shape that its type says
         return self.spread(tensor, not flag)
 
 
@@ -86,6 +92,11 @@ def over_batch(
     with scope_of(scope.below(level)):
         batch = Batch(trace, groups, level)
         return _RULES[op.name](batch, op, dict(regions), dict(attrs), layout)
+
+
+def _is_void(value: Value) -> bool:
+    """Whether a value is a placeholder."""
+    return value.producer is not None and value.producer.op is VOID
 
 
 def _at(tensor: Any, level: int) -> bool:
@@ -118,12 +129,19 @@ def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
     flags = batch.flags["inputs"]
     if batch.flags["pred"][0]:
         sides = {name: batch.region(block, flags, [True] * len(block.results)) for name, block in regions.items()}
-        found = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"])
+        only = [_giver(*pair) for pair in zip(regions["then"].results, regions["orelse"].results, strict=True)]
+        found = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"], only)
         return {"outputs": [batch.result(t, True) for t in found]}
     ends = [any(pair) for pair in zip(*(_depends(block, flags) for block in regions.values()), strict=True)]
     wide = {name: batch.region(block, flags, ends) for name, block in regions.items()}
     found = batch.trace.structured(COND, batch.wide, wide, attrs)["outputs"]
     return {"outputs": [batch.result(t, flag) for t, flag in zip(found, ends, strict=True)]}
+
+
+def _giver(then: Value, orelse: Value) -> str | None:
+    """The side that alone gives a result of a branch; None if both do."""
+    empty = [_is_void(v) for v in (then, orelse)]
+    return None if not any(empty) else "orelse" if empty[0] else "then"
 
 
 def _call(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
