@@ -42,7 +42,7 @@ from gradtape.ops.registry import OPS
 from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from gradtape.ops.staged import FILLED, PY_CALL
-from gradtape.ops.stop import IDENTITY
+from gradtape.ops.stop import GRADIENT, IDENTITY
 from gradtape.passes.bufferize import bufferize
 from gradtape.passes.facts import same_bits
 from gradtape.passes.inplace import ARITHMETIC, FRESH, TWINS, VIEWS, pure_op
@@ -143,6 +143,17 @@ def test_a_view_of_a_dead_buffer_may_be_written() -> None:
     def make(b: Build, x: Any) -> Any:
         y = b(TRANSPOSE, b(RESHAPE, b(SIN, x), shape=(3, 1)), perm=(1, 0))
         return b(UPDATE, y, b.constant(7.0), key=(0, 1))
+
+    assert checked(program([tensor(3)], make), X) == {"update_into": 1}
+
+
+def test_views_of_several_buffers_keep_them_apart() -> None:
+    """`gradient` gives each of its operands: the second may be written where nobody else has it, whoever has the first."""
+
+    def make(b: Build, x: Any) -> Any:
+        kept, dead = b(SIN, x), b(NEGATIVE, x)
+        first, second = b(GRADIENT, kept, dead)
+        return (b(ADD, kept, b(UPDATE, first, b.constant(5.0), key=(0,))), b(UPDATE, second, b.constant(7.0), key=(1,)))
 
     assert checked(program([tensor(3)], make), X) == {"update_into": 1}
 

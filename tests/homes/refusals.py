@@ -38,9 +38,17 @@ REFUSALS = (
         errors.StaticDimensionNeeded, "Python needs its value now", "docs/functions.md", "where Python needs the number now"
     ),
     Refusal(RecursionError, "the depth of the recursion depends on values", "docs/functions.md", "the depth of a recursion"),
-    Refusal(TypeError, "stands for all examples at once", "docs/jacobians.md", "All examples take one course"),
-    Refusal(errors.InvalidArgumentError, "which take one course", "docs/jacobians.md", "All examples take one course"),
-    Refusal(errors.InvalidArgumentError, "all shapes must be the same", "docs/jacobians.md", "a size that does"),
+    Refusal(TypeError, "stands for all examples at once", "docs/jacobians.md", "all examples take one course"),
+    Refusal(errors.InvalidArgumentError, "which take one course", "docs/jacobians.md", "all examples take one course"),
+    Refusal(
+        errors.InvalidArgumentError,
+        "and a list of the program is changed in it",
+        "docs/jacobians.md",
+        "a list that a branch or loop changes for some examples only",
+    ),
+    Refusal(
+        errors.InvalidArgumentError, "all shapes must be the same", "docs/jacobians.md", "a size that differs between them"
+    ),
     Refusal(
         errors.InvalidArgumentError, "holds one for all", "docs/jacobians.md", "A variable holds one value for all examples"
     ),

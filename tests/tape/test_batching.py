@@ -130,6 +130,48 @@ def test_variables_assigned_outside_and_scope_restored_after_an_error():
     close(tape.gradient(y, x), 4.0)
 
 
+def with_statement(x):
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = gt.reduce_sum(x * x)
+    return tape.gradient(y, x)
+
+
+def exception(x):
+    try:
+        return x * {}["missing"]
+    except KeyError:
+        return x * 2.0
+
+
+def identity_of_names(x, scale=None, other=program):
+    factor = 2.0 if scale is None else scale
+    return x * factor if other is program else x
+
+
+def tool_of_tapes(x, wanted=True):
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = gt.reduce_sum(x * x)
+    slope = tape.gradient(y, x)
+    if wanted:
+        assert tape.nan_report() is None
+    return slope
+
+
+@pytest.mark.parametrize("function", [with_statement, exception, identity_of_names, tool_of_tapes])
+def test_functions_without_tests_of_tensors_run_as_python(function):
+    """Jumps that no tensor decides are no branches: the function runs on batched tensors, it is not traced."""
+    eagerly = []
+
+    def one(x):
+        eagerly.append(gt.executing_eagerly())
+        return function(x)
+
+    close(gt.vectorized_map(one, wide(X)), 2.0 * X)
+    assert eagerly == [True]
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="scalar"):
         gt.vectorized_map(lambda x: x, wide(1.0))

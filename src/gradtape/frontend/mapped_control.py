@@ -17,18 +17,31 @@ from gradtape import tree
 from gradtape.errors import InvalidArgumentError
 
 CONTROL = frozenset({"case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"})
+TOOLS = frozenset({"nan_report", "picture"})  # of tapes: a program that is being traced has no values to show
+# instructions whose jump never depends on a tensor's value, and what may stand between them and the jump
+PYTHONS = frozenset({"CHECK_EXC_MATCH", "IS_OP", "WITH_EXCEPT_START"})
+BETWEEN = frozenset({"EXTENDED_ARG", "TO_BOOL"})
 LIBRARIES = ("gradtape", "numpy", "scipy")
 ONE_BY_ONE: ContextVar[bool] = ContextVar("gradtape_map_one_by_one", default=False)
 MAPPED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # mapped function → it, for all examples
 
 
 def branches(function: Any) -> bool:
-    """Whether a function, or one it names, tests values or calls control flow."""
-    return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in _codes(function, set()))
+    """Whether a function, or one it names, tests values or calls control flow; not one that looks at the values of a tape."""
+    codes = list(_codes(function, set()))
+    if any(TOOLS.intersection(code.co_names) for code in codes):
+        return False
+    return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in codes)
 
 
 def _jumps(code: CodeType) -> bool:
-    return any("JUMP" in instruction.opname and "IF" in instruction.opname for instruction in dis.get_instructions(code))
+    """Whether a value is tested: not how a `with` ends, which exception it is, or whether a name holds None."""
+    before = ""
+    for name in (instruction.opname for instruction in dis.get_instructions(code)):
+        if "JUMP" in name and "IF" in name and "NONE" not in name and before not in PYTHONS:
+            return True
+        before = before if name in BETWEEN else name
+    return False
 
 
 def _codes(function: Any, seen: set[int]) -> Iterator[CodeType]:

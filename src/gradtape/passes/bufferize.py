@@ -183,7 +183,7 @@ class Plan:
         if name in FRESH:
             return [frozenset({self._new()}) for _ in operation.results]
         if name in VIEWS:
-            return [self._tokens[operands[0]]]
+            return [self._tokens[value] for value in operands[: len(operation.results)]]  # of `gradient` there are several
         if name in READS_LIST:
             return [frozenset({FOREIGN}) for _ in operation.results]
         tokens = self._union(operands)
