@@ -38,7 +38,6 @@ REFUSALS = (
         errors.StaticDimensionNeeded, "Python needs its value now", "docs/functions.md", "where Python needs the number now"
     ),
     Refusal(RecursionError, "the depth of the recursion depends on values", "docs/functions.md", "the depth of a recursion"),
-    Refusal(TypeError, "stands for all examples at once", "docs/jacobians.md", "all examples take one course"),
     Refusal(errors.InvalidArgumentError, "which take one course", "docs/jacobians.md", "all examples take one course"),
     Refusal(
         errors.InvalidArgumentError,
