@@ -122,7 +122,7 @@ CALL_NUMPY = frozenset({
     "expint", "expm", "fresnel_cos", "fresnel_sin", "gradient", "igamma", "igamma_da", "igammac", "inv",
     "invert_permutation", "logm", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
     "random_categorical", "random_gamma", "random_integers", "random_normal", "random_permutation", "random_poisson",
-    "random_truncated_normal", "random_uniform", "searchsorted", "segment_count", "segment_extreme", "segment_slots",
+    "random_truncated_normal", "random_uniform", "searchsorted", "segment_extreme", "segment_slots",
     "singular_values",
     "slogdet", "solve", "sort", "sqrtm", "sum_to", "svd", "sylvester", "triangular_solve", "zeta", "zeta_dx",
 })  # fmt: skip
