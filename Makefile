@@ -3,10 +3,13 @@
 
 VENV ?= .venv
 STAMP := $(VENV)/.installed
-RUN := $(VENV)/bin/python
+RUN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python
 # The first interpreter that is new enough; override with `make PYTHON=/path/to/python test`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+# Tests start hundreds of processes: without bytecode each of them would compile the source again.
+export PYTHONDONTWRITEBYTECODE :=
 
 # What `make test` runs, with how many processes; SHUFFLE=7 runs it in the random order of that seed.
 TESTS ?= tests
@@ -14,7 +17,7 @@ WORKERS ?= auto
 PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-others check docs bench format clean
+.PHONY: help demo test test-all test-others check house docs bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/'
@@ -25,24 +28,26 @@ demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
 test: $(STAMP) ## all tests, one process per core; SHUFFLE=seed, WORKERS=n, TESTS="tests/tape ..."
 	$(PYTEST) $(TESTS)
 
-test-all: check ## lint and types, then all tests with more random programs, of fresh seeds, all derivatives twice
-	$(PYTEST) $(TESTS) --programs 1000 --fresh
+test-all: check ## lint and types, then all tests with more random programs, of fresh seeds, all derivatives twice; coverage
+	$(PYTEST) $(TESTS) --programs 1000 --fresh --cov --cov-report=term
 
-# What depends on the interpreter: syntax, code objects, frames, the layout of objects.
-OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/structure
-test-others: ## the suites that depend on the interpreter, on every other Python from 3.11 on that is found
-	@for python in $$(bash .ci/pythons); do \
-		name=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-		test "$$name" = "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" && continue; \
-		echo "== Python $$name"; \
-		$(MAKE) --no-print-directory VENV=.venv-$$name PYTHON="$$python" TESTS="$(OTHERS)" test || exit 1; \
-	done
+# What depends on the interpreter: syntax, code objects, frames, reference counts, the layout of objects. How many random
+# programs there are does not: the first interpreter has had the rest. One target for each, so that `make -j` runs them together.
+OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/tape/test_memory.py tests/tape/test_updates.py
+VERSIONS = $(if $(filter test-others,$(MAKECMDGOALS)),$(filter-out $(shell bash .ci/pythons of $(PYTHON)),$(shell bash .ci/pythons)))
+test-others: $(VERSIONS:%=test-on-%) ## the suites that depend on the interpreter, on every other Python from 3.11 on that is found
+test-on-%:
+	@echo "== Python $*"
+	@$(MAKE) --no-print-directory VENV=.venv-$* PYTHON="$$(bash .ci/pythons path $*)" TESTS="$(OTHERS) --programs 50" test
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m pytest tests/structure/test_layers.py
+
+house: $(STAMP) ## sizes, cycles, hops and names of the source against their goals; SHOW=key lists the places, TIGHTEN=1 lowers bounds
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.structure.house $(SHOW:%=--show %) $(if $(TIGHTEN),--tighten)
 
 docs: $(STAMP) ## run every example of the documentation
 	$(RUN) -m pytest tests/structure/test_doctests.py tests/examples $(wildcard tests/docs)

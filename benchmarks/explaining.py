@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
-from gradtape.ops import dispatch
-from gradtape.ops.record import Record
+from gradtape.core import dispatch
+from gradtape.core.record import Record
 
 CALLS = 1000
 

@@ -123,8 +123,8 @@ def calls() -> list[Call]:
     from tests.harness import cases
 
     import gradtape as gt
+    from gradtape.core.opdef import Composite
     from gradtape.ops import registry
-    from gradtape.ops.opdef import Composite
 
     public = {
         f"{space}.{name}".strip("."): value

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from gradtape import config
-from gradtape.ops.record import SCOPE
+from gradtape.core.record import SCOPE
+from tests.harness import process
 
 # object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
 os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
@@ -37,6 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=checks,
     )
     settings.load_profile("gradtape")
+    # Hypothesis also draws the constants it reads in the modules that are loaded by then: other programs in another order of
+    # the tests, and after each edit of any file. `tests/structure/test_suite.py` checks it.
+    if not config.getoption("fresh"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,19 +51,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(items)
 
 
-def pytest_collection_finish() -> None:
-    """Garbage collections need not look through twenty thousand tests again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Garbage collections look through thirty thousand tests neither while they are found nor ever again.
+
+    Programs are cyclic garbage, and most of it lives for one test: in Python's own steps its collection is a seventh of a run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_recording() -> Iterator[None]:
-    """A test that leaves a tape recording fails itself, not the next one."""
+def _nothing_left_behind() -> Iterator[None]:
+    """A test that leaves a tape recording, or anything else of the process changed, fails itself, not the next one."""
+    process.fresh()
+    before = process.state()
     yield
     scope = SCOPE.get()
     SCOPE.set(None)
     assert scope is None, "a tape or accumulator is still recording after the test"
+    assert process.differences(before) == {}
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from gradtape import (
     test as test,
     train as train,
 )
+from gradtape.core.tensor import Tensor as Tensor
 from gradtape.dtypes import (
     DType as DType,
     as_dtype as as_dtype,
@@ -45,54 +46,7 @@ from gradtape.dtypes import (
     uint64 as uint64,
 )
 from gradtape.errors import GradientWarning as GradientWarning
-from gradtape.frontend.array_api import NAMESPACE as _NAMESPACE
-from gradtape.frontend.clipping import (
-    clip_by_global_norm as clip_by_global_norm,
-    clip_by_norm as clip_by_norm,
-    global_norm as global_norm,
-)
-from gradtape.frontend.custom import (
-    custom_gradient as custom_gradient,
-    grad_pass_through as grad_pass_through,
-    numpy_function as numpy_function,
-    py_function as py_function,
-    recompute_grad as recompute_grad,
-)
-from gradtape.frontend.functional import (
-    elementwise_grad as elementwise_grad,
-    grad as grad,
-    hessian as hessian,
-    hessian_vector_product as hessian_vector_product,
-    hvp as hvp,
-    jacobian as jacobian,
-    jvp as jvp,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
-)
-from gradtape.frontend.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
-from gradtape.frontend.indexed_slices import IndexedSlices as IndexedSlices
-from gradtape.frontend.jacobian import vectorized_map as vectorized_map
-from gradtape.frontend.misc import (
-    Assert as Assert,
-    control_dependencies as control_dependencies,
-    device as device,
-    executing_eagerly as executing_eagerly,
-    group as group,
-    init_scope as init_scope,
-    is_tensor as is_tensor,
-    name_scope as name_scope,
-    no_op as no_op,
-    print as print,
-    tuple as tuple,
-)
-from gradtape.frontend.module import Module as Module
-from gradtape.frontend.protocols import from_dlpack as from_dlpack
-from gradtape.frontend.saving import load as load, save as save
-from gradtape.frontend.tape import GradientTape as GradientTape
-from gradtape.frontend.tape_messages import UnconnectedGradients as UnconnectedGradients
-from gradtape.frontend.tensor_array import TensorArray as TensorArray
-from gradtape.frontend.variable import Variable as Variable
-from gradtape.frontend.variable_creators import variable_creator_scope as variable_creator_scope
+from gradtape.interop.protocols import from_dlpack as from_dlpack
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
 from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
 from gradtape.ops.blocks import (
@@ -285,8 +239,53 @@ from gradtape.ops.special import (
     polygamma as polygamma,
 )
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
-from gradtape.ops.tensor import Tensor as Tensor
+from gradtape.surface.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
+from gradtape.surface.misc import (
+    Assert as Assert,
+    control_dependencies as control_dependencies,
+    device as device,
+    executing_eagerly as executing_eagerly,
+    group as group,
+    init_scope as init_scope,
+    is_tensor as is_tensor,
+    no_op as no_op,
+    print as print,
+    tuple as tuple,
+)
+from gradtape.tape.custom_gradient import (
+    custom_gradient as custom_gradient,
+    grad_pass_through as grad_pass_through,
+    numpy_function as numpy_function,
+    py_function as py_function,
+    recompute_grad as recompute_grad,
+)
+from gradtape.tape.functional import (
+    elementwise_grad as elementwise_grad,
+    grad as grad,
+    hessian as hessian,
+    hessian_vector_product as hessian_vector_product,
+    hvp as hvp,
+    jacobian as jacobian,
+    jvp as jvp,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+)
+from gradtape.tape.gradient_tape import GradientTape as GradientTape
+from gradtape.tape.jacobian import vectorized_map as vectorized_map
+from gradtape.tape.tape_messages import UnconnectedGradients as UnconnectedGradients
+from gradtape.tape.tensor_array import TensorArray as TensorArray
 from gradtape.tools.gradcheck import gradcheck as gradcheck
+from gradtape.train.gradient_clipping import (
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    global_norm as global_norm,
+)
+from gradtape.train.module import Module as Module
+from gradtape.train.saving import load as load, save as save
+from gradtape.variables.indexed_slices import IndexedSlices as IndexedSlices
+from gradtape.variables.name_scopes import name_scope as name_scope
+from gradtape.variables.variable import Variable as Variable
+from gradtape.variables.variable_creators import variable_creator_scope as variable_creator_scope
 
 bool = bool_
 newaxis = None
@@ -298,7 +297,8 @@ random_normal_initializer, random_uniform_initializer = initializers.RandomNorma
 
 if _TYPE_CHECKING:
     from gradtape import array_api as array_api, autograph as autograph, scipy as scipy
-    from gradtape.frontend.control_flow import (
+    from gradtape.functions.function import function as function
+    from gradtape.tape.control_flow import (
         case as case,
         cond as cond,
         foldl as foldl,
@@ -308,20 +308,18 @@ if _TYPE_CHECKING:
         switch_case as switch_case,
         while_loop as while_loop,
     )
-    from gradtape.frontend.function import function as function
-    from gradtape.frontend.graph_gradients import gradients as gradients, hessians as hessians
+    from gradtape.tape.graph_gradients import gradients as gradients, hessians as hessians
 
 _LATER = {
     "array_api": "gradtape.array_api",
     "autograph": "gradtape.autograph",
     "scipy": "gradtape.scipy",
-    "function": "gradtape.frontend.function",
-    **dict.fromkeys(("gradients", "hessians"), "gradtape.frontend.graph_gradients"),
+    "function": "gradtape.functions.function",
+    **dict.fromkeys(("gradients", "hessians"), "gradtape.tape.graph_gradients"),
     **dict.fromkeys(
-        ("case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"), "gradtape.frontend.control_flow"
+        ("case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"), "gradtape.tape.control_flow"
     ),
 }
-_NAMESPACE.append(lambda: _import_module("gradtape.array_api"))
 
 
 def __getattr__(name: str) -> _Any:

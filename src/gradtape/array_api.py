@@ -20,8 +20,8 @@ from gradtape.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from gradtape.frontend.standard import fft as fft, linalg as linalg
-from gradtape.frontend.standard.creation import (
+from gradtape.interop.standard import fft_functions, linear_algebra_functions
+from gradtape.interop.standard.creation_functions import (
     arange as arange,
     asarray as asarray,
     empty as empty,
@@ -39,7 +39,16 @@ from gradtape.frontend.standard.creation import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from gradtape.frontend.standard.elementwise import (
+from gradtape.interop.standard.data_types import (
+    __array_namespace_info__ as __array_namespace_info__,
+    astype as astype,
+    can_cast as can_cast,
+    finfo as finfo,
+    iinfo as iinfo,
+    isdtype as isdtype,
+    result_type as result_type,
+)
+from gradtape.interop.standard.elementwise_functions import (
     abs as abs,
     acos as acos,
     acosh as acosh,
@@ -108,13 +117,31 @@ from gradtape.frontend.standard.elementwise import (
     tanh as tanh,
     trunc as trunc,
 )
-from gradtape.frontend.standard.linalg import (
+from gradtape.interop.standard.linear_algebra_functions import (
     matmul as matmul,
     matrix_transpose as matrix_transpose,
     tensordot as tensordot,
     vecdot as vecdot,
 )
-from gradtape.frontend.standard.reductions import (
+from gradtape.interop.standard.manipulation_functions import (
+    broadcast_arrays as broadcast_arrays,
+    broadcast_to as broadcast_to,
+    concat as concat,
+    expand_dims as expand_dims,
+    flip as flip,
+    moveaxis as moveaxis,
+    permute_dims as permute_dims,
+    repeat as repeat,
+    reshape as reshape,
+    roll as roll,
+    squeeze as squeeze,
+    stack as stack,
+    take as take,
+    take_along_axis as take_along_axis,
+    tile as tile,
+    unstack as unstack,
+)
+from gradtape.interop.standard.statistical_functions import (
     all as all,
     any as any,
     argmax as argmax,
@@ -141,35 +168,9 @@ from gradtape.frontend.standard.reductions import (
     var as var,
     where as where,
 )
-from gradtape.frontend.standard.shapes import (
-    broadcast_arrays as broadcast_arrays,
-    broadcast_to as broadcast_to,
-    concat as concat,
-    expand_dims as expand_dims,
-    flip as flip,
-    moveaxis as moveaxis,
-    permute_dims as permute_dims,
-    repeat as repeat,
-    reshape as reshape,
-    roll as roll,
-    squeeze as squeeze,
-    stack as stack,
-    take as take,
-    take_along_axis as take_along_axis,
-    tile as tile,
-    unstack as unstack,
-)
-from gradtape.frontend.standard.types import (
-    __array_namespace_info__ as __array_namespace_info__,
-    astype as astype,
-    can_cast as can_cast,
-    finfo as finfo,
-    iinfo as iinfo,
-    isdtype as isdtype,
-    result_type as result_type,
-)
 
 __array_api_version__ = "2024.12"
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 newaxis = None
+fft, linalg = fft_functions, linear_algebra_functions
 bool = _dtypes.bool_

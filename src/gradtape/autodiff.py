@@ -1,4 +1,4 @@
 """`gt.autodiff`: the differentiation tools under TensorFlow's name."""
 
-from gradtape.frontend.forward import ForwardAccumulator as ForwardAccumulator
-from gradtape.frontend.tape import GradientTape as GradientTape
+from gradtape.tape.accumulator import ForwardAccumulator as ForwardAccumulator
+from gradtape.tape.gradient_tape import GradientTape as GradientTape

@@ -22,7 +22,7 @@ from gradtape.devices import (
     set_visible_devices as set_visible_devices,
 )
 
-VERSION = "0.1.0"  # said here too: source on the path need not be installed
+VERSION = "0.1.0"  # the one place: the package's metadata is made from it
 
 settings: dict[str, Any] = {
     "functions_run_eagerly": os.environ.get("GRADTAPE_EAGER", "") not in ("", "0"),

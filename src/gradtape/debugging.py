@@ -1,6 +1,10 @@
 """`gt.debugging`: assertions about tensors. This file only re-exports."""
 
-from gradtape.frontend.debugging import (
+from gradtape.functions.numerics import (
+    disable_check_numerics as disable_check_numerics,
+    enable_check_numerics as enable_check_numerics,
+)
+from gradtape.surface.assertions import (
     assert_all_finite as assert_all_finite,
     assert_equal as assert_equal,
     assert_greater as assert_greater,
@@ -25,8 +29,4 @@ from gradtape.frontend.debugging import (
     disable_strict_gradients as disable_strict_gradients,
     enable_strict_gradients as enable_strict_gradients,
     is_numeric_tensor as is_numeric_tensor,
-)
-from gradtape.frontend.numerics import (
-    disable_check_numerics as disable_check_numerics,
-    enable_check_numerics as enable_check_numerics,
 )

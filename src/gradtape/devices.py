@@ -37,12 +37,23 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     >>> gt.config.list_physical_devices()
     [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
     """
-    return [_CPU] if device_type in (None, "CPU") else []
+    return [_CPU] if _checked_type(device_type, "list_physical_devices") in (None, "CPU") else []
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The devices programs run on, of a type or all: one CPU."""
-    return [_LOGICAL_CPU] if device_type in (None, "CPU") else []
+    return [_LOGICAL_CPU] if _checked_type(device_type, "list_logical_devices") in (None, "CPU") else []
+
+
+def _checked_type(device_type: Any, function: str) -> str | None:
+    if device_type is not None and not isinstance(device_type, str):
+        raise TypeError(f"{function}: device_type must be a string such as 'CPU', or None, got {device_type!r}")
+    return device_type
+
+
+def _checked_device(device: Any, function: str) -> None:
+    if device not in (_CPU, _LOGICAL_CPU):
+        raise ValueError(f"{function}: device: there is no device {device!r}; gradtape runs on the CPU")
 
 
 get_visible_devices = list_physical_devices
@@ -58,23 +69,26 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     for device in given:
         if device != _CPU:
             raise ValueError(f"set_visible_devices: there is no device {device!r}; gradtape runs on the CPU")
-    if not given and device_type in (None, "CPU"):
+    if not given and _checked_type(device_type, "set_visible_devices") in (None, "CPU"):
         raise ValueError("set_visible_devices: the CPU cannot be hidden, gradtape runs on nothing else")
 
 
 def get_memory_growth(device: Any) -> bool:
     """Whether memory is taken as it is needed: always."""
+    _checked_device(device, "get_memory_growth")
     return True
 
 
 def set_memory_growth(device: Any, enable: bool) -> None:
     """Accepted: memory is always taken as it is needed."""
+    _checked_device(device, "set_memory_growth")
+    if not isinstance(enable, bool):
+        raise TypeError(f"set_memory_growth: enable must be True or False, got {enable!r}")
 
 
 def get_device_details(device: Any) -> dict[str, Any]:
     """What is known of a device."""
-    if device != _CPU:
-        raise ValueError(f"get_device_details: there is no device {device!r}; gradtape runs on the CPU")
+    _checked_device(device, "get_device_details")
     return {}
 
 

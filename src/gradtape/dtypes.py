@@ -21,7 +21,9 @@ class DType:
     (True, True, gt.float32)
     """
 
-    __slots__ = ("_numpy", "kind", "name")
+    __slots__ = (
+        "_numpy", "is_bool", "is_complex", "is_differentiable", "is_floating", "is_integer", "is_unsigned", "kind", "name",
+    )  # fmt: skip
     name: str
     kind: str  # NumPy's letter: b bool, i and u integers, f floating (bfloat16 too), c complex, O string
     _numpy: np.dtype[Any] | None
@@ -30,44 +32,26 @@ class DType:
         self.name = name
         self._numpy = None if numpy_type is None else np.dtype(numpy_type)
         self.kind = "f" if self._numpy is None else self._numpy.kind
+        # asked in hot paths, so they are no properties
+        self.is_floating = self.kind == "f"
+        self.is_complex = self.kind == "c"
+        self.is_integer = self.kind in "iu"
+        self.is_unsigned = self.kind == "u"
+        self.is_bool = self.kind == "b"
+        self.is_differentiable = self.kind in "fc"  # the types that carry derivatives
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype; NumPy itself reads this attribute, so `np.zeros(3, gt.float32)` works."""
         if self._numpy is None:
             self._numpy = _bfloat16()
-            _BY_NUMPY[self._numpy] = self
+            BY_NUMPY[self._numpy] = self
         return self._numpy
 
     @property
     def as_numpy_dtype(self) -> type:
         """The NumPy scalar type, as TensorFlow spells it."""
         return self.dtype.type
-
-    @property
-    def is_floating(self) -> bool:
-        return self.kind == "f"
-
-    @property
-    def is_complex(self) -> bool:
-        return self.kind == "c"
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in "iu"
-
-    @property
-    def is_unsigned(self) -> bool:
-        return self.kind == "u"
-
-    @property
-    def is_bool(self) -> bool:
-        return self.kind == "b"
-
-    @property
-    def is_differentiable(self) -> bool:
-        """True for the types that carry derivatives: floating and complex."""
-        return self.kind in "fc"
 
     @property
     def real_dtype(self) -> DType:
@@ -168,7 +152,7 @@ ALL = (
     string,
 )
 _BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
-_BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
+BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
 _BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string}
 
 
@@ -181,24 +165,24 @@ def as_dtype(type_value: Any) -> DType:
     """
     if type_value.__class__ is DType:
         return type_value
-    if isinstance(type_value, np.dtype) and (known := _BY_NUMPY.get(type_value)) is not None:
+    if isinstance(type_value, np.dtype) and (known := BY_NUMPY.get(type_value)) is not None:
         return known
     if isinstance(type_value, str) and type_value in _BY_NAME:
         return _BY_NAME[type_value]
     if type_value.__hash__ is not None:
         if type_value in _BY_PYTHON:
             return _BY_PYTHON[type_value]
-        if type_value in _BY_NUMPY:
-            return _BY_NUMPY[type_value]
+        if type_value in BY_NUMPY:
+            return BY_NUMPY[type_value]
     try:
         numpy_type = np.dtype(type_value)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy parses strings in several ways
         raise TypeError(f"{type_value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
     if numpy_type.name == "bfloat16":
-        return _BY_NUMPY[bfloat16.dtype]
+        return BY_NUMPY[bfloat16.dtype]
     if numpy_type.kind in "US":
         return string
-    found = _BY_NUMPY.get(numpy_type.newbyteorder("="))
+    found = BY_NUMPY.get(numpy_type.newbyteorder("="))
     if found is None:
         raise InvalidArgumentError(f"gradtape has no dtype {numpy_type.name}; use one of {', '.join(d.name for d in ALL)}")
     return found

@@ -53,6 +53,8 @@ class InaccessibleTensorError(OpError, ValueError):
 class OperatorNotAllowedInGraphError(OpError, TypeError):
     """A traced tensor was used where Python needs a concrete value."""
 
+    tensor: object = None  # the tensor that was asked
+
 
 class StaticDimensionNeeded(OpError, TypeError):  # noqa: N818 (a fact about the program, named as one)
     """Python needs the value of a dimension that is known only when the program runs."""

@@ -1,6 +1,6 @@
 """`gt.initializers`: how variables start, under Keras's names. Only re-exports."""
 
-from gradtape.frontend.initializers import (
+from gradtape.train.initial_values import (
     Constant as Constant,
     GlorotNormal as GlorotNormal,
     GlorotUniform as GlorotUniform,

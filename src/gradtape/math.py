@@ -1,10 +1,5 @@
 """`gt.math`: mathematics under TensorFlow's names; `gt.math.special` are the special functions. This file only re-exports."""
 
-from gradtape.frontend.clipping import (
-    clip_by_global_norm as clip_by_global_norm,
-    clip_by_norm as clip_by_norm,
-    global_norm as global_norm,
-)
 from gradtape.ops import special as special
 from gradtape.ops.activations import (
     log_sigmoid as log_sigmoid,
@@ -30,68 +25,12 @@ from gradtape.ops.compare import (
     logical_xor as logical_xor,
     not_equal as not_equal,
 )
-from gradtape.ops.composite import (
-    accumulate_n as accumulate_n,
-    add_n as add_n,
-    angle as angle,
-    count_nonzero as count_nonzero,
-    divide_no_nan as divide_no_nan,
-    floormod as floormod,
-    invert_permutation as invert_permutation,
-    is_non_decreasing as is_non_decreasing,
-    is_strictly_increasing as is_strictly_increasing,
-    multiply_no_nan as multiply_no_nan,
-    nextafter as nextafter,
-    polyval as polyval,
-    reciprocal_no_nan as reciprocal_no_nan,
-    scalar_mul as scalar_mul,
-    squared_difference as squared_difference,
-    truediv as truediv,
-    truncatediv as truncatediv,
-    truncatemod as truncatemod,
-    xdivy as xdivy,
-    xlog1py as xlog1py,
-    xlogy as xlogy,
-    zero_fraction as zero_fraction,
-)
+from gradtape.ops.composite import *
 from gradtape.ops.cumulative import cumprod as cumprod, cumsum as cumsum, cumulative_logsumexp as cumulative_logsumexp
-from gradtape.ops.elementwise import (
-    abs as abs,
-    acos as acos,
-    acosh as acosh,
-    add as add,
-    asin as asin,
-    asinh as asinh,
-    atan as atan,
-    atan2 as atan2,
-    atanh as atanh,
-    complex as complex,
-    conj as conj,
-    cos as cos,
-    cosh as cosh,
-    divide as divide,
-    exp as exp,
-    expm1 as expm1,
-    imag as imag,
-    log as log,
-    log1p as log1p,
-    multiply as multiply,
-    negative as negative,
-    pow as pow,
-    real as real,
-    reciprocal as reciprocal,
-    rsqrt as rsqrt,
-    sign as sign,
-    sin as sin,
-    sinh as sinh,
-    sqrt as sqrt,
-    square as square,
-    subtract as subtract,
-    tan as tan,
-    tanh as tanh,
-)
+from gradtape.ops.elementwise import *
 from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.matrix import norm as norm
+from gradtape.ops.permutations import invert_permutation as invert_permutation
 from gradtape.ops.reduce import (
     reduce_all as reduce_all,
     reduce_any as reduce_any,
@@ -142,32 +81,9 @@ from gradtape.ops.sorting import (
     top_k as top_k,
     unique as unique,
 )
-from gradtape.ops.special import (
-    bessel_i0 as bessel_i0,
-    bessel_i0e as bessel_i0e,
-    bessel_i1 as bessel_i1,
-    bessel_i1e as bessel_i1e,
-    bessel_j0 as bessel_j0,
-    bessel_j1 as bessel_j1,
-    bessel_k0 as bessel_k0,
-    bessel_k0e as bessel_k0e,
-    bessel_k1 as bessel_k1,
-    bessel_k1e as bessel_k1e,
-    bessel_y0 as bessel_y0,
-    bessel_y1 as bessel_y1,
-    dawsn as dawsn,
-    digamma as digamma,
-    erf as erf,
-    erfc as erfc,
-    erfcinv as erfcinv,
-    erfinv as erfinv,
-    expint as expint,
-    fresnel_cos as fresnel_cos,
-    fresnel_sin as fresnel_sin,
-    lbeta as lbeta,
-    lgamma as lgamma,
-    ndtr as ndtr,
-    ndtri as ndtri,
-    polygamma as polygamma,
-    sinc as sinc,
+from gradtape.ops.special import *
+from gradtape.train.gradient_clipping import (
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    global_norm as global_norm,
 )

@@ -5,6 +5,6 @@
 3.0
 """
 
-from gradtape.frontend import scipy_special as special, scipy_stats as stats
+from gradtape.interop import scipy_special as special, scipy_stats as stats
 
 __all__ = ["special", "stats"]

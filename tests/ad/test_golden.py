@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradtape.backends.numpy import compile_block
-from gradtape.ops.regions import REGION_OPS
+from gradtape.ops.structured import REGION_OPS
 from tests.ad.golden import Case, names
 from tests.harness.numeric import derivative, inner_all
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, same_number

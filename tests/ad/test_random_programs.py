@@ -15,16 +15,16 @@ from gradtape.ad.batch import BatchedTensor, batched
 from gradtape.ad.dual import jvp_block
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import split
-from gradtape.ad.tracing import Trace, params_of, tracing
 from gradtape.backends.numpy import compile_block
+from gradtape.core.tensor import Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.verify import verify
 from gradtape.ops.list_values import TensorList, spread_spec
-from gradtape.ops.regions import CALL
-from gradtape.ops.tensor import Tensor, box
+from gradtape.ops.structured import CALL
 from gradtape.passes.facts import nearly_same
+from gradtape.trace.tracing import Trace, params_of, tracing
 from tests.passes.programs import inputs, program
 
 

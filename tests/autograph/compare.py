@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from gradtape.frontend.autograph import convert
-from gradtape.frontend.autograph.tracebacks import strip
+from gradtape.functions.autograph import convert
+from gradtape.functions.autograph.tracebacks import strip
 
 LOG: list[Any] = []
 HARNESS = __file__

@@ -15,8 +15,8 @@ import pytest
 
 import gradtape as gt
 from gradtape.errors import AutographWarning
-from gradtape.frontend.autograph import convert, do_not_convert
-from gradtape.frontend.autograph.registry import ENTRIES
+from gradtape.functions.autograph import convert, do_not_convert, source
+from gradtape.functions.autograph.code_registry import ENTRIES
 from tests.autograph.compare import assert_same
 
 LIMIT = 3
@@ -381,3 +381,11 @@ def test_a_name_nobody_reads_after_a_branch_is_its_own_variable():
     compiled = gt.function(overwritten_inside_and_after)
     for values in ([1.0, 1.0, 3.0], [1.0, -1.0, 4.0], [-1.0, 1.0, 5.0]):
         assert float(compiled(gt.constant(values))) == values[2]
+
+
+def test_constant_lambdas_on_one_line_are_told_apart() -> None:
+    """Python 3.12 gives a returned constant no position."""
+    numbers = [lambda x: 6.0, lambda x: 7.0, lambda x: x, lambda x: None]
+    bodies = [source.find(f.__code__, globals()) for f in (*numbers[:2], numbers[3])]
+    assert [body and body.node.body.value for body in bodies] == [6.0, 7.0, None]  # type: ignore[union-attr]
+    assert bodies[2] is not None

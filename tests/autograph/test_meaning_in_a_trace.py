@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.autograph import convert
+from gradtape.functions.autograph import convert
 from tests.autograph.compare import Outcome, outcome
 from tests.autograph.programs_scopes import global_write
 from tests.autograph.test_meaning import CASES

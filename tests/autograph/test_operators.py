@@ -10,9 +10,9 @@ import pytest
 
 import gradtape as gt
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.autograph import control, convert
-from gradtape.frontend.effects import KEYS, LENGTH, TRACER
-from gradtape.frontend.guards import Guards
+from gradtape.functions.autograph import control_calls as control, convert
+from gradtape.functions.guards import Guards
+from gradtape.trace.effects import KEYS, LENGTH, TRACER
 
 WEIGHT = 3
 SETTINGS = {"rate": 2}

@@ -22,7 +22,7 @@ def fueled(function: Any) -> Any:
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(-2, 3), st.integers(-2, 3))
 def test_random_programs(text: str, a: int, b: int) -> None:
-    from gradtape.frontend.autograph import convert
+    from gradtape.functions.autograph import convert
 
     function = compiled(text, next(NUMBERS))
     converted = convert(function)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.autograph import convert
-from gradtape.frontend.autograph.tracebacks import strip
+from gradtape.functions.autograph import convert
+from gradtape.functions.autograph.tracebacks import strip
 from tests.autograph.compare import assert_same
 
 

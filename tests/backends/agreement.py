@@ -15,7 +15,7 @@ import pytest
 
 from gradtape.backends.llvm import compile_block
 from gradtape.backends.numpy import compile_block as reference_block
-from gradtape.frontend import compiled
+from gradtape.functions import compiled
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from gradtape.ops.list_values import TensorList

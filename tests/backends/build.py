@@ -12,8 +12,8 @@ from gradtape.ir.dims import infer_by_probing
 from gradtape.ir.graph import Block, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import item_spec
-from gradtape.ops.regions import CALL, COND, SCAN, WHILE, result_types
 from gradtape.ops.staged import CONSTANT
+from gradtape.ops.structured import CALL, COND, SCAN, WHILE, result_types
 
 F = "float64"
 

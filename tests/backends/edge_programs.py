@@ -211,8 +211,10 @@ def cases(name: str, seed: int, draws: int) -> Iterator[tuple[Any, ...]]:
         x = np.arange(float(size)) + 1.0
         for dtype in ("int32", "int64"):
             around = edges(size, dtype)
-            for _ in range(draws):
-                numbers = [np.dtype(dtype).type(int(around[k])) for k in draw.integers(0, len(around), count - 1)]
+            inside = [n for n in around if -size <= n <= size]
+            for turn in range(draws):
+                chosen = inside if turn % 2 else around  # so that programs of several numbers also get to run to their end
+                numbers = [np.dtype(dtype).type(int(chosen[k])) for k in draw.integers(0, len(chosen), count - 1)]
                 yield (x, *numbers, np.int32(draw.choice(COUNTS)))
 
 

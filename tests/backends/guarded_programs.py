@@ -5,6 +5,7 @@ Functions made with `gt.function` are compiled the same way, since `guarded.py` 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import warnings
 import zlib
@@ -17,8 +18,9 @@ import gradtape as gt
 from gradtape.ir.dims import symbol
 from gradtape.ops.elementwise import SIN
 from gradtape.ops.reduce import REDUCE_SUM
-from tests.backends import edge_programs
+from tests.backends import edge_functions, edge_ops, edge_programs
 from tests.backends.build import program, tensor
+from tests.backends.native_calls import block_of
 from tests.backends.random_arrays import random_program
 from tests.zoo.checks import gradients, run
 from tests.zoo.test_zoo import ENTRIES
@@ -309,10 +311,28 @@ def _edges(name: str) -> Callable[[Any], None]:
 
     def check(make: Any) -> None:
         call = edge_programs.compiled(name)
-        for values in edge_programs.cases(name, seed=2, draws=6):
+        for values in edge_programs.cases(name, seed=2, draws=2 if name in edge_functions.NAMES else 6):
             edge_programs.outcome(call, values)
 
     return check
+
+
+def _op(name: str) -> Callable[[Any], None]:
+    """One native op by itself, with integers around every edge."""
+
+    def check(make: Any) -> None:
+        for call in edge_ops.calls()[name]:
+            if not edge_ops.alone(call):
+                continue
+            made = make(block_of([call]), name)
+            for arrays in edge_ops.with_edges(call, seed=2):
+                with contextlib.suppress(*REFUSALS):  # which `made` has found to be the reference's
+                    made(*arrays)
+
+    return check
+
+
+REFUSALS = (ValueError, IndexError, TypeError)
 
 
 def _beyond(before: bool) -> Callable[[Any], None]:
@@ -348,6 +368,7 @@ IN_ZOO = sorted(name for name in ENTRIES if zlib.crc32(name.encode()) % 64 == 5)
 PROGRAMS |= {f"random_{seed}": _random(seed) for seed in RANDOM}
 PROGRAMS |= {f"zoo_{name}": _zoo(name) for name in IN_ZOO}
 PROGRAMS |= {f"edges_{name}": _edges(name) for name in edge_programs.PROGRAMS}
+PROGRAMS |= {f"op_{name}": _op(name) for name in edge_ops.calls()}
 WRONG = {
     "beyond_the_end": _beyond(True), "before_the_start": _beyond(False),
     "beside_the_start": _beside(True), "beside_the_end": _beside(False),

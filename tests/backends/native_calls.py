@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtape.backends.llvm import UnsupportedError, compile_block
-from gradtape.backends.llvm.types import REGISTER
+from gradtape.backends.llvm.writing.element_types import REGISTER
+from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block, Location, Operation
 from gradtape.ir.types import ListSpec
-from gradtape.ops.opdef import Op
 from tests.harness import lists
 
 SIZE = 40  # calls in a program

@@ -19,9 +19,10 @@ from gradtape.ops.elementwise import ABS, ADD, CAST, EXP, MULTIPLY, NEGATIVE, SI
 from gradtape.ops.index import GETITEM, TAKE
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.normalization import NORMALIZE
+from gradtape.ops.padding import PAD
 from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.select import FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE
-from gradtape.ops.shape import CONCAT, PAD, RESHAPE, REVERSE, SLICE_AXIS, TRANSPOSE
+from gradtape.ops.shape import CONCAT, RESHAPE, REVERSE, SLICE_AXIS, TRANSPOSE
 from tests.backends.build import program, tensor
 
 SIZES = [1, 2, 3, 5, 7, 16, 17, 33]

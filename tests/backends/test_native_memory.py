@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm import runtime
+from gradtape.backends.llvm.runtime import runtime
 from tests.ad.test_sizes import lists_in_one_branch
 from tests.backends.agreement import compared
 from tests.harness.tolerances import same_array

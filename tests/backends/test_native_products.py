@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm import compile_block as native, contractions
-from gradtape.backends.llvm.contractions import Axis
+from gradtape.backends.llvm import compile_block as native
+from gradtape.backends.llvm.products import contractions
+from gradtape.backends.llvm.products.contractions import Axis
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ir.dims import symbol
 from gradtape.ops import conv, pool
@@ -21,8 +22,9 @@ from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SUBTRACT
 from gradtape.ops.losses import SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.normalization import NORMALIZE
+from gradtape.ops.padding import PAD
 from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM
-from gradtape.ops.shape import BROADCAST_TO, CONCAT, PAD, RESHAPE, SLICE_AXIS, STACK, TRANSPOSE
+from gradtape.ops.shape import BROADCAST_TO, CONCAT, RESHAPE, SLICE_AXIS, STACK, TRANSPOSE
 from gradtape.ops.windows import out_space
 from gradtape.passes.bufferize import bufferize
 from tests.backends.build import program, tensor

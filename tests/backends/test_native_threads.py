@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 from gradtape import config
-from gradtape.backends.llvm import compile_block as native, grouping, kernels, threads
-from gradtape.backends.llvm.outline import type_of
+from gradtape.backends.llvm import compile_block as native
+from gradtape.backends.llvm.kernels import kernels
+from gradtape.backends.llvm.planning import grouping
+from gradtape.backends.llvm.planning.outline import type_of
+from gradtape.backends.llvm.runtime import threads
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ir.dims import symbol
 from gradtape.ops.activations import SOFTMAX
@@ -29,6 +32,7 @@ from gradtape.passes.bufferize import bufferize
 from gradtape.passes.pipeline import optimize
 from tests.backends.build import program, tensor
 from tests.backends.random_arrays import random_program
+from tests.harness.process import PATIENCE
 
 RNG = np.random.default_rng(3)
 
@@ -225,7 +229,8 @@ SCRIPT = """
 import os, sys
 import numpy as np
 from gradtape import config
-from gradtape.backends.llvm import compile_block as native, grouping, kernels, threads
+from gradtape.backends.llvm import compile_block as native
+from gradtape.backends.llvm.runtime import threads
 from gradtape.ops.elementwise import EXP
 from tests.backends.build import program, tensor
 
@@ -245,7 +250,7 @@ assert status == 0 and np.array_equal(made(x)[0], before)
 
 def test_a_child_of_a_fork_works_alone_and_the_process_ends_cleanly() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2,1"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["2"]
 

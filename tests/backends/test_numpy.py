@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradtape.backends.numpy import compile_block
+from gradtape.core.opdef import Op
 from gradtape.errors import InternalError, InvalidArgumentError, OutOfRangeError
 from gradtape.ir.dims import symbol
 from gradtape.ir.graph import Block, Operation
@@ -20,12 +21,11 @@ from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, NEGATIVE, SIN, SUBTRACT
 from gradtape.ops.index import GETITEM, UPDATE
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.lists import LIST_GET, LIST_NEW, LIST_PUSH, LIST_STACK
-from gradtape.ops.opdef import Op
 from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.regions import CUSTOM, SCAN
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE
 from gradtape.ops.sorting import UNIQUE
 from gradtape.ops.staged import ASSERT, FILLED, PY_CALL, VOID
+from gradtape.ops.structured import CUSTOM, SCAN
 from gradtape.passes.bufferize import bufferize
 from tests.backends.build import INT, Build, items, program, tensor
 

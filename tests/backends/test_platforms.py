@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.harness.process import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import warnings
@@ -52,7 +54,7 @@ def output(folder: Path, before: str = "", **environment: str) -> str:
     settings = {**os.environ, "GRADTAPE_CACHE": "", "OPENBLAS_NUM_THREADS": "1", **environment}
     script = folder / "script.py"  # AutoGraph reads it
     script.write_text(before + PROGRAM)
-    done = subprocess.run([sys.executable, script], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, script], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -34,10 +34,10 @@ def counted(name: str, function: Any) -> Any:
 
 
 class OpsCounted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports `gradtape.ops.opdef` such that every op made later counts the calls of its impl."""
+    """Imports `gradtape.core.opdef` such that every op made later counts the calls of its impl."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "gradtape.ops.opdef":
+        if name != "gradtape.core.opdef":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -61,18 +61,25 @@ class OpsCounted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def watch_everything() -> None:
-    from gradtape.frontend.tape import GradientTape
-    from gradtape.ops import binding
-    from gradtape.ops.tensor import Tensor
+    from gradtape.ad.binding import Binding
+    from gradtape.ad.sweep import stop
+    from gradtape.core.tensor import Tensor
+    from gradtape.tape.gradient_tape import GradientTape
 
-    class Rules(binding.BoundRules):
-        def __init__(self, inputs: Any, joint: Any, *args: Any, **kwargs: Any) -> None:
-            super().__init__(tuple(counted("rules", rule) for rule in inputs), counted("rules", joint), *args, **kwargs)
+    def missing(pulls: Any, op: Any, write: Any = Binding.__missing__) -> Any:
+        pull = write(pulls, op)
+        if pull is stop:
+            return stop
+        joint = op.vjp is not None or op.kind in ("region", "part")
 
-        def __setattr__(self, name: str, value: Any) -> None:
-            object.__setattr__(self, name, counted("rules", value) if name in ("add_into", "in_place") else value)
+        def counting(sweep: Any, record: Any, ct: Any) -> None:
+            COUNTS["rules"] += 1 if joint else sum(node in sweep.needed for node in record.nodes)
+            pull(sweep, record, ct)
 
-    binding.BoundRules = Rules  # type: ignore[misc]
+        pulls[op] = counting
+        return counting
+
+    Binding.__missing__ = missing  # type: ignore[method-assign]
     Tensor.__new__ = counted("tensors", lambda cls, *args, **kwargs: object.__new__(cls))  # type: ignore[method-assign]
 
     def asked(method: Any) -> Any:

@@ -54,7 +54,7 @@ def traced(step: Any, workload: Any) -> Any:
 
 def saved_bytes(workload: Any) -> int | None:
     """None where that is known only when the program runs."""
-    from gradtape.frontend.compiled import known_bytes
+    from gradtape.functions.compiled import known_bytes
 
     program = traced(workload.primal(**workload.inputs()), workload)
     half, _, _ = program.halves(frozenset(range(len(workload.wrt))), (0,))

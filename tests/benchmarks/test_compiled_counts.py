@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.counting_compiled import NAMES, STORED
+from tests.harness.process import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW = "if that is meant, run `python -m tests.benchmarks.counting_compiled --update` and say why in the change"
@@ -20,7 +21,7 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads(STORED.read_text())
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-m", "tests.benchmarks.counting_compiled"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     counts: dict[str, dict[str, Any]] = json.loads(done.stdout)
     return counts

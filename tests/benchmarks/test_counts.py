@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.counting import NAMES, STORED
+from tests.harness.process import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW = "if that is meant, run `python -m tests.benchmarks.counting --update` and say why in the change"
@@ -18,7 +19,7 @@ HOW = "if that is meant, run `python -m tests.benchmarks.counting --update` and 
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, int]]:
     command = [sys.executable, "-m", "tests.benchmarks.counting"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     counts: dict[str, dict[str, int]] = json.loads(done.stdout)
     return counts

@@ -4,7 +4,7 @@ import pytest
 from benchmarks import explaining
 
 import gradtape as gt
-from gradtape.ops import dispatch, recorded
+from gradtape.core import dispatch, recorded
 
 
 def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

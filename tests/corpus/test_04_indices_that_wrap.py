@@ -210,6 +210,104 @@ def inverted(i):
     return gt.math.invert_permutation(gt.stack([i, i * 0]))
 
 
+# -- numbers that a program may know later: how many, how far, in which order
+
+
+@sized
+def best(i):
+    return gt.math.top_k(gt.constant(X), i)[0]
+
+
+@row
+def within_the_best(i):
+    return gt.math.in_top_k([1], gt.constant([[1.0, 2.0, 3.0, 4.0]]), gt.cast(i, gt.int64))
+
+
+@sized
+def parts(i):
+    return gt.split(gt.constant(X), gt.stack([i, 4 - i]))
+
+
+@sized
+def repeated(i):
+    return gt.repeat(gt.constant(X), i), gt.repeat(gt.constant(M.T), gt.stack([i, i, i, i]), axis=1)
+
+
+@row
+def rolled(i):
+    return gt.roll(gt.constant(X), i, 0)
+
+
+@sized
+def padded(i):
+    return gt.pad(gt.constant(X), [[i, 0]])
+
+
+@sized
+def padded_by_mirrors(i):
+    return gt.pad(gt.constant(X), [[i, 1]], "REFLECT")
+
+
+@row
+def transposed(i):
+    return gt.transpose(gt.constant(M), gt.stack([i, i * 0]))
+
+
+@sized
+def spaced(i):
+    return gt.linspace(0.0, 1.0, i)
+
+
+@sized
+def reshaped(i):
+    return gt.reshape(gt.constant(M), [i, -1]), gt.reshape(gt.constant(M), gt.stack([4, i]))
+
+
+@sized
+def sliced(i):
+    return gt.slice(gt.constant(X), [0], [i])
+
+
+@sized
+def sorted_segments(i):
+    return gt.math.segment_sum(gt.constant(X[:2]), gt.stack([i * 0, i]))
+
+
+@sized
+def number_of_segments(i):
+    return gt.math.unsorted_segment_sum(gt.constant(X), [0, 3, 1, 0], i)
+
+
+@sized
+def counts(i):
+    return gt.math.bincount(gt.stack([i, i * 0])), gt.math.bincount([1, 2], minlength=i), gt.math.bincount([1, 2], maxlength=i)
+
+
+@sized
+def classes(i):
+    return gt.math.confusion_matrix(gt.stack([i]), [1], 4), gt.math.confusion_matrix([1], [2], i)
+
+
+@sized
+def depth(i):
+    return gt.one_hot([0, 3], i)
+
+
+@sized
+def longest(i):
+    return gt.sequence_mask([1, 3], i)
+
+
+@row
+def band(i):
+    return gt.linalg.band_part(gt.constant(M), i, 0)
+
+
+@sized
+def draws(i):
+    return gt.random.stateless_normal([i], (1, 2)), gt.random.stateless_categorical(gt.constant([[0.1, 0.4]]), i, (1, 2))
+
+
 @row
 def branch(i):
     return gt.switch_case(i, [lambda: gt.constant(1.0), lambda: gt.constant(2.0)])

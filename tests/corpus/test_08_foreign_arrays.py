@@ -114,3 +114,65 @@ def test_derivatives_keep_double_precision(kind):
     x = KINDS[kind](np.array([0.1, 0.2]))
     _value, slope = gt.value_and_grad(lambda t: gt.reduce_sum(gt.sin(t)))(x)
     np.testing.assert_array_equal(np.asarray(slope), np.cos([0.1, 0.2]))
+
+
+# -- in functions ------------------------------------------------------------------------------------------------------
+
+MAKERS = {**KINDS, "buffer": memoryview, "array.array": lambda values: array.array("d", values)}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_as_arguments_they_are_tensors(kind):
+    """They were static objects: each one traced the function again, or failed where an operator met it."""
+
+    @gt.function
+    def total(x, more):
+        return gt.reduce_sum(x * 2.0 + more["x"])
+
+    for k in range(3):
+        values = np.array([1.0, 2.0]) * k
+        result = total(MAKERS[kind](values), {"x": MAKERS[kind](values)})
+        assert (result.dtype, float(result)) == (gt.float64, 9.0 * k)
+    assert total.experimental_get_tracing_count() == 1
+    slope = gt.grad(lambda x: total(x, {"x": MAKERS[kind](np.ones(2))}))(MAKERS[kind](np.ones(2)))
+    np.testing.assert_array_equal(np.asarray(slope), [2.0, 2.0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_captured_they_are_read_at_each_call(kind):
+    """They were constants of the first call."""
+    held = KINDS[kind](np.array([1.0, 2.0]))
+    box = {"held": held}
+    scaled = gt.function(lambda x: x * held + x * box["held"])
+    x = gt.constant(np.array([1.0, 10.0]))
+    np.testing.assert_array_equal(scaled(x), [2.0, 40.0])
+    held.values = np.array([3.0, 4.0])
+    np.testing.assert_array_equal(scaled(x), [6.0, 80.0])
+    assert scaled.experimental_get_tracing_count() == 1
+    held.values = np.array([3])
+    np.testing.assert_array_equal(scaled(x), [6.0, 60.0])
+
+
+@pytest.mark.parametrize("kind", ["ndarray", *KINDS])
+def test_captured_they_promote_as_outside_a_function(kind):
+    held = KINDS.get(kind, np.asarray)(np.array([1.0, 2.0]))
+    for x in (gt.constant([1.0, 1.0]), gt.constant(np.ones(2))):
+        for combine in (
+            lambda x: x * held,
+            lambda x: gt.maximum(held, x),
+            lambda x: gt.matmul(x[None], gt.reshape(held, (2, 1))),
+        ):
+            if kind != "ndarray" or combine(x).dtype == x.dtype:
+                assert gt.function(combine)(x).dtype == combine(x).dtype
+
+
+class Words:
+    """An array, but not of numbers."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(["a", object()], object)
+
+
+def test_what_has_no_numbers_stays_a_python_object():
+    words = Words()
+    assert float(gt.function(lambda x, w: x if w is words else -x)(gt.constant(1.0), words)) == 1.0

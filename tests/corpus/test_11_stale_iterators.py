@@ -7,8 +7,13 @@ Python and NumPy are frozen, as in TensorFlow, with a warning.
 
 from __future__ import annotations
 
+import datetime
+import io
 import itertools
+import os
+import queue
 import random
+import secrets
 import time
 import warnings
 
@@ -138,18 +143,76 @@ def test_sequences_from_outside_work():
 RNG = np.random.default_rng(1)
 
 
-@pytest.mark.parametrize(
-    "number", [lambda: random.random(), lambda: random.uniform(0.0, 1.0), lambda: np.random.rand(), lambda: RNG.normal(),
-               lambda: time.time(), lambda: time.perf_counter()],
-    ids=["random", "uniform", "np.random", "generator", "time", "perf_counter"],
-)  # fmt: skip
-def test_random_numbers_and_clocks_warn_when_traced(number):
+def filled_queue(kind):
+    made = kind()
+    for k in range(9):
+        made.put(float(k))
+    return made
+
+
+QUEUE, SIMPLE = filled_queue(queue.Queue), filled_queue(queue.SimpleQueue)
+FROZEN = {
+    "random": lambda: random.random(),
+    "uniform": lambda: random.uniform(0.0, 1.0),
+    "np.random": lambda: np.random.rand(),
+    "generator": lambda: RNG.normal(),
+    "time": lambda: time.time(),
+    "perf_counter": lambda: time.perf_counter(),
+    "monotonic_ns": lambda: float(time.monotonic_ns()),
+    "localtime": lambda: float(time.localtime().tm_year),
+    "now": lambda: datetime.datetime.now().timestamp(),
+    "utc now": lambda: datetime.datetime.now(datetime.UTC).timestamp(),
+    "today": lambda: float(datetime.date.today().year),
+    "queue": lambda: QUEUE.get(),
+    "simple queue": lambda: SIMPLE.get_nowait(),
+    "size of a queue": lambda: float(QUEUE.qsize()),
+    "environment": lambda: float(os.environ.get("NOT_SET", "1")),
+    "getenv": lambda: float(os.getenv("NOT_SET", "1")),
+    "urandom": lambda: float(os.urandom(1)[0]),
+    "secrets": lambda: float(secrets.randbelow(7)),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_what_is_frozen_warns_when_traced(name):
+    number = FROZEN[name]
     f = gt.function(lambda x: x + number())
-    with pytest.warns(AutographWarning, match=r"is called while a gt\.function is traced: every call of the function will get"):
+    line = number.__code__.co_firstlineno
+    words = (
+        r"is called while a gt\.function is traced: every call .* this first one got.*gt\.random.*argument.*gt\.numpy_function"
+    )
+    with pytest.warns(AutographWarning, match=words) as said:
         f(gt.constant(1.0))
+    assert (said[0].filename, said[0].lineno) == (__file__, line)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         f(gt.constant(1.0))
+
+
+def test_a_file_from_outside_is_refused():
+    file = io.StringIO("1.0\n2.0\n")
+    with pytest.raises(InvalidArgumentError, match=r"test_11_stale_iterators\.py:\d+: .*an iterator made outside the function"):
+        gt.function(lambda x: x + float(file.readline()))(gt.constant(1.0))
+
+
+def test_what_is_made_inside_is_not_frozen():
+    def f(x):
+        made = queue.Queue()
+        made.put(2.0)
+        return x * made.get() + float(datetime.datetime(2020, 1, 1).year) + float(io.StringIO("3.0").read())
+
+    agree(f, (0.5,))
+
+
+def test_the_cures_run_at_each_call():
+    ticks = itertools.count()
+
+    def tick():
+        return float(next(ticks))
+
+    # without tensors among its arguments it ran once, while tracing
+    f = gt.function(lambda x, now: x + now + gt.numpy_function(tick, [], gt.TensorSpec([], gt.float32)))
+    assert [float(f(gt.constant(1.0), gt.constant(k))) for k in (10.0, 20.0, 30.0)] == [11.0, 22.0, 33.0]
 
 
 def test_a_generator_made_inside_begins_anew_at_each_call():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.variable import NEWCOMERS
+from gradtape.variables.variable import NEWCOMERS
 
 Checkpoint = gt.train.Checkpoint
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend import locking
+from gradtape.variables import locking
+from tests.harness.process import PATIENCE
 
 THREADS, CALLS = 8, 300
 
@@ -40,7 +41,7 @@ def in_threads(*works, calls=CALLS):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
     assert not errors, errors
 
@@ -124,7 +125,7 @@ def test_python_code_that_a_program_calls_does_not_wait_for_ever(monkeypatch):
 
     def crossing(mine, other):
         def cross():
-            both.wait(10)
+            both.wait(PATIENCE)
             other.assign_add(1.0)
 
         @gt.function

@@ -7,6 +7,7 @@ value that was stacked along two axes was seen in the shape of the first stack i
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm import composites, executable
-from gradtape.backends.llvm.conformity import check_results
+from gradtape.backends.llvm.entry import native_executable as executable
+from gradtape.backends.llvm.entry.conformity import check_results
+from gradtape.backends.llvm.kernels import table
 from gradtape.errors import InternalError
 from gradtape.ops.shape import RESHAPE, STACK
 from tests.backends.build import program, tensor
@@ -55,7 +57,8 @@ def test_stacks_of_one_value_along_two_axes(first: int, second: int) -> None:
 
 def test_an_expansion_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the reference backend runs the program: a result never has another shape than the program's."""
-    monkeypatch.setitem(composites.EXPANSIONS, "stack", lambda make, *xs, axis: make(RESHAPE, xs[0], shape=(3, 1)))
+    wrong = replace(table.LOWERINGS[STACK], rewrite=lambda make, *xs, axis: make(RESHAPE, xs[0], shape=(3, 1)))
+    monkeypatch.setitem(table.LOWERINGS, STACK, wrong)
     block = program([tensor(3)], lambda build, x: [build(STACK, x, x, axis=0)])
     with pytest.raises(executable.UnsupportedError, match=r"stack written out is .*\(3, 1\).*, not .*\(2, 3\)"):
         executable.compile_block(block)

@@ -15,7 +15,7 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm import machine
+from gradtape.backends.llvm.runtime import machine
 from gradtape.errors import InternalError
 
 TEXT = "define i32 @one() {\n  ret i32 1\n}\n"
@@ -102,6 +102,28 @@ def test_a_program_that_llvm_breaks_is_right_and_told_of_in_debug_mode(monkeypat
         config.debug_passes(False)
     np.testing.assert_allclose(result, f(x), rtol=1e-6)
     assert "LLVM broke the module, so it has fewer passes" in str(function.explain())
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize("dtype", [gt.float32, gt.float64])
+@pytest.mark.parametrize("function", [gt.sin, gt.exp, gt.tanh, gt.sigmoid, gt.math.log1p, lambda x: x**1.5])
+def test_modules_with_vector_functions_are_valid_at_once(monkeypatch: pytest.MonkeyPatch, function: Any, dtype: Any) -> None:
+    """LLVM's own `llvm.masked.load` was taken for one of ours: the module was invalid, and compiled again without vectors."""
+    modules, parse = [], machine._parsed
+
+    def parsed(text: str, target: Any) -> Any:
+        modules.append(text)
+        return parse(text, target)
+
+    monkeypatch.setattr(machine, "_parsed", parsed)
+    for count in (10, 1000):
+        x = gt.fill([count], gt.constant(0.1, dtype))
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = gt.function(lambda x: gt.reduce_sum(function(x) * x))(x)
+        tape.gradient(y, x)
+    assert len(modules) >= 4
+    assert len(modules) == len(set(modules))  # none is tried twice
 
 
 def unrolled(seed: int) -> tuple[Any, list[Any]]:

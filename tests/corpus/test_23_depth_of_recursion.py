@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ import pytest
 import gradtape as gt
 from gradtape.ad.reverse import split
 from gradtape.backends.llvm import compile_block
-from gradtape.frontend.pipeline import prepared
+from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
+from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import program
 
-LENGTH = 320  # operations, at least
-ROOM = 260  # calls that compiling may need above one another
+LENGTH = 200  # operations, at least
+ROOM = 180  # calls that compiling may need above one another
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def joins(x: Any) -> Any:
 
 def gathers(x: Any) -> Any:
     for i in irregular():
-        x = gt.gather(x, [i % 4, (i + 1) % 4, (i * i) % 4, 3]) * 1.01
+        x = gt.gather(x, [i % 4, (i + 1) % 4, (i * i) % 4, 3]) * 1.01 if i % 3 else gt.sin(x) + x[0]
     return x
 
 
@@ -93,40 +96,43 @@ def products(x: Any) -> Any:
 
 def reductions(x: Any) -> Any:
     for i in irregular(LENGTH // 2):
-        x = x / (1.0 + gt.reduce_sum(x * x * float(1 + i % 5))) + 0.1 * i
+        x = x / (1.0 + gt.reduce_sum(x * x)) + 0.1 if i % 3 else gt.sin(x) - gt.reduce_max(x)
     return x
 
 
 def choices(x: Any) -> Any:
     for i in irregular(LENGTH // 2):
-        x = gt.where(x > 0.1 * i, x * 0.99, gt.sin(x) + 0.1 * i)
+        x = gt.where(x > 0.1 * i, x * 0.99, gt.sin(x) + 0.1 * i) if i % 3 else gt.where(x < 0.1, x, gt.cos(x))
     return x
 
 
 def updates(x: Any) -> Any:
     t = x * 1.0
-    for i in irregular():
-        t[i % 4] = t[(i + 1) % 4] * t[(i * i) % 4] * 0.5
+    for i in irregular(LENGTH // 2):
+        if i % 3:
+            t[i % 4] = t[(i + 1) % 4] * t[(i * i) % 4] * 0.5
+        else:
+            t[1:3] = gt.sin(t[0:2])
     return t
 
 
 def lists(x: Any) -> Any:
-    kept = [x * float(i) for i in irregular()]
-    for i in irregular():
-        x = x + kept.pop() * float(i)
+    kept = [x * float(i) if i % 3 else gt.sin(x + float(i)) for i in irregular(LENGTH // 2)]
+    for i in irregular(LENGTH // 2):
+        x = x + kept.pop() * float(i) if i % 2 else x * kept.pop()
     return x
 
 
 def branches(x: Any) -> Any:
-    for i in irregular(60):
+    for i in irregular(50):
         x = gt.cond(x[0] > 0.1 * i, lambda v=x: v * 0.99, lambda v=x, i=i: gt.sin(v) + 0.1 * i)
     return x
 
 
 def nested_tuples(x: Any) -> Any:
     parts: Any = (x,)
-    for i in range(80):
-        parts = (parts, x * float(i))
+    for i in irregular(80):
+        parts = (parts, x * float(i) if i % 3 else gt.sin(x))
     while len(parts) == 2:
         parts, y = parts
         x = x + y
@@ -152,10 +158,18 @@ def traced(function: Callable[[Any], Any]) -> Block:
     return block
 
 
+def halves_of(block: Block) -> list[Block]:
+    """The program's two halves, and those of its derivative: what an order-2 derivative compiles."""
+    first = split(block, frozenset({0}), (0,))
+    floats = [i for i, p in enumerate(first.backward.params) if isinstance(p.type, TensorSpec) and p.type.dtype.is_floating]
+    second = split(first.backward, frozenset(floats), (0,))
+    return [first.forward, first.backward, second.forward, second.backward]
+
+
 @pytest.mark.parametrize("function", KINDS)
 def test_a_long_program_is_written_without_recursion(monkeypatch: pytest.MonkeyPatch, function: Any) -> None:
-    """Passes, derivative and native code, up to the text that LLVM gets: that is where the time would go."""
-    from gradtape.backends.llvm import executable
+    """Passes, derivatives and native code, up to the text that LLVM gets: that is where the time would go."""
+    from gradtape.backends.llvm.entry import native_executable as executable
 
     class Written(Exception):  # noqa: N818
         pass
@@ -166,10 +180,124 @@ def test_a_long_program_is_written_without_recursion(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(executable.machine, "Library", library)
     with little_room():
         block = traced(function)
-        halves = split(block, frozenset({0}), (0,))
-        for half in (block, halves.forward, halves.backward):
+        assert sum(1 for _ in program(block)) > ROOM  # no loop was found in it
+        for part in (block, *halves_of(block)):
             with pytest.raises(Written):
-                compile_block(prepared(half))
+                compile_block(prepared(part))
+
+
+def written(tmp_path: Path, lines: list[str]) -> Any:
+    """A function of these lines, with a source that AutoGraph finds."""
+    path = tmp_path / "written.py"
+    path.write_text("def f(x):\n" + "".join(f"    {line}\n" for line in lines))
+    scope: dict[str, Any] = {"gt": gt}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    return scope["f"]
+
+
+def elifs(count: int) -> list[str]:
+    chain = [line for i in range(count) for line in (f"elif x[0] > {count - i}.5:", f"    x = x * 1.{i}")]
+    return ["if x[1] > 1e9:", "    x = gt.sin(x)", *chain, "return x"]
+
+
+def returns(count: int) -> list[str]:
+    return [line for i in range(count) for line in (f"if x[0] > {count - i}.5:", f"    return x * 1.{i}")] + ["return x"]
+
+
+def skips(count: int) -> list[str]:
+    body = [line for i in range(count) for line in (f"    if x[0] > {count - i}.5:", "        continue", f"    x = x + 0.{i}")]
+    return ["for k in gt.range(2):", *body, "return x"]
+
+
+def conjunctions(count: int) -> list[str]:
+    return ["if " + " and ".join(f"x[1] < {i}.5" for i in range(count)) + ":", "    return gt.sin(x)", "return x"]
+
+
+@pytest.mark.parametrize("kind", [elifs, returns, skips, conjunctions])
+def test_branches_may_be_nested_as_they_are_written(tmp_path: Path, kind: Any) -> None:
+    """From the forty-first on, the function was said to call itself; and time grew with the fourth power of the depth."""
+    plain = written(tmp_path, kind(45))
+    compiled = gt.function(plain, jit_compile=False)
+    for value in (0.3, 17.0, 60.0):
+        answers = []
+        for f in (plain, compiled):
+            x = gt.constant([value, 0.2], gt.float64)
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            answers.append([y, tape.gradient(y, x)])
+        for a, b in zip(*answers, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [elifs, returns, skips, conjunctions])
+def test_too_many_of_them_are_refused_in_words(tmp_path: Path, kind: Any) -> None:
+    with pytest.raises(RecursionError, match=r"are nested more than 80 deep in `f`.*gt.switch_case"):
+        gt.function(written(tmp_path, kind(120)))(gt.constant([0.5, 0.2]))
+
+
+def test_a_function_that_calls_itself_without_end_is_named() -> None:
+    def down(x: Any) -> Any:
+        return down(x - 1.0) if x > 0.0 else x
+
+    with pytest.raises(RecursionError, match="`down` calls itself inside branches that depend on tensors, 40 deep"):
+        gt.function(lambda x: down(x))(gt.constant(3.0))
+
+
+def runge_kutta(y: Any, p: Any) -> Any:
+    def slope(y: Any) -> Any:
+        s = gt.where(y > 0.0, y * p, gt.sin(y))
+        return gt.where(gt.abs(s) > 1.0, s / (1.0 + gt.abs(s)), s)
+
+    k1 = slope(y)
+    k2 = slope(y + 0.005 * k1)
+    k3 = slope(y + 0.005 * k2)
+    k4 = slope(y + 0.01 * k3)
+    return y + 0.01 / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+
+
+def by_scan(y: Any, p: Any) -> Any:
+    return gt.scan(lambda y, _: gt.vectorized_map(lambda v: runge_kutta(v, p), y), gt.range(100), initializer=y)[-1]
+
+
+def by_loop(y: Any, p: Any) -> Any:
+    for _ in range(100):
+        y = gt.vectorized_map(lambda v: runge_kutta(v, p), y)
+    return y
+
+
+def by_recomputing(y: Any, p: Any) -> Any:
+    step = gt.recompute_grad(runge_kutta)
+    for _ in range(100):
+        y = step(y, p)
+    return y
+
+
+def plain(y: Any, p: Any) -> Any:
+    for _ in range(100):
+        y = runge_kutta(y, p)
+    return y
+
+
+@pytest.mark.parametrize("steps", [by_scan, by_loop, by_recomputing])
+def test_code_traced_in_each_turn_is_one_code(steps: Any) -> None:
+    """No two turns were alike, as each had a callee of its own: no loop was found, and compiling took minutes."""
+    y, p = gt.constant([-0.9, 0.1, 0.8], gt.float64), gt.constant(0.7, gt.float64)
+    function = gt.function(lambda y, p: gt.reduce_sum(steps(y, p) ** 2))
+    block = function.get_concrete_function(y, p).program.block
+    assert sum(1 for _ in program(block)) < 120
+    answers = []
+    for f in (function, lambda y, p: gt.reduce_sum(plain(y, p) ** 2)):
+        with gt.GradientTape() as outer:
+            outer.watch([y, p])
+            with gt.GradientTape() as inner:
+                inner.watch([y, p])
+                value = f(y, p)
+            slopes = inner.gradient(value, [y, p])
+            total = gt.reduce_sum(slopes[0] ** 2) + slopes[1]
+        answers.append([value, *slopes, *outer.gradient(total, [y, p])])
+    for a, b in zip(*answers, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 @pytest.mark.parametrize("given", [("a", "b"), ("ab",), ["x", None], (3.5, None), ({"a": "b"}, None)])

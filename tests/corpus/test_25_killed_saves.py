@@ -54,7 +54,7 @@ def test_the_next_save_cleans_up(tmp_path: Path, name: str, count: int, moment: 
 
 
 def test_files_that_are_being_written_stay(tmp_path: Path) -> None:
-    from gradtape.frontend.checkpoint_file import _writer, remove_abandoned
+    from gradtape.train.checkpoint_file import _writer, remove_abandoned
 
     own = tmp_path / f".ckpt-1.{_writer()}-{'0' * 16}.tmp"
     elsewhere = tmp_path / f".ckpt-1.{'f' * 8}-1-{'0' * 16}.tmp"

@@ -36,6 +36,49 @@ def early_return(x):
 
 
 @program()
+def bound_in_a_test(x):
+    if (first := x[0]) > 0.0:
+        s = first * (rest := x[1:])[0]
+    elif (rest := gt.reduce_sum(x)) > 0.2:
+        return rest * first
+    else:
+        s = rest - first
+    return s * x[1]
+
+
+@program()
+def bound_in_one_side(x):
+    if x[0] > 0.0 and (w := gt.sin(x[1])) < 0.5:
+        return w * x[0]
+    while (y := gt.reduce_sum(x * x)) < 2.0:
+        x = x * 1.5
+    return y * (z if (z := x[2]) > 0.0 else -z)
+
+
+@program()
+def bound_in_loops(x):
+    total = x[0] * 0.0
+    for i in gt.range(3):
+        if (part := gt.gather(x, i)) > 0.0:
+            total = total + (square := part * part) * part
+        else:
+            square = part[None]
+            total = total - square[0]
+    return total + (last := [(kept := x[k] * 2.0) for k in range(2)][1]) * last + kept
+
+
+@program()
+def a_list_changed_on_one_side(x):
+    values = [x[0], x[1]]
+    if x[0] > 0.0:
+        values.append(x[2] * 2.0)
+        s = values[2]
+    else:
+        s = values[0]
+    return s * x[1]
+
+
+@program()
 def both_sides_rebind(x):
     if x[0] > 0.0:
         x = x[:2]

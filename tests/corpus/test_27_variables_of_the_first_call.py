@@ -146,3 +146,67 @@ def test_a_variable_made_at_every_call_is_refused_with_its_line():
     line = f.python_function.__code__.co_firstlineno + 2
     with pytest.raises(ValueError, match=rf"{__file__}:{line}: the function f creates variables each time it is called"):
         f(gt.constant(1.0))
+
+
+class Scaled(gt.Module):
+    """A layer that also remembers something at its first call."""
+
+    def __init__(self, remembered, before=None):
+        super().__init__()
+        self.built = False
+        self.remembered = remembered
+        self.notes = []
+        if before is not None:
+            self.scale = before
+
+    def __call__(self, x):
+        if not self.built:
+            self.w = gt.Variable(2.0, dtype=gt.float64)
+            self.scale = self.remembered(x)
+            self.built = True
+        return self.w * x * self.scale
+
+
+@modes
+@pytest.mark.parametrize("before", [None, 0.0])
+def test_a_tensor_of_the_trace_that_makes_the_variables_is_refused_by_name(mode, before):
+    """It was dropped without a word, and the next line failed: "no attribute 'scale'"."""
+    layer = Scaled(lambda x: x * 2.0, before)
+    call = gt.function(layer.__call__, **COMPILED[mode])
+    line = Scaled.__call__.__code__.co_firstlineno + 3
+    for _ in range(2):
+        with pytest.raises(
+            gt.errors.InaccessibleTensorError,
+            match=rf"{__file__}:{line}: `Scaled.scale` is set to a tensor only where .*gt\.Variable",
+        ):
+            call(gt.constant(3.0, gt.float64))
+        assert layer.built is False
+
+
+@modes
+@pytest.mark.parametrize("remembered", [lambda x: gt.constant(2.0, gt.float64) * 3.0, lambda x: 6.0, lambda x: np.float64(6.0)])
+def test_constants_of_that_trace_stay(mode, remembered):
+    layer = Scaled(remembered)
+    call = gt.function(layer.__call__, **COMPILED[mode])
+    assert [float(call(gt.constant(k, gt.float64))) for k in (1.0, 2.0)] == [12.0, 24.0]
+    assert float(layer.scale) == 6.0
+
+
+@modes
+def test_what_is_set_at_every_call_is_no_matter(mode):
+    class Last(gt.Module):
+        def __init__(self):
+            super().__init__()
+            self.v = None
+            self.last = None
+
+        def __call__(self, x):
+            if self.v is None:
+                self.v = gt.Variable(2.0, dtype=gt.float64)
+            self.last = x * self.v
+            return self.last + 1.0
+
+    layer = Last()
+    call = gt.function(layer.__call__, **COMPILED[mode])
+    assert [float(call(gt.constant(k, gt.float64))) for k in (1.0, 2.0)] == [3.0, 5.0]
+    assert float(layer.last) == 4.0

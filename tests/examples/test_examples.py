@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.process import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -22,7 +24,12 @@ def test_example(path: Path, tmp_path: Path) -> None:
     assert "assert" in path.read_text(), "an example states what it found"
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""

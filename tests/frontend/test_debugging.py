@@ -1,4 +1,4 @@
-"""gt.debugging and the small functions of frontend/misc.py."""
+"""gt.debugging and the small functions of surface/misc.py."""
 
 import io
 import sys

@@ -6,7 +6,7 @@ import pytest
 import scipy.special
 
 import gradtape as gt
-from gradtape.frontend.numpy_ufuncs import UFUNCS, scipy_rules
+from gradtape.interop.numpy_ufuncs import UFUNCS, scipy_rules
 
 RNG = np.random.default_rng(11)
 SHAPES = [((2, 1), (3,)), ((2, 3), (3,)), ((), (2, 2)), ((1, 3), (2, 1)), ((2, 2), ())]

@@ -339,14 +339,14 @@ def test_copies_and_later_updates():
     assert restored.numpy().tolist() == [1.0, 8.0]
 
 
-def test_copy_stays_on_the_tape_deepcopy_leaves_it():
+def test_copies_stay_on_the_tape():
     x = gt.Variable([1.0, 2.0])
     with gt.GradientTape(persistent=True) as tape:
         y = x * x
         shallow, deep = copy.copy(y), copy.deepcopy(y)
         a, b = gt.reduce_sum(shallow * 1.0), gt.reduce_sum(deep * 1.0)
     np.testing.assert_allclose(tape.gradient(a, x).numpy(), [2, 4])
-    assert tape.gradient(b, x) is None
+    np.testing.assert_allclose(tape.gradient(b, x).numpy(), [2, 4])
 
 
 def test_dlpack():

@@ -11,7 +11,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.errors import RetracingWarning
-from gradtape.frontend.cache import MAXSIZE
+from gradtape.functions.cache import MAXSIZE
 
 
 def square(x, n=2):

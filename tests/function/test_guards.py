@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.guards import Guards
+from gradtape.functions.guards import Guards
 
 
 class Thing:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.signature import Binder, Call
-from gradtape.frontend.tokens import Identity, frozen, identities, shown, token
+from gradtape.functions.signature import Binder, Call
+from gradtape.functions.tokens import Identity, frozen, identities, shown, token
 
 Point = namedtuple("Point", "x y")
 

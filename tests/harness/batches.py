@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from gradtape.core import batching
+from gradtape.core.opdef import Op
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.opdef import Op
 from tests.harness import lists
 from tests.harness.cases import Case, tensor
 from tests.harness.derivatives import asked, bare, differentiable, weights_of
@@ -63,9 +64,9 @@ def check_call_batched(call: Call) -> None:
         inputs = tuple(
             lists.tensor(lists.column(c) if flag else c[0]) for c, flag in zip(columns, flags, strict=True)
         )  # fmt: skip
-        found = op.batch(op, flags, inputs, attrs)
-        found = found if isinstance(found, tuple) else (found,)
-        for whole, wanted in zip(found, expected, strict=True):
+        results = batching.rule_of(op)(op, flags, inputs, attrs)
+        results = results if isinstance(results, tuple) else (results,)
+        for whole, wanted in zip(results, expected, strict=True):
             for a, b in zip(lists.flat(whole._data), lists.flat(wanted), strict=True):
                 same_array(a, b, IDENTITY, f"batch rule of {op.name}, batched inputs {flags}, {attrs}")
                 assert a.dtype == b.dtype

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Composite, Op, Sample
+from gradtape.core.tensor import Tensor, box
 from gradtape.ops import registry, sampling
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Composite, Op, Sample
-from gradtape.ops.tensor import Tensor, box
 
 Path = tuple[int, ...]
 _PRIMITIVES = {op.name for op in registry.OPS}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradtape.ops.opdef import Op
+from gradtape.core.opdef import Op
 from tests.harness import batches, lanes, slopes, values
 from tests.harness.cases import Case, all_cases
 
@@ -33,6 +33,12 @@ def _real(case: Case) -> bool:
 
 CHECKS = (
     Check("forward", "forward", values.check_forward, _valid),
+    Check(
+        "expand",
+        "forward",
+        values.check_expand,
+        lambda c: not c.fails and isinstance(c.owner, Op) and c.owner.expand is not None,
+    ),
     Check("infer", "infer", values.check_infer, _valid),
     Check("first", "first", slopes.check_first, _slopes),
     Check("second", "second", slopes.check_second, _slopes),

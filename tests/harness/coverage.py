@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from gradtape.core.opdef import Composite, Op
 from gradtape.ops import registry
-from gradtape.ops.opdef import Composite, Op
 from tests.harness.cases import Case, all_cases
 from tests.harness.checks import CHECKS
 
@@ -29,7 +29,7 @@ INTRODUCTION = """# What is checked of each op
 Each number counts the samples of that op on which the checks of the column run; every one is a generated test. Written by
 `python -m tests.harness.coverage`; a test keeps it current.
 
-* **forward** – repeatable, finite, NumPy scalars for 0-d, equal to each `impl` on bare arrays
+* **forward** – repeatable, finite, NumPy scalars for 0-d, equal to each `impl` on bare arrays and to its `expand`
 * **infer** – the type rule against the real shape and dtype, in double and single precision
 * **first**, **second** – derivatives against finite differences (1e-6), each input alone and all together, rules on bare
   arrays against rules on tensors, nested tapes against a persistent one; samples at kinks count only their identities

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
-from gradtape.ops.dispatch import convert
+from gradtape.core.dispatch import convert
 from gradtape.ops.elementwise import conj, real
 from gradtape.ops.reduce import reduce_sum
 from tests.harness.cases import Case, tensor

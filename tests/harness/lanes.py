@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
-from gradtape.ops.opdef import Op
+from gradtape.core.opdef import Op
 from tests.harness.cases import Case, tensor
 from tests.harness.derivatives import bare, gradient
 from tests.harness.tolerances import IDENTITY, same_array

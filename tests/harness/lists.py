@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.tensor import Tensor, box
 from gradtape.ir.types import ListSpec
 from gradtape.ops.list_values import TensorList, item_spec, spread_spec
-from gradtape.ops.tensor import Tensor, box
 
 
 def bare(value: Any) -> Any:

@@ -8,6 +8,7 @@ is the *least* of several rounds: a leak grows in each of them, a coincidence do
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import itertools
@@ -31,6 +32,24 @@ def resident() -> int:
     """Bytes of this process in memory, after what nobody needs is gone."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Heap(ctypes.Structure):
+    """What glibc tells about its heap: `struct mallinfo2`."""
+
+    _names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    _fields_ = [(name, ctypes.c_size_t) for name in _names]
+
+
+def on_the_heap() -> int:
+    """Bytes that the process has from `malloc`, also outside Python: exact where glibc counts them, else pages in memory."""
+    gc.collect()
+    count = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if count is None:
+        return resident()
+    count.restype = _Heap
+    heap = count()
+    return int(heap.uordblks + heap.hblkhd)
 
 
 def stays_flat(work: Callable[[int], Any], count: int, rounds: int = 4) -> None:
@@ -75,3 +94,23 @@ def growth(step: Callable[[], Any], count: int, rounds: int = 4) -> int:
             gc.collect()
             peaks.append(peak)
     return min(b - a for a, b in itertools.pairwise(peaks))
+
+
+def heap_growth(step: Callable[[], Any], count: int, rounds: int = 4, enough: int = 0) -> int:
+    """How many bytes of the heap a step leaves behind: in the round of `count` steps that leaves the least.
+
+    The rounds end early when one leaves no more than `enough`.
+    """
+    for _ in range(count):  # what is kept up to a bound is there
+        step()
+    least = None
+    for _ in range(rounds):
+        before = on_the_heap()
+        for _ in range(count):
+            step()
+        grown = (on_the_heap() - before) // count
+        least = grown if least is None else min(least, grown)
+        if least <= enough:
+            break
+    assert least is not None
+    return least

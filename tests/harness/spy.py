@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtape.ops.opdef import Op
-from gradtape.ops.tensor import Tensor
+from gradtape.core.opdef import Op
+from gradtape.core.tensor import Tensor
 from tests.harness.cases import Case, tensor
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from gradtape.ad.expansion import expansion
 from gradtape.dtypes import ALL, DType
+from gradtape.ir.graph import Block, Operation
 from tests.harness import lists
 from tests.harness.cases import Case, in_precision, tensor
 from tests.harness.derivatives import answers, differentiable, gradient, weights_of
@@ -32,6 +34,22 @@ def check_forward(case: Case) -> None:
         )
         if case.differentiable and not case.sample.kinks and all(np.size(x) for x in case.leaves):
             assert np.isfinite(a._data).all(), f"{case.id}: not finite: {a}"
+
+
+def check_expand(case: Case) -> None:
+    """What an op means in simpler ops is what it is, in double and in single precision, with the same types; traced or not."""
+    for double, tolerance in ((True, IDENTITY), (False, SINGLE)):
+        leaves = [in_precision(x, double) for x in case.leaves]
+        for call in (call for call in spied(case, leaves)[1] if call.op.expand is not None):
+            inputs = [tensor(x) for x in call.inputs]
+            results = call.op.expand(*inputs, **call.attrs)
+            if results is None:
+                continue
+            for a, b in zip(results if isinstance(results, tuple) else (results,), call.results, strict=True):
+                assert a._data.dtype == np.asarray(b).dtype
+                same_array(a._data, b, tolerance, f"{case.id}: {call.op.name} in simpler ops")
+            operation = Operation(call.op, Block(lists.specs_of(call.inputs)).params, lists.specs_of(call.results), call.attrs)
+            assert expansion(operation) is not None
 
 
 def _identical(a: Any, b: Any) -> bool:

@@ -174,6 +174,16 @@ def test_refusals_are_documented(place):
     assert REFUSALS[place].explained in page
 
 
+@pytest.mark.parametrize("place", range(len(REFUSALS)))
+def test_refusals_are_exact(place):
+    one = REFUSALS[place]
+    said = one.message.replace("…", "program:32")
+    assert refusal(one.error(said)) is one
+    others = (one.error(said + " x"), one.error(said[: len(said) // 2]), one.error("shapes"), RuntimeError(said))
+    assert [refusal(other) for other in others] == [None] * 4
+    assert refusal(type("Other", (one.error,), {})(said)) is None
+
+
 def test_a_case_without_tensors_has_no_home():
     assert Case("none", lambda: Instance(lambda: 1.0), (), 0).arrays() == []
     assert gt.executing_eagerly()

@@ -10,14 +10,14 @@ import numpy as np
 from gradtape.ir.dims import Dim, infer_by_probing, symbol
 from gradtape.ir.graph import Block, Location, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops import regions
+from gradtape.ops import structured as regions
 from gradtape.ops.compare import GREATER, LESS
 from gradtape.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SIN
 from gradtape.ops.index import GETITEM
 from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.regions import result_types
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import CONSTANT, FILLED, PRINT
+from gradtape.ops.structured import result_types
 
 INT = TensorSpec((), "int32")
 FLAG = TensorSpec((), "bool")

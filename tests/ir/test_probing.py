@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from gradtape.core.opdef import Op
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir import dims
 from gradtape.ir.dims import Constraint, infer_by_probing, maximum, minimum, substitute, symbol
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.verify import fits
 from gradtape.ops.list_values import item_spec
-from gradtape.ops.opdef import Op
 from gradtape.ops.registry import op_by_name
 from tests.harness.cases import Case, all_cases
 from tests.harness.spy import spied

@@ -11,7 +11,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.verify import fits, verify
 from gradtape.ir.walk import walk
-from gradtape.ops import regions
+from gradtape.ops import structured as regions
 from gradtape.ops.elementwise import ADD, SIN
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import FILLED

@@ -26,7 +26,7 @@ from gradtape.ir.walk import (
     values_used,
     walk,
 )
-from gradtape.ops import regions
+from gradtape.ops import structured as regions
 from gradtape.ops.elementwise import ADD, COS, NEGATIVE, SIN
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import FILLED

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import unary
+from gradtape.core.opdef import Op, Sample, elementwise, general, multilinear, nondiff
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, unary
 from gradtape.ops.elementwise import cos, sin, square
-from gradtape.ops.opdef import Op, Sample, elementwise, general, multilinear, nondiff
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.sampling import normal
 from gradtape.ops.shape import stack

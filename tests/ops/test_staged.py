@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.core.dispatch import apply
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import walk
 from gradtape.ops import dynamic, index, random_state, registry, staged
-from gradtape.ops.dispatch import apply
 from gradtape.ops.list_values import TensorList
 
 
@@ -74,16 +75,13 @@ def test_keys_are_fresh_and_reproducible() -> None:
     assert np.array_equal(staged.DRAW_KEY.impl(source=source), first)
 
 
-def test_the_hook_of_a_trace_gets_the_draws() -> None:
-    seen = []
-    random_state.DRAW_HOOK.append(lambda source: seen.append(source))
-    try:
-        gt.random.normal([2])
-        gt.random.Generator.from_seed(1).normal([2])
-    finally:
-        random_state.DRAW_HOOK.pop()
-    assert len(seen) == 2
-    assert all(source.counts == () for source in seen)
+def test_a_trace_gets_the_draws() -> None:
+    def draws() -> Any:
+        return gt.random.normal([2]), gt.random.Generator.from_seed(1).normal([2])
+
+    program = gt.function(draws).get_concrete_function().program
+    drawn = [operation for operation in walk(program.block) if operation.op is staged.DRAW_KEY]
+    assert [operation.attrs["source"].counts for operation in drawn] == [(), ()]
 
 
 def test_values_without_operands() -> None:

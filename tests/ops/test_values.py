@@ -11,6 +11,11 @@ def test_forward(case: Case) -> None:
     BY_NAME["forward"].run(case)
 
 
+@pytest.mark.parametrize("case", cases_of("expand"), ids=repr)
+def test_expand(case: Case) -> None:
+    BY_NAME["expand"].run(case)
+
+
 @pytest.mark.parametrize("case", cases_of("infer"), ids=repr)
 def test_infer(case: Case) -> None:
     BY_NAME["infer"].run(case)

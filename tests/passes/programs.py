@@ -23,11 +23,11 @@ from gradtape.ops.elementwise import ABS, ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE,
 from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_NEW, LIST_PUSH
 from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.regions import CALL, COND, SCAN, WHILE, result_types
 from gradtape.ops.select import FLOORDIV, MAXIMUM, MOD, WHERE
 from gradtape.ops.shape import BROADCAST_TO, CONCAT, RESHAPE, TRANSPOSE
 from gradtape.ops.staged import CONSTANT, FILLED, PY_CALL
 from gradtape.ops.stop import IDENTITY
+from gradtape.ops.structured import CALL, COND, SCAN, WHILE, result_types
 
 SCALAR, VECTOR, MATRIX = (TensorSpec(shape, "float64") for shape in ((), (3,), (2, 3)))
 INTEGER, FLAG = TensorSpec((), "int32"), TensorSpec((), "bool")

@@ -19,8 +19,8 @@ from gradtape.ir.verify import verify
 from gradtape.ops.compare import LESS
 from gradtape.ops.elementwise import MULTIPLY, SIN
 from gradtape.ops.index import GETITEM
-from gradtape.ops.regions import CALL, SCAN, result_types
 from gradtape.ops.staged import ASSERT, PRINT, PY_CALL
+from gradtape.ops.structured import CALL, SCAN, result_types
 from gradtape.passes.dce import dce
 from gradtape.passes.reroll import reroll
 from tests.passes.programs import say

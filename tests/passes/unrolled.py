@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.tracing import Trace, install, traced, tracing
 from gradtape.backends.numpy import compile_block
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.printer import to_text
@@ -21,6 +20,7 @@ from gradtape.ops.shape import STACK
 from gradtape.ops.staged import CONSTANT
 from gradtape.passes.facts import same_bits
 from gradtape.passes.reroll import reroll
+from gradtape.trace.tracing import Trace, traced, tracing
 from tests.passes.programs import FLAG, INTEGER, MATRIX, SCALAR, TYPES, VECTOR, _array, _Maker, effects_of, same_effects
 
 
@@ -31,7 +31,6 @@ def spec(*shape: int, dtype: str = "float64") -> TensorSpec:
 
 def trace(function: Callable[..., Any], *specs: TensorSpec) -> Block:
     """The program of a function, its Python loops run."""
-    install()
     block = Block(specs, list(inspect.signature(function).parameters), function.__name__, {"inputs": len(specs)})
     with tracing(Trace(block)):
         found = function(*[traced(v) for v in block.params])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.ops.opdef import Composite, Sample
+from gradtape.core.opdef import Composite, Sample
 from gradtape.ops.sampling import definite, normal, spread
 from tests.harness.cases import Case
 from tests.harness.checks import CHECKS
@@ -108,3 +108,22 @@ PAIRS = [(case, check) for case in CASES for check in CHECKS if check.applies(ca
 @pytest.mark.parametrize(("case", "check"), PAIRS, ids=lambda p: getattr(p, "id", None) or p.name)
 def test_invariants(case: Case, check: Any) -> None:
     check.run(case)
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_bands_are_aligned_with_the_rows(lower, adjoint):
+    """As in TensorFlow: element (i, j) of the matrix stands in column i of the row of its diagonal."""
+    rng, n, count = np.random.default_rng(3), 5, 3
+    bands = rng.normal(size=(2, count, n)) + 1j * rng.normal(size=(2, count, n))
+    bands[:, 0 if lower else -1] += 4.0
+    matrix = np.zeros((2, n, n), complex)
+    for d in range(count):
+        for i in range(n - d):
+            if lower:
+                matrix[:, i + d, i] = bands[:, d, i + d]
+            else:
+                matrix[:, i, i + d] = bands[:, count - 1 - d, i]
+    rhs = rng.normal(size=(2, n, 2)) + 0j
+    expected = np.linalg.solve(np.conj(matrix.swapaxes(1, 2)) if adjoint else matrix, rhs)
+    np.testing.assert_allclose(gt.linalg.banded_triangular_solve(bands, rhs, lower, adjoint), expected, rtol=1e-12)

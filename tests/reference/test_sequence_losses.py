@@ -50,6 +50,20 @@ def test_ctc_too_few_frames_is_impossible_and_has_no_nan():
     assert np.isfinite(tape.gradient(y, x).numpy()).all()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ctc_does_not_look_beyond_the_lengths(compiled):
+    """As TensorFlow: labels are padded with anything, and of no frames nothing is the only reading."""
+    loss = gt.function(gt.nn.ctc_loss) if compiled else gt.nn.ctc_loss
+    x = gt.constant(RNG.normal(size=(4, 3, 5)))
+    padded, zeros = np.array([[1, -1, 99], [4, 1, -7], [-1, -1, -1]]), np.array([[1, 0, 0], [4, 1, 0], [0, 0, 0]])
+    lengths, frames = np.array([1, 2, 0]), np.array([4, 3, 0])
+    ours = loss(padded, x, lengths, frames).numpy()
+    np.testing.assert_array_equal(ours, loss(zeros, x, lengths, frames))
+    assert ours[2] == 0.0
+    assert float(loss([[1]], x[:, :1], [1], [0])[0]) > 1e29
+    np.testing.assert_array_equal(loss(zeros[2:], x[:0, :1], [0], [0]), [0.0])
+
+
 def test_sampled_softmax_of_all_classes_is_the_softmax():
     classes, features = 6, 4
     w, b, x = RNG.normal(size=(classes, features)), RNG.normal(size=classes), RNG.normal(size=(3, features))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import gradtape
-from gradtape.ops import batching, registry
-from gradtape.ops.binding import global_names
-from gradtape.ops.opdef import Op
+from gradtape.ad.binding import global_names
+from gradtape.core import batching
+from gradtape.core.opdef import Op
+from gradtape.ops import registry
 from tests.harness.cases import all_cases, samples_of
 from tests.structure.modules import modules
 
@@ -104,7 +105,7 @@ def test_every_public_function_is_sampled() -> None:
         for space in spaces
         for name, value in vars(space).items()
         if isinstance(value, FunctionType)
-        and value.__module__.startswith("gradtape.ops")
+        and value.__module__.startswith(("gradtape.ops", "gradtape.core"))
         and value.__code__ not in sampled
         and not hasattr(value, "op")
         and name not in NOT_SAMPLED
@@ -114,7 +115,9 @@ def test_every_public_function_is_sampled() -> None:
 
 
 def holes(op: Op) -> list[str]:
-    missing = [part for part in ("impl", "infer", "batch", "samples") if getattr(op, part) is None]
+    missing = [part for part in ("impl", "infer", "samples") if getattr(op, part) is None]
+    if op.batch is None and op.kind != "elementwise":  # whose rule is a default
+        missing.append("batch")
     if not any(sample.raises is None for sample in samples_of(op)):
         missing.append("a valid sample")
     if op.differentiable and not (op.partials or op.vjps or op.vjp):
@@ -141,7 +144,7 @@ def mentions_loop(rule: Any, seen: set[Any]) -> bool:
     """Whether a batch rule, or a helper it calls, may fall back to `batching.looped`."""
     if rule is batching.looped:
         return True
-    if not isinstance(rule, FunctionType) or rule in seen or not rule.__module__.startswith("gradtape.ops"):
+    if not isinstance(rule, FunctionType) or rule in seen or not rule.__module__.startswith(("gradtape.ops", "gradtape.core")):
         return False
     seen.add(rule)
     names = global_names(rule.__code__)

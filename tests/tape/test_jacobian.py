@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend import jacobian as rows
-from gradtape.ops.opdef import Op
+from gradtape.core.opdef import Op
+from gradtape.tape import jacobian as rows
 from tests.tape.util import close, wide
 
 
@@ -204,7 +204,7 @@ def test_chunks_give_the_same_answer(monkeypatch):
 @pytest.fixture
 def implementation_calls(monkeypatch):
     """Counts how often NumPy implementations of ops run through dispatch."""
-    from gradtape.ops import dispatch
+    from gradtape.core import dispatch
 
     count = [0]
     plain = dispatch.apply

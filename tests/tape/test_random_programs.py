@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gradtape as gt
-from gradtape.ops.record import RecordList
+from gradtape.core.record import RecordList
 from tests.tape.util import TOLERANCE, close, numeric_gradient, wide
 
 SIZE = 3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gradtape as gt
-from gradtape.ops.record import RecordList
+from gradtape.core.record import RecordList
 from tests.tape.util import close, wide
 
 TAPES, SLOTS, VARIABLES = 3, 4, 2

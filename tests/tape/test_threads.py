@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.ops.record import RecordList
+from gradtape.core.record import RecordList
 from tests.tape.util import close, wide
 
 

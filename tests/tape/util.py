@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import gradtape as gt
-from gradtape.ops.record import RecordList
+from gradtape.core.record import RecordList
 from tests.harness.numeric import derivative
 
 TOLERANCE = 1e-6  # against finite differences

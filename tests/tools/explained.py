@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import warnings
@@ -12,14 +11,13 @@ from typing import Any
 import pytest
 
 import gradtape as gt
-from gradtape.ops.record import CLOCK
+from gradtape.core.record import CLOCK
 
 
 @pytest.fixture(autouse=True)
 def no_other_tape_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a program of its own: while other tapes are open, more lines are known."""
-    gc.collect()
-    monkeypatch.setattr(CLOCK, "open", 0)
+    monkeypatch.setattr(CLOCK, "open", set())
 
 
 def line_of(function: Callable[..., Any], mark: str = "# lost") -> str | None:

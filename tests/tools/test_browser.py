@@ -17,6 +17,7 @@ import pytest
 import gradtape as gt
 from gradtape.tools import cli
 from tests.harness.browser import Browser, Page
+from tests.harness.process import PATIENCE
 
 pytestmark = pytest.mark.skipif(Browser.executable() is None, reason="Chromium is not installed (apt install chromium)")
 
@@ -82,7 +83,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def until(page: Page, expression: str) -> Any:
     """Wait until an expression is true."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not (found := page.js(expression)):
         assert time.monotonic() < deadline, expression
         time.sleep(0.02)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gradtape.frontend.tape_tools import SESSION
+from gradtape.core.observers import SESSION
 from gradtape.tools import cli, report
 
 HEAD = "import gradtape as gt\n"
@@ -90,7 +90,8 @@ def test_the_traceback_is_the_scripts_own(run: Any, tmp_path: Path) -> None:
     ran = run("def f():\n    raise ValueError('no')\n\nf()\n")
     script = tmp_path / "script.py"
     before, _, after = ran.err.partition("ValueError: no\n")
-    assert before.splitlines() == [
+    lines = [line for line in before.splitlines() if line.strip(" ~^")]  # some Pythons mark the place within the line
+    assert lines == [
         "Traceback (most recent call last):",
         f'  File "{script}", line 4, in <module>',
         "    f()",
@@ -464,6 +465,7 @@ raise ValueError("<u>failed</u>")
 def test_progress_only_where_somebody_watches(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from gradtape.tools import runner
 
+    monkeypatch.setattr(runner, "FIRST_WORD", 0.01)
     assert "so far" not in run("import time; time.sleep(0.05)").err
 
     class Terminal:
@@ -482,6 +484,5 @@ def test_progress_only_where_somebody_watches(run: Any, monkeypatch: pytest.Monk
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(runner, "FIRST_WORD", 0.05)
-    run("import time; time.sleep(0.4)")
+    run("import sys, time\nwhile 'so far' not in sys.stderr.text: time.sleep(0.01)")
     assert re.search(r"gradtape run: \d+ s, 0 tapes, 0 gradient calls so far", terminal.text)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.ad.backward import binding
+from gradtape.core.dispatch import apply
 from gradtape.ops import elementwise
-from gradtape.ops.binding import RAW, RAW_CAREFUL
-from gradtape.ops.dispatch import apply
 from gradtape.ops.registry import OPS
 from gradtape.tools.slopes import slope_of
 from tests.tools.lines import line_of
@@ -169,13 +169,12 @@ def test_a_straight_through_estimator_is_no_derivative() -> None:
 @pytest.fixture
 def broken_sine() -> Iterator[None]:
     """The rule of a built-in op, made wrong by a twentieth of a percent."""
-    right = [(binding, binding[elementwise.SIN]) for binding in (RAW, RAW_CAREFUL)]
-    for binding, rules in right:
-        rule: Any = rules.inputs[0]
-        binding[elementwise.SIN] = type(rules)((lambda ct, rec, rule=rule: rule(ct, rec) * 1.0005,), None)
+    right = [(pulls, pulls[elementwise.SIN]) for pulls in (binding(careful=False), binding(careful=True))]
+    for pulls, pull in right:
+        pulls[elementwise.SIN] = lambda sweep, record, ct, pull=pull: pull(sweep, record, ct * 1.0005)
     yield
-    for binding, rules in right:
-        binding[elementwise.SIN] = rules
+    for pulls, pull in right:
+        pulls[elementwise.SIN] = pull
 
 
 @pytest.mark.usefixtures("broken_sine")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend import checkpoint_file
+from gradtape.train import checkpoint_file
 
 Checkpoint = gt.train.Checkpoint
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gradtape.tools import cli, demo, svg
+from tests.harness.process import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -18,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_demo_in_a_process_of_its_own(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", "-m", "gradtape.tools.cli", "demo", "--steps", "60"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     path = tmp_path / "demo_output" / "demo.svg"

@@ -72,7 +72,7 @@ def test_float32_stays_float32(case: str, recorded: bool) -> None:
 
 @pytest.mark.parametrize("case", ["adam", "nesterov", "rmsprop both", "lion"])
 def test_large_arrays_are_updated_piece_by_piece(case: str) -> None:
-    from gradtape.frontend.optimizers import base
+    from gradtape.train.optimizers import base
 
     make, reference = CASES[case]
     random = np.random.default_rng(1)

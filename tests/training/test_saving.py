@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend import checkpoint_file
+from gradtape.train import checkpoint_file
 
 
 def test_structures_come_back(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def killed(program: str, path: Path, after: float) -> str:
 KILLED = """
 import os, sys, time
 import gradtape as gt
-from gradtape.frontend import checkpoint_file
+from gradtape.train import checkpoint_file
 path = sys.argv[1]
 gt.save(path, {"n": 1, "w": gt.ones(1000)})
 def slow(file):  # half of the file is on the disk, then nothing more happens

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.frontend.optimizers.numbers import ARRAYS, TENSORS
+from gradtape.train.optimizers.numbers import ARRAYS, TENSORS
 
 S = gt.optimizers.schedules
 

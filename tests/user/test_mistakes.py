@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.process import PATIENCE
 
 X = gt.constant([1.0, 2.0, 3.0])
 M = gt.constant(np.arange(6.0, dtype=np.float32).reshape(2, 3))
@@ -161,7 +162,7 @@ def test_a_child_process_starts_with_its_own_state():
     with gt.GradientTape():
         child = context.Process(target=_gradient_in_child, args=(queue,))
         child.start()
-    np.testing.assert_array_equal(queue.get(timeout=60), [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(queue.get(timeout=PATIENCE), [2.0, 4.0, 6.0])
     child.join()
 
 

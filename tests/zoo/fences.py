@@ -332,10 +332,28 @@ def wrong_number_of_arguments(v, i, w):
 @fence((*V, N), ValueError, "item of a list whose items live in the program", "gt.identity")
 def one_tensor_appended_and_changed_in_a_loop_of_unknown_length(v, n):
     rows, t = [], v * 1.0
-    for i in gt.range(n):  # HERE
-        t[i] = 2.0
+    for i in gt.range(n):
+        t[i] = 2.0  # HERE
         rows.append(t)
     return gt.stack(rows)
+
+
+@fence(V, ValueError, "item of a list whose items live in the program", "gt.identity")
+def tensor_appended_on_one_path_and_changed_by_its_name(v):
+    rows, t = [v * 0.1, v * 0.2], v * 1.0
+    if v[0] < 1.0:
+        rows.append(t)
+    t[0] = v[0] - v[1]  # HERE
+    return gt.add_n(rows) * t
+
+
+@fence(V, ValueError, "item of a list whose items live in the program", "gt.identity")
+def tensor_appended_on_one_path_and_changed_by_the_list(v):
+    rows, t = [v * 0.1, v * 0.2], v * 1.0
+    if v[0] < 1.0:
+        rows.append(t)
+    rows[-1][0] = v[0] - v[1]  # HERE
+    return gt.add_n(rows) * t
 
 
 @fence(V, ValueError, "item of a list whose items live in the program")
@@ -356,14 +374,14 @@ def item_of_a_sorted_list_changed(v):
     return cells[0] + cells[1]
 
 
-@fence(V, ValueError, "whether this changes the dict that another name refers to", "different keys")
+@fence(V, ValueError, "the key 'b' was not set on the path that was taken", "set it before")
 def new_key_in_one_of_two_dicts(v):
     d = {"a": v[0]}
     e = d
-    if v[0] > 0.9:
+    if v[0] < 0.9:
         d = {"a": v[1]}
-    d["b"] = v[2]  # HERE
-    return sum(e.values())
+    d["b"] = v[2]
+    return sum(e.values())  # HERE
 
 
 @fence(V, ValueError, "whether a tensor that the tape watches is the same one", "gt.identity")

@@ -89,24 +89,6 @@ def versions_appended_by_copy(x):
 
 
 @zoo(VECTORS)
-def appended_on_one_path_and_changed_by_the_list(x):
-    rows, t = [x * 0.1, x * 0.2], x * 1.0
-    if x[0] < 1.0:
-        rows.append(t)
-    rows[-1][0] = x[0] - x[1]
-    return gt.add_n(rows) * t
-
-
-@zoo(VECTORS)
-def appended_on_one_path_and_changed_by_its_name(x):
-    rows, t = [x * 0.1, x * 0.2], x * 1.0
-    if x[0] < 1.0:
-        rows.append(t)
-    t[0] = x[0] - x[1]
-    return gt.add_n(rows) * t
-
-
-@zoo(VECTORS)
 def copy_of_a_list_of_the_program(x):
     rows = products(x)
     others = list(rows)

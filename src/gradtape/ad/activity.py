@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ops.opdef import Op
-from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, body_result, loop_result
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, body_result, loop_result
 
 
 def differentiable(value: Value) -> bool:
@@ -65,7 +65,7 @@ def varied_results(operation: Operation, operands: set[int]) -> set[int]:
     if operation.op is CALL:
         return _results_of(operation.attrs["callee"], operands)
     if operation.op is CUSTOM:
-        moving = not operands.isdisjoint(operation.attrs["places"])
+        moving = not operands.isdisjoint(_rule_places(operation))
         return {i for i, v in enumerate(operation.results) if moving and differentiable(v)}
     if operation.op is CHECKPOINTED:
         shift = 2 - operation.layout["length"]  # its region takes the first index and the count instead of the length
@@ -81,11 +81,17 @@ def useful_operands(operation: Operation, results: set[int]) -> set[int]:
     if operation.op is CALL:
         return _params_of(operation.attrs["callee"], results)
     if operation.op is CUSTOM:
-        return set(operation.attrs["places"]) if results else set()
+        return set(_rule_places(operation)) if results else set()
     if operation.op is CHECKPOINTED:
         shift = 2 - operation.layout["length"]
         return {i - shift for i in _params_of(operation.regions["reverse"], results) if i >= 2}
     return loop_useful(operation, results)[1]
+
+
+def _rule_places(operation: Operation) -> tuple[int, ...]:
+    """The operands of a `custom` that its derivative may go to."""
+    places: tuple[int, ...] = operation.attrs["places"]
+    return (*places, operation.layout["inputs"]) if operation.attrs.get(LEAF) else places
 
 
 def _results_of(block: Block, params: set[int]) -> set[int]:

@@ -10,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply
+from gradtape.core.exits import asking_location
+from gradtape.core.record import current_scope
+from gradtape.core.tensor import Tensor
 from gradtape.dtypes import DType
+from gradtape.errors import OpError
 from gradtape.ir.types import TensorShape
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.lists import LIST_ADD
-from gradtape.ops.record import current_scope
 from gradtape.ops.shape import broadcast_to
-from gradtape.ops.tensor import Tensor
 
 
-class NoSingleValue(TypeError):  # noqa: N818  (a TypeError for users)
+class NoSingleValue(OpError, TypeError):  # noqa: N818  (a TypeError for users)
     """The value of a batched tensor was asked for."""
+
+    tensor: Any = None  # the one that was asked
 
 
 class BatchedTensor(Tensor):
@@ -53,7 +57,7 @@ class BatchedTensor(Tensor):
         level = self.level
         flags = tuple(v.__class__ is BatchedTensor and v.level == level for v in values)
         inner = tuple(v._data if flag else v for v, flag in zip(values, flags, strict=True))
-        rule = op.batch if op.batch is not None else batching.looped
+        rule = batching.rule_of(op)
         out = rule(op, flags, inner, attrs)
         return tuple(batched(o, level) for o in out) if isinstance(out, tuple) else batched(out, level)
 
@@ -66,10 +70,13 @@ class BatchedTensor(Tensor):
         return apply(LIST_ADD, self, other) if is_list else super().__add__(other)
 
     def _no_value(self, *args: Any, **kwargs: Any) -> Any:
-        raise NoSingleValue(
-            f"a tensor inside vectorized_map stands for all examples at once (each {self.shape}), so it has no single "
-            "value here: keep to tensor operations (gt.where for branches), or use map_fn, which runs example by example"
+        error = NoSingleValue(
+            f"{asking_location()}: a tensor inside vectorized_map stands for all examples at once (each {self.shape}), so it "
+            "has no single value here: keep to tensor operations (gt.where for branches, gt.stack([a, b]) for np.array([a, "
+            "b])), or use map_fn, which runs example by example"
         )
+        error.tensor = self
+        raise error
 
     numpy = item = tolist = __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
     __dlpack__ = _no_value
@@ -88,9 +95,6 @@ class BatchedTensor(Tensor):
         twin = batched(self._data, self.level)
         twin._node = self._node
         return twin
-
-    def __deepcopy__(self, memo: Any) -> BatchedTensor:
-        return batched(self._data, self.level)
 
     def __repr__(self) -> str:
         return f"<gt.Tensor of a batch: shape={self.shape}, dtype={self.dtype.name}>"

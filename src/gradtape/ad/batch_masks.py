@@ -2,34 +2,37 @@
 
 A side of a branch runs if some example takes it, on all of them; those that do not take it get the inputs of the first that
 does, so that nothing is computed that no example asks for: no error, no endless loop, no infinity, also not in the derivative.
-A loop goes on while some example goes on; the state of the others stays. Results are chosen example by example; what only one
-side gives (a residual, for which the other has a placeholder) is that side's for all. Sizes may differ where all examples go
-the same way: a batch has one shape.
+A loop goes on while some example goes on; the state of the others stays. What its iterations give one by one (residuals) is one
+list for all, as long as the longest course; each example has its own number of iterations, by which a later loop knows the
+items that count. Results are chosen example by example; what only one side gives (a residual, for which the other has a
+placeholder) is that side's for all. Sizes may differ where all examples go the same way: a batch has one shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region, zeros_of_type
-from gradtape.ad.tracing import current_trace, type_of
+from gradtape.core.dispatch import apply
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.dims import fresh_symbol, symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.sizes import defined_sizes
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.compare import logical_and, logical_not
-from gradtape.ops.dispatch import apply
+from gradtape.ops.compare import equal, less, logical_and, logical_not
+from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.index import gather
-from gradtape.ops.reduce import reduce_any
-from gradtape.ops.regions import COND, WHILE
+from gradtape.ops.lists import LIST_LEN, LIST_NEW
+from gradtape.ops.reduce import reduce_any, reduce_max
 from gradtape.ops.select import where
 from gradtape.ops.shape import reshape
 from gradtape.ops.sorting import argmax
-from gradtape.ops.staged import SIZED
+from gradtape.ops.staged import ASSERT, SIZED
+from gradtape.ops.structured import COND, COUNT, SCAN, WHILE
+from gradtape.trace.tracing import current_trace, type_of
 
 Side = Callable[..., list[Any]]
 ONE_SHAPE = "a branch or loop whose test differs between the examples of a batch, which take one course and have one shape"
@@ -40,12 +43,18 @@ def _is_list(tensor: Any) -> bool:
 
 
 def refuse_lists(tensors: Sequence[Any], what: str) -> None:
-    """Lists of the program have no rows to choose from."""
+    """A list of the program has one length for all examples."""
     if any(isinstance(t, ListSpec) for t in tensors):
-        raise InvalidArgumentError(
-            f"{what} differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), and a list of the "
-            "program is changed in it: use a tensor (t[i] = v), or map_fn, which runs example by example"
-        )
+        at = current_trace().loc
+        raise InvalidArgumentError(_list_differs(what) + ("" if at is None else f", at {at}"))
+
+
+def _list_differs(what: str) -> str:
+    return (
+        f"{what} differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), and a list of the "
+        "program is changed in it, which has one length for all: use a tensor (t[i] = v), or map_fn, which runs example by "
+        "example"
+    )
 
 
 def _lanes(mask: Any, like: Any) -> Any:
@@ -57,6 +66,8 @@ def chosen(mask: Any, first: Any, second: Any) -> Any:
     """Per example: of the first where the mask holds, else of the second.
 
     If sizes that only run time knows differ between them, all examples must choose the same."""
+    if _is_list(first):
+        return _chosen_items(mask, first, second)
     one, other = type_of(first), type_of(second)
     if tuple(one.shape) == tuple(other.shape):
         return where(_lanes(mask, first), first, second)
@@ -66,11 +77,35 @@ def chosen(mask: Any, first: Any, second: Any) -> Any:
     def mixed(own: Any, a: Any, b: Any) -> list[Any]:
         return [where(_lanes(own, a), a, apply(SIZED, b, shape=tuple(a.shape), caller=ONE_SHAPE))]
 
+    return _unless_alike(mask, first, second, mixed, ends)
+
+
+def _unless_alike(mask: Any, first: Any, second: Any, mixed: Side, ends: list[Any]) -> Any:
+    """What `mixed` gives if the examples differ; if all choose the same, that as it is."""
+
     def alike(own: Any, a: Any, b: Any) -> list[Any]:
         return _either(reduce_any(own), [own, a, b], lambda own, a, b: [a], lambda own, a, b: [b], ends)
 
     differ = logical_and(reduce_any(mask), reduce_any(logical_not(mask)))
     return _either(differ, [mask, first, second], mixed, alike, ends)[0]
+
+
+def _chosen_items(mask: Any, first: Any, second: Any) -> Any:
+    """Lists item by item: they must be equally long, unless all examples choose the same."""
+    ends = [type_of(first)]
+
+    def mixed(own: Any, a: Any, b: Any) -> list[Any]:
+        trace = current_trace()
+        length = apply(LIST_LEN, a)
+        text = _list_differs("the test of a branch")
+        trace.emit(ASSERT, (equal(length, apply(LIST_LEN, b)),), {"template": (text,), "exception": InvalidArgumentError})
+        types = [COUNT, type_of(own), type_of(a).item, type_of(b).item]
+        layout = {"index": 1, "carried": 0, "consts": 1, "xs": 2}
+        body = region(types, lambda index, own, x, y: {"carried": [], "ys": [chosen(own, x, y)]}, layout)
+        groups = {"length": [length], "carried": [], "consts": [own], "xs": [a, b]}
+        return trace.structured(SCAN, groups, {"body": body}, {"length": None, "reverse": False})["ys"]
+
+    return _unless_alike(mask, first, second, mixed, ends)
 
 
 def _either(
@@ -105,7 +140,9 @@ def _taken(mask: Any, values: Sequence[Any], flags: Sequence[bool]) -> list[Any]
 
 
 def _blank(spec: Any, unknown: set[str]) -> Any:
-    """Zeros of a type, none along sizes in which these are."""
+    """Zeros of a type, none along sizes in which these are; no items."""
+    if isinstance(spec, ListSpec):
+        return current_trace().emit(LIST_NEW, (), {"item": spec.item})
     return zeros_of_type(TensorSpec([d if unknown.isdisjoint(symbols_in(d)) else 0 for d in spec.shape], spec.dtype))
 
 
@@ -132,7 +169,6 @@ def masked_branch(
 ) -> list[Any]:
     """The outputs of a branch whose test is a mask; `regions` work on batches and give batches. `only` tells of each output
     which side gives it, if the other has but a placeholder for it."""
-    refuse_lists([v.type for v in regions["then"].results], "the test of a branch")
     first = side_of_branch(mask, regions["then"], flags, inputs)
     second = side_of_branch(logical_not(mask), regions["orelse"], flags, inputs)
     return [
@@ -144,29 +180,59 @@ def masked_branch(
 def masked_loop(
     regions: dict[str, Block], carried: Sequence[Any], consts: Sequence[Any], flags: Sequence[bool]
 ) -> dict[str, list[Any]]:
-    """A `while` whose test is a mask: all carried values are batches, of the constants those with `flags`."""
+    """A `while` whose test is a mask. Carried values are batches, of the constants those with `flags`; so is the count."""
     refuse_lists([type_of(t) for t in carried], "the test of a loop")
-    trace = current_trace()
     count = len(carried)
     (going,) = replay(regions["test"], [*carried, *consts])
-    state = [going, *carried]
+    state = [going, cast(zeros_like(going), COUNT.dtype), *carried]
     types = [type_of(t) for t in (*state, *consts)]
     every = [*(True for _ in carried), *flags]
 
     def test(own: Any, *given: Any) -> dict[str, Any]:
         return {"flag": [reduce_any(own)]}
 
-    def body(index: Any, own: Any, *given: Any) -> dict[str, Any]:
-        inside = _taken(own, given, every)
-        after = replay(regions["body"], [index, *inside])[:count]
-        merged = [chosen(own, new, old) for new, old in zip(after, given[:count], strict=True)]
-        (more,) = replay(regions["test"], [*merged, *given[count:]])
-        return {"carried": [logical_and(own, more), *merged], "ys": []}
+    def body(index: Any, own: Any, done: Any, *given: Any) -> dict[str, Any]:
+        after, ys = _iteration(own, regions["body"], index, given, every, count)
+        (more,) = replay(regions["test"], [*after, *given[count:]])
+        return {"carried": [logical_and(own, more), done + cast(own, COUNT.dtype), *after], "ys": ys}
 
     layout = {"carried": len(state), "consts": len(consts)}
     blocks = {
         "test": region(types, test, layout),
-        "body": region([regions["body"].params[0].type, *types], body, {"index": 1, **layout}),
+        "body": region([COUNT, *types], body, {"index": 1, **layout}),
     }
-    found = trace.structured(WHILE, {"carried": state, "consts": list(consts)}, blocks, {})
-    return {"carried": list(found["carried"][1:]), "count": list(found["count"]), "ys": []}
+    results = current_trace().structured(WHILE, {"carried": state, "consts": list(consts)}, blocks, {})
+    _, done, *ends = results["carried"]
+    return {"carried": ends, "count": [done], "ys": results["ys"]}
+
+
+def masked_scan(
+    block: Block, length: Any, groups: dict[str, list[Any]], flags: Mapping[str, Sequence[bool]], reverse: bool
+) -> dict[str, list[Any]]:
+    """A `scan` that is longer for some examples than for others (`length` has one number for each): the longest for all, each
+    iteration under the mask of those that have so many. All carried values are batches."""
+    refuse_lists([type_of(t) for t in groups["carried"]], "the length of a loop")
+    count, consts = len(groups["carried"]), len(groups["consts"])
+    items = [type_of(t).item for t in groups["xs"]]
+    types = [type_of(t) for t in (*groups["carried"], *groups["consts"], length)]
+    every = [*(True for _ in groups["carried"]), *flags["consts"], *flags["xs"]]
+
+    def body(index: Any, *given: Any) -> dict[str, Any]:
+        lengths = given[count + consts]
+        rest = [*given[: count + consts], *given[count + consts + 1 :]]
+        after, ys = _iteration(less(index, lengths), block, index, rest, every, count)
+        return {"carried": after, "ys": ys}
+
+    layout = {"index": 1, "carried": count, "consts": consts + 1, "xs": len(items)}
+    blocks = {"body": region([COUNT, *types, *items], body, layout)}
+    longest = {"length": [reduce_max(length)], "carried": groups["carried"], "consts": [*groups["consts"], length]}
+    return current_trace().structured(SCAN, {**longest, "xs": groups["xs"]}, blocks, {"length": None, "reverse": reverse})
+
+
+def _iteration(
+    own: Any, block: Block, index: Any, given: Sequence[Any], flags: Sequence[bool], count: int
+) -> tuple[list[Any], list[Any]]:
+    """One iteration of a loop for the examples in the mask: carried values (the first `count`) and items after it."""
+    after = replay(block, [index, *_taken(own, given, flags)])
+    merged = [chosen(own, new, old) for new, old in zip(after, given[:count], strict=False)]
+    return merged, [y if _is_list(y) else where(_lanes(own, y), y, zeros_like(y)) for y in after[count:]]

@@ -11,24 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradtape.ad.batch import BatchedTensor, batched
-from gradtape.ad.batch_masks import masked_branch, masked_loop
+from gradtape.ad.batch_masks import masked_branch, masked_loop, masked_scan
 from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region, zeros_of_type
-from gradtape.ad.tracing import LEVEL, Trace, type_of
+from gradtape.core.dispatch import apply
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Op
+from gradtape.core.record import current_scope, scope_of
 from gradtape.errors import InvalidArgumentError, UnimplementedError
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Value
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.dispatch import apply
 from gradtape.ops.list_values import spread_spec
 from gradtape.ops.lists import LIST_COLLAPSE, LIST_SPREAD
-from gradtape.ops.opdef import Op
-from gradtape.ops.record import current_scope, scope_of
-from gradtape.ops.regions import CALL, COND, CUSTOM, WHILE
 from gradtape.ops.staged import VOID
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, SCAN, WHILE
+from gradtape.trace.tracing import LEVEL, Trace, type_of
 
 Groups = Mapping[str, Sequence[Any]]
-Found = dict[str, list[Any]]
+Results = dict[str, list[Any]]
 INNER = LEVEL + 1  # of the batched parameters of a region: nothing else is batched there
 
 
@@ -80,7 +81,7 @@ class Batch:
 
 def over_batch(
     trace: Trace, op: Op, groups: Groups, regions: Mapping[str, Block], attrs: Mapping[str, Any], layout: Mapping[str, int]
-) -> Found:
+) -> Results:
     """A structured operation of which some operands are batched: its results by group."""
     tensors = [t for group in groups.values() for t in group]
     level = max(t.level for t in tensors if isinstance(t, BatchedTensor))
@@ -91,7 +92,7 @@ def over_batch(
         )
     with scope_of(scope.below(level)):
         batch = Batch(trace, groups, level)
-        return _RULES[op.name](batch, op, dict(regions), dict(attrs), layout)
+        return _RULES[op](batch, op, dict(regions), dict(attrs), layout)
 
 
 def _is_void(value: Value) -> bool:
@@ -125,17 +126,17 @@ def _refuse(what: str) -> None:
     )
 
 
-def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     flags = batch.flags["inputs"]
     if batch.flags["pred"][0]:
         sides = {name: batch.region(block, flags, [True] * len(block.results)) for name, block in regions.items()}
         only = [_giver(*pair) for pair in zip(regions["then"].results, regions["orelse"].results, strict=True)]
-        found = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"], only)
-        return {"outputs": [batch.result(t, True) for t in found]}
+        outs = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"], only)
+        return {"outputs": [batch.result(t, True) for t in outs]}
     ends = [any(pair) for pair in zip(*(_depends(block, flags) for block in regions.values()), strict=True)]
     wide = {name: batch.region(block, flags, ends) for name, block in regions.items()}
-    found = batch.trace.structured(COND, batch.wide, wide, attrs)["outputs"]
-    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, ends, strict=True)]}
+    outs = batch.trace.structured(COND, batch.wide, wide, attrs)["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(outs, ends, strict=True)]}
 
 
 def _giver(then: Value, orelse: Value) -> str | None:
@@ -144,19 +145,19 @@ def _giver(then: Value, orelse: Value) -> str | None:
     return None if not any(empty) else "orelse" if empty[0] else "then"
 
 
-def _call(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+def _call(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     callee = attrs["callee"]
     flags = batch.flags["inputs"]
     ends = _depends(callee, flags)
     wide = batch.region(callee, flags, ends)
     wide.name = callee.name
-    found = batch.trace.structured(CALL, batch.wide, {}, {**attrs, "callee": wide})["outputs"]
-    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, ends, strict=True)]}
+    outs = batch.trace.structured(CALL, batch.wide, {}, {**attrs, "callee": wide})["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(outs, ends, strict=True)]}
 
 
-def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     if any(batch.flags.get("length", ())):
-        _refuse("the length of a loop")
+        return _longer_for_some(batch, regions["body"], attrs)
     body = regions["body"]
     carried, consts, xs = list(batch.flags["carried"]), batch.flags["consts"], batch.flags.get("xs", [])
     while True:
@@ -177,45 +178,61 @@ def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
         batch.spread(t, own) if flag else t
         for t, own, flag in zip(batch.wide["carried"], batch.flags["carried"], carried, strict=True)
     ]
-    found = batch.trace.structured(op, given, wide, attrs)
-    found["carried"] = [batch.result(t, flag) for t, flag in zip(found["carried"], carried, strict=True)]
-    found["ys"] = [batch.result(t, flag) for t, flag in zip(found["ys"], ys, strict=True)]
-    return found
+    outs = batch.trace.structured(op, given, wide, attrs)
+    outs["carried"] = [batch.result(t, flag) for t, flag in zip(outs["carried"], carried, strict=True)]
+    outs["ys"] = [batch.result(t, flag) for t, flag in zip(outs["ys"], ys, strict=True)]
+    return outs
 
 
-def _masked(batch: Batch, regions: dict[str, Block]) -> Found:
+def _masked(batch: Batch, regions: dict[str, Block]) -> Results:
     """A `while` that some examples leave before others."""
-    if regions["body"].result_group("ys"):  # a tape inside the map has differentiated it: one list of residuals for all
-        _refuse("the length of a loop that is differentiated inside the map")
-    given, flags, consts = batch.wide["carried"], batch.flags["carried"], batch.flags["consts"]
-    state = [batch.spread(t, own) for t, own in zip(given, flags, strict=True)]
+    state, consts = _all_spread(batch, "carried"), batch.flags["consts"]
     every = [*(True for _ in state), *consts]
     test = batch.region(regions["test"], every, [True])
     body = batch.region(regions["body"], [False, *every], [True] * len(regions["body"].results))
-    found = masked_loop({"test": test, "body": body}, state, batch.wide["consts"], consts)
-    return {**found, "carried": [batch.result(t, True) for t in found["carried"]]}
+    ends = masked_loop({"test": test, "body": body}, state, batch.wide["consts"], consts)
+    return {name: [batch.result(t, True) for t in group] for name, group in ends.items()}
 
 
-def _custom(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+def _longer_for_some(batch: Batch, body: Block, attrs: dict[str, Any]) -> Results:
+    """A `scan` whose length is one for each example."""
+    flags = {"consts": batch.flags["consts"], "xs": batch.flags["xs"]}
+    groups = {"carried": _all_spread(batch, "carried"), "consts": batch.wide["consts"], "xs": batch.wide["xs"]}
+    every = [False, *(True for _ in groups["carried"]), *flags["consts"], *flags["xs"]]
+    wide = batch.region(body, every, [True] * len(body.results))
+    ends = masked_scan(wide, batch.wide["length"][0], groups, flags, bool(attrs["reverse"]))
+    return {name: [batch.result(t, True) for t in group] for name, group in ends.items()}
+
+
+def _all_spread(batch: Batch, name: str) -> list[Any]:
+    return [batch.spread(t, own) for t, own in zip(batch.wide[name], batch.flags[name], strict=True)]
+
+
+def _custom(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     inputs, values = batch.flags["inputs"], batch.flags["values"]
     vjp = batch.region(regions["vjp"], [*values, *batch.flags["consts"]], [inputs[i] for i in attrs["places"]])
     types = [type_of(t) for t in batch.wide["values"]]
-    found = batch.trace.structured(CUSTOM, batch.wide, {"vjp": vjp}, attrs, (types, dict(layout)))["outputs"]
-    return {"outputs": [batch.result(t, flag) for t, flag in zip(found, values, strict=True)]}
+    outs = batch.trace.structured(CUSTOM, batch.wide, {"vjp": vjp}, attrs, (types, dict(layout)))["outputs"]
+    return {"outputs": [batch.result(t, flag) for t, flag in zip(outs, values, strict=True)]}
 
 
-def _checkpointed(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Found:
+def _checkpointed(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     """A call of `reverse` on all iterations: the limit does not hold."""
     from gradtape.ad.checkpointing import bounds
 
     length = batch.wide["length"]
+    if any(batch.flags["length"]):
+        _refuse("the length of a loop that is differentiated within a memory limit")
     rest = [name for name in batch.wide if name != "length"]
     batch.wide = {"inputs": [*bounds(attrs["length"], length), *(t for name in rest for t in batch.wide[name])]}
     batch.flags = {"inputs": [False, False, *(flag for name in rest for flag in batch.flags[name])]}
-    found = iter(_call(batch, CALL, {}, {"callee": regions["reverse"]}, {})["outputs"])
-    return {name: [next(found) for _ in range(count)] for name, count in layout.items()}
+    outs = iter(_call(batch, CALL, {}, {"callee": regions["reverse"]}, {})["outputs"])
+    return {name: [next(outs) for _ in range(count)] for name, count in layout.items()}
 
 
-_RULES: dict[str, Callable[..., Found]] = {
-    "cond": _cond, "call": _call, "scan": _loop, "while": _loop, "custom": _custom, "checkpointed": _checkpointed,
+_RULES: dict[Op, Callable[..., Results]] = {
+    COND: _cond, CALL: _call, SCAN: _loop, WHILE: _loop, CUSTOM: _custom, CHECKPOINTED: _checkpointed,
 }  # fmt: skip
+
+
+HOOKS.over_batch = over_batch

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.regions import SCAN
+from gradtape.ops.structured import SCAN
 
 
 class Budget:

@@ -22,15 +22,15 @@ from gradtape.ad.recording import Recording
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, extract, split
 from gradtape.ad.sites import Site, region
-from gradtape.ad.tracing import current_trace, type_of
+from gradtape.core.dispatch import apply
 from gradtape.errors import GradientWarning
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild, callee_of, clone, insert_param, program
-from gradtape.ops.dispatch import apply
 from gradtape.ops.lists import LIST_GET
-from gradtape.ops.regions import CHECKPOINTED, COUNT, SCAN, WHILE, loop_result
+from gradtape.ops.structured import CHECKPOINTED, COUNT, SCAN, WHILE, loop_result
+from gradtape.trace.tracing import current_trace, type_of
 
 if TYPE_CHECKING:
     from gradtape.ad.loops import Loop

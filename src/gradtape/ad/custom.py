@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtape.ad.batch import batched, unbatched
-from gradtape.ops.binding import reboxed
-from gradtape.ops.dispatch import record_general, stored, unrecorded
-from gradtape.ops.opdef import Op
-from gradtape.ops.record import NOBODY, TRACING, Record, Scope, current_scope, scope_of
+from gradtape.ad.binding import reboxed
+from gradtape.core.dispatch import record_general, stored, unrecorded
+from gradtape.core.opdef import Op
+from gradtape.core.record import NOBODY, TRACING, Record, Scope, current_scope, scope_of
+from gradtape.core.tensor import Tensor
 from gradtape.ops.reduce import reduce_sum
-from gradtape.ops.tensor import Tensor
 
 Rule = Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]
 

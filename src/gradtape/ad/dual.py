@@ -17,12 +17,13 @@ from gradtape.ad.recording import Recording
 from gradtape.ad.regions import region_vjp
 from gradtape.ad.replaying import replay
 from gradtape.ad.sites import region, zeros_for
-from gradtape.ad.tracing import Trace, current_trace, params_of, traced, tracing, type_of
+from gradtape.core.opdef import Op
+from gradtape.core.record import Record, current_scope
 from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import has_effect
-from gradtape.ops.record import Record, current_scope
-from gradtape.ops.regions import CALL, COND, SCAN, body_result, loop_result
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, SCAN, WHILE, body_result, loop_result
+from gradtape.trace.tracing import Trace, current_trace, params_of, traced, tracing, type_of
 
 Tensors = Sequence[Any]
 Pair = tuple[list[Any], tuple[Any, ...]]  # values of the results, and tangents: None where nothing moves
@@ -33,14 +34,14 @@ def region_jvp(operation: Operation, inputs: Tensors, tangents: Tensors, out: Te
     moving, own = _moving(operation, tangents)
     if not moving:
         return None
-    if operation.op.name == "custom" or has_effect(operation):
+    if operation.op is CUSTOM or has_effect(operation):
         if has_effect(operation) and any(not recorder.key.holds for recorder in current_scope().recorders):
             raise UnimplementedError(
                 f"nested ForwardAccumulators around the {operation.op.name} at {operation.loc}, which prints, asserts, draws "
                 "random numbers or calls Python inside: use a GradientTape for one of them, or take that out of it"
             )
         return _transposed(out[0]._node.nodes[0], operation, own, moving)
-    return _RULES[operation.op.name](operation, inputs, own, moving)[1]
+    return _RULES[operation.op](operation, inputs, own, moving)[1]
 
 
 def _moving(operation: Operation, tangents: Tensors) -> tuple[set[int], list[Any]]:
@@ -57,8 +58,8 @@ def _transposed(record: Record, operation: Operation, tangents: Tensors, moving:
         places = [i for i, v in enumerate(operation.results) if differentiable(v)]
         seeds = {i: recording.watched(zeros_for(traced(operation.results[i]))) for i in places}
         needed = tuple(i in moving for i in range(len(record.nodes)))
-        found = region_vjp(record, [seeds.get(i) for i in range(len(operation.results))], needed)
-    pairs = [(ct, tangents[i]) for i, ct in enumerate(found) if ct is not None and i in moving]
+        cts = region_vjp(record, [seeds.get(i) for i in range(len(operation.results))], needed)
+    pairs = [(ct, tangents[i]) for i, ct in enumerate(cts) if ct is not None and i in moving]
     nodes: list[Any] = [seeds[i]._node for i in places]
     answers = recording.cotangents([ct for ct, _ in pairs], [t for _, t in pairs], nodes, boxed=True)
     recording.close()
@@ -80,8 +81,8 @@ def jvp_block(block: Block, moving: Sequence[int], results: Sequence[int]) -> Bl
     with tracing(trace):
         inputs = params_of(root)
         seeds = {i: traced(root.add_param(block.params[i].type)) for i in moving}
-        outs, found = pushed(block, inputs, seeds)
-        ends = [found[i] if found.get(i) is not None else zeros_for(outs[i]) for i in results]
+        outs, slopes = pushed(block, inputs, seeds)
+        ends = [slopes[i] if slopes.get(i) is not None else zeros_for(outs[i]) for i in results]
         root.give(outputs=[trace.operand(t) for t in outs], tangents=[trace.operand(t) for t in ends])
     return root
 
@@ -112,9 +113,9 @@ def _step(operation: Operation, operands: list[Any], tangents: list[Any]) -> Pai
         moving, own = _moving(operation, tangents)
         if not moving:
             return replay(_alone(operation), operands, sizes="same"), nothing
-        if operation.op.name == "custom" or has_effect(operation):
+        if operation.op is CUSTOM or has_effect(operation):
             return _run_and_transposed(operation, operands, own, moving)
-        return _RULES[operation.op.name](operation, operands, own, moving)
+        return _RULES[operation.op](operation, operands, own, moving)
     outs = replay(_alone(operation), operands, sizes="same")
     if operation.op.outputs == 1:
         return outs, (jvp_of(operation.op, tuple(operands), tuple(tangents), outs[0], operation.attrs),)
@@ -130,9 +131,9 @@ def _run_and_transposed(operation: Operation, operands: list[Any], tangents: lis
     if node is None:
         return outs, (None,) * len(outs)
     record: Any = node.nodes[0]
-    found = _transposed(record, record.attrs["operation"], tangents, moving)
+    slopes = _transposed(record, record.attrs["operation"], tangents, moving)
     recording.close()
-    return outs, found[: len(outs)]
+    return outs, slopes[: len(outs)]
 
 
 def _alone(operation: Operation) -> Block:
@@ -151,8 +152,8 @@ def _alone(operation: Operation) -> Block:
 
 
 def _moving_results(block: Block, moving: Sequence[int]) -> set[int]:
-    found = varied(block, [block.params[i] for i in moving])
-    return {i for i, v in enumerate(block.results) if v in found}
+    moved = varied(block, [block.params[i] for i in moving])
+    return {i for i, v in enumerate(block.results) if v in moved}
 
 
 def _cond(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> Pair:
@@ -165,8 +166,8 @@ def _cond(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
         both.layout = {"inputs": len(both.params)}
     given = [*inputs[1:], *(tangents[i + 1] for i in places)]
     types = _types(operation, results)
-    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": given}, regions, {}, types)["outputs"]
-    return _halves(operation, results, found)
+    outs = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": given}, regions, {}, types)["outputs"]
+    return _halves(operation, results, outs)
 
 
 def _call(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> Pair:
@@ -178,8 +179,8 @@ def _call(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
     both = known[key] if key in known else known.setdefault(key, jvp_block(callee, places, results))
     both.give(outputs=both.results)
     given = [*inputs, *(tangents[i] for i in places)]
-    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both}, _types(operation, results))["outputs"]
-    return _halves(operation, results, found)
+    outs = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": both}, _types(operation, results))["outputs"]
+    return _halves(operation, results, outs)
 
 
 def _types(operation: Operation, places: list[int]) -> tuple[list[Any], dict[str, int]]:
@@ -188,9 +189,9 @@ def _types(operation: Operation, places: list[int]) -> tuple[list[Any], dict[str
     return types, {"outputs": len(types)}
 
 
-def _halves(operation: Operation, places: list[int], found: list[Any]) -> Pair:
+def _halves(operation: Operation, places: list[int], outs: list[Any]) -> Pair:
     count = len(operation.results)
-    return found[:count], _placed(count, places, found[count:])
+    return outs[:count], _placed(count, places, outs[count:])
 
 
 def _checkpointed(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> Pair:
@@ -228,11 +229,11 @@ def _loop(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
         given["xs"] = [*flat[skipped + carried + consts :], *(tangents[p - 1 + skipped] for p in moved_xs)]
     else:
         regions = {"test": _dual_test(operation.regions["test"], starts, given["consts"][consts:]), "body": block}
-    found = current_trace().structured(operation.op, given, regions, operation.attrs)
+    outs = current_trace().structured(operation.op, given, regions, operation.attrs)
     ys = len(body.results) - carried
-    values = [*found["carried"][:carried], *found.get("count", ()), *found["ys"][:ys]]
-    ends = dict(zip(active, found["carried"][carried:], strict=True))
-    ends.update(zip((loop_result(operation, k) for k in moved_ys), found["ys"][ys:], strict=True))
+    values = [*outs["carried"][:carried], *outs.get("count", ()), *outs["ys"][:ys]]
+    ends = dict(zip(active, outs["carried"][carried:], strict=True))
+    ends.update(zip((loop_result(operation, k) for k in moved_ys), outs["ys"][ys:], strict=True))
     return values, tuple(ends.get(i) for i in range(len(operation.results)))
 
 
@@ -280,6 +281,6 @@ def _dual_test(test: Block, starts: Tensors, extra: Tensors) -> Block:
     return region(types, build, {"carried": len(carried) + len(starts), "consts": len(consts) + len(extra)})
 
 
-_RULES: dict[str, Callable[..., Pair]] = {
-    "cond": _cond, "while": _loop, "scan": _loop, "call": _call, "checkpointed": _checkpointed,
+_RULES: dict[Op, Callable[..., Pair]] = {
+    COND: _cond, WHILE: _loop, SCAN: _loop, CALL: _call, CHECKPOINTED: _checkpointed,
 }  # fmt: skip

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.custom import record_custom
+from gradtape.core.dispatch import PART, apply, convert
+from gradtape.core.record import Line
 from gradtape.ir.dims import Dim, Env, match, substitute
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.dispatch import PART, apply, convert
 from gradtape.ops.lists import LIST_GET, LIST_NEW
-from gradtape.ops.record import Line
-from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, SCAN
 from gradtape.ops.staged import VOID
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, SCAN
 
 Sizes = dict[str, Any]
 
@@ -78,6 +78,8 @@ class Evaluation:
         first, second = operation.layout["inputs"], operation.layout["inputs"] + operation.layout["values"]
         inputs, values, consts = operands[:first], operands[first:second], operands[second:]
         places = operation.attrs["places"]
+        if operation.attrs.get(LEAF) and values[0]._node is not None and values[0]._node.keys:
+            return values
 
         def gradient(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
             found = dict(zip(places, self.run(operation.regions["vjp"], [*cts, *consts], sizes), strict=True))

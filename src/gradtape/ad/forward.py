@@ -13,14 +13,14 @@ import numpy as np
 
 from gradtape.ad.backward import all_finite
 from gradtape.ad.recording import Recording
+from gradtape.core.dispatch import apply
+from gradtape.core.opdef import Op, Rule
+from gradtape.core.record import TRACING, current_scope
+from gradtape.core.save_plan import Like, parameters
 from gradtape.ops.create import zeros_like
-from gradtape.ops.dispatch import apply
 from gradtape.ops.elementwise import conj, real
-from gradtape.ops.masking import cleaned
-from gradtape.ops.opdef import Op, Rule
-from gradtape.ops.plan import Like, parameters
-from gradtape.ops.record import TRACING, current_scope
 from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import cleaned
 from gradtape.ops.shape import broadcast_to
 from gradtape.ops.staged import masked_multiply
 

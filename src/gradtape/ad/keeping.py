@@ -14,23 +14,17 @@ from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from gradtape.ad.budget import static_bytes
+from gradtape.core.opdef import Cost
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import TensorSpec
+from gradtape.ops.reduce import REDUCE_MEAN, REDUCE_SUM
 
-KEPT_BYTE = 2  # what keeping a byte costs; a product of two float32 numbers in a vector costs 1
-KEPT = 64  # what keeping a value costs, however small
+KEPT_BYTE = 4  # what keeping a byte costs, in the unit of `Cost`
+KEPT = 128  # what keeping a value costs, however small
 SMALL = 16  # elements of an array that is worth a thought
 MANY = 1500  # operations of a body that is too long to think about
 FOREVER = 1 << 60
-
-# the cost per element of what may be computed again; a reduction's is per element of what it reads
-COSTS = {
-    **dict.fromkeys(("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "getitem", "identity"), 0),
-    **dict.fromkeys(("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "cast", "where"), 1),
-    **dict.fromkeys(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "relu", "masked_multiply"), 1),
-    **dict.fromkeys(("logical_not", "logical_and", "logical_or", "reduce_sum", "reduce_mean"), 1),
-    **dict.fromkeys(("divide", "sqrt", "reciprocal"), 4),
-}  # fmt: skip
+_REDUCTIONS = (REDUCE_SUM, REDUCE_MEAN)  # their cost is per element of what they read
 
 
 def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[Value] | None:
@@ -65,8 +59,8 @@ def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[
             return None
     network.fill("wanted", "done")
     reached = network.reached("wanted")
-    found = {value for value in seen if value in reached and (value,) not in reached}
-    return None if found == set(arrays) else found | fixed
+    kept = {value for value in seen if value in reached and (value,) not in reached}
+    return None if kept == set(arrays) else kept | fixed
 
 
 def _elements(value: Value) -> int:
@@ -83,10 +77,10 @@ def _keeping(value: Value) -> int:
 
 def _price(operation: Operation) -> int:
     """What doing an operation again costs."""
-    cost = COSTS.get(operation.op.name)
-    if cost is None or operation.regions or len(operation.results) != 1:
+    cost = operation.op.cost
+    if cost is Cost.DEAR or operation.regions or len(operation.results) != 1:
         return FOREVER
-    read = operation.operands[0] if operation.op.name.startswith("reduce_") else operation.result
+    read = operation.operands[0] if operation.op in _REDUCTIONS else operation.result
     sizes = [_elements(value) for value in (read, operation.result)]
     if not all(sizes):
         return FOREVER

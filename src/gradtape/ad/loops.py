@@ -15,15 +15,15 @@ from gradtape.ad.checkpointing import checkpointed_vjp
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.sizing import witness
-from gradtape.ad.tracing import TracedTensor, current_trace, traced, type_of
 from gradtape.ad.undo import Undoing, undoing
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Operation
 from gradtape.ir.sizes import sizes_of
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
-from gradtape.ops.regions import SCAN, WHILE, loop_result, result_types
+from gradtape.ops.structured import SCAN, WHILE, loop_result, result_types
+from gradtape.trace.sizing import witness
+from gradtape.trace.tracing import TracedTensor, current_trace, traced, type_of
 
 Tensors = Sequence[Any]
 

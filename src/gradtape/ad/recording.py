@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.ad.backward import gradients
-from gradtape.ad.tracing import lift
-from gradtape.ops.record import Record, RecordList, TapeKey, current_scope, leaf, scope_of
-from gradtape.ops.tensor import Tensor, box
+from gradtape.core.record import Record, RecordList, TapeKey, current_scope, leaf, scope_of
+from gradtape.core.tensor import Tensor, box
+from gradtape.trace.tracing import lift
 
 
 class Recording:
@@ -75,7 +75,7 @@ class Recording:
             value = ct if boxed else ct._data
             seeds[node] = seeds[node] + value if node in seeds else value
         found = gradients(
-            tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex, prepare=self._prepare()
+            tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex, visit=self._prepare()
         )  # fmt: skip
         return [None if node not in found else found[node] if boxed else box(found[node]) for node in wanted]
 

@@ -15,22 +15,24 @@ from contextlib import nullcontext
 from typing import Any
 
 from gradtape.ad.activity import differentiable
-from gradtape.ad.backward import REGION_RULE
+from gradtape.ad.binding import OWN_PULLS, joint_pull
 from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.checkpointing import expanded_vjp
 from gradtape.ad.loops import loop_vjp
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
-from gradtape.ad.sizing import renamed_types
-from gradtape.ad.tracing import current_trace, params_of, traced, type_of
+from gradtape.core.opdef import Op
+from gradtape.core.record import Record
+from gradtape.core.tensor import Tensor
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.walk import callee_of, program
 from gradtape.ops import staged
-from gradtape.ops.record import Record
-from gradtape.ops.regions import CALL, COND, CUSTOM
-from gradtape.ops.tensor import Tensor
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, SCAN, WHILE
+from gradtape.trace.sizing import renamed_types
+from gradtape.trace.tracing import current_trace, params_of, traced, type_of
 
 Tensors = Sequence[Any]
 
@@ -38,17 +40,25 @@ Tensors = Sequence[Any]
 def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> list[Any]:
     """Cotangents of the inputs of a recorded structured operation; `cts` has None where none arrived."""
     attrs: Any = record.attrs
-    if "rule" in attrs:  # a compiled function: it brings its own
-        found: list[Any] = attrs["rule"](record, cts, needed)
-        return found
     operation: Operation = attrs["operation"]
     inputs = [reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)]
-    wanted = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
+    asked = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
+    wanted = asked | _watched(record, operation) if asked else asked
     trace = current_trace()
     seeds = {i: trace.own(ct) for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
-    rule = _REVERSE[operation.op.name]
+    rule = _REVERSE[operation.op]
     answers = rule(Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
-    return [answers.get(i) for i in range(len(inputs))]
+    return [answers.get(i) if i in asked else None for i in range(len(inputs))]
+
+
+def _watched(record: Record, operation: Operation) -> set[int]:
+    """The inputs somebody watches, if versions of variables are made inside: these are leaves only if nothing watched is in
+    them, asked for or not."""
+    inside = [*operation.regions.values(), *filter(None, [callee_of(operation)])]
+    if not any(inner.attrs.get(LEAF) for block in inside for inner in program(block)):
+        return set()
+    nodes = enumerate(record.nodes)
+    return {i for i, node in nodes if node is not None and node.keys and differentiable(operation.operands[i])}
 
 
 def reidentified(tensor: Any, node: Record | None) -> Any:
@@ -201,13 +211,13 @@ def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, 
     operation = site.operation
     count = operation.layout["inputs"] + operation.layout["values"]
     cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
+    if operation.attrs.get(LEAF) and operation.layout["inputs"] in wanted:
+        return {operation.layout["inputs"]: cts[0]}
     found = replay(operation.regions["vjp"], [*cts, *inputs[count:]], sizes="new")
     return {i: g for i, g in zip(operation.attrs["places"], found, strict=True) if i in wanted}
 
 
-_REVERSE: dict[str, Callable[..., dict[int, Any]]] = {
-    "cond": _cond_vjp, "while": loop_vjp, "scan": loop_vjp, "call": _call_vjp,
-    "custom": _custom_vjp, "checkpointed": expanded_vjp,
+_REVERSE: dict[Op, Callable[..., dict[int, Any]]] = {
+    COND: _cond_vjp, WHILE: loop_vjp, SCAN: loop_vjp, CALL: _call_vjp, CUSTOM: _custom_vjp, CHECKPOINTED: expanded_vjp,
 }  # fmt: skip
-
-REGION_RULE.append(region_vjp)
+OWN_PULLS.update({op: joint_pull(region_vjp) for op in _REVERSE})

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from gradtape.ad.tracing import TracedTensor, current_trace, type_of
-from gradtape.ir.dims import match, substitute, symbol
+from gradtape.core.dispatch import apply
+from gradtape.core.tensor import Tensor
+from gradtape.ir.dims import match, substitute, symbol, symbols_in
 from gradtape.ir.graph import Block, Value
+from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import clone, renamed
-from gradtape.ops.dispatch import apply
-from gradtape.ops.tensor import Tensor
+from gradtape.ops.staged import SIZED
+from gradtape.trace.tracing import TracedTensor, current_trace, type_of
 
 
 def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched", "new"] = "matched") -> list[Any]:
@@ -28,6 +30,9 @@ def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched"
         block = renamed(block, [type_of(t) for t in inputs], fresh=sizes == "new")
     known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
     env: dict[str, Any] = {}  # sizes that operations on other tensors (a batch) made, where the block's own made others
+    settled: set[str] = set()
+    if not all(isinstance(t, TracedTensor) for t in inputs):
+        settled.update(symbols_in([p.type for p in block.params]))
     before = trace.loc
     for operation in block.operations:
         trace.loc = operation.loc
@@ -55,15 +60,21 @@ def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched"
             trace.types = None
             outs = out if isinstance(out, tuple) else (out,)
         if not all(isinstance(t, TracedTensor) for t in outs):
-            for value, tensor in zip(operation.results, outs, strict=True):
-                _learn_sizes(value.type, type_of(tensor), env)
+            outs = [_learn_sizes(*pair, env, settled) for pair in zip(operation.results, outs, strict=True)]
         known.update(zip(operation.results, outs, strict=True))
     trace.loc = before
     return [known[v] for v in block.results]
 
 
-def _learn_sizes(pattern: Any, type: Any, env: dict[str, Any]) -> None:
-    """Note what the sizes of one type are in another of the same form, where they are not the same."""
+def _learn_sizes(value: Value, tensor: Any, env: dict[str, Any], settled: set[str]) -> Any:
+    """Note what the sizes of a value are called in a tensor that stands for it, where it introduces them. Sizes that were
+    `settled` before have their names: the tensor gets these."""
+    spec, type = substitute(value.type, env) if env else value.type, type_of(tensor)
+    names = symbols_in(spec)
+    if isinstance(spec, TensorSpec) and tuple(spec.shape) != tuple(type.shape) and names <= settled:
+        return apply(SIZED, tensor, shape=tuple(spec.shape), caller=None)
+    settled |= names | symbols_in(type)
     sizes: dict[str, Any] = {}
-    match(pattern, type, sizes)
+    match(value.type, type, sizes)
     env |= {name: size for name, size in sizes.items() if size != symbol(name)}
+    return tensor

@@ -15,14 +15,17 @@ from typing import Any
 from gradtape.ad.keeping import cheapest
 from gradtape.ad.recording import Recording
 from gradtape.ad.replaying import replay
-from gradtape.ad.sizing import witness
-from gradtape.ad.tracing import LEVEL, Trace, TracedTensor, params_of, traced, tracing
+from gradtape.core.opdef import Cost
+from gradtape.core.record import Scope, scope_of
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
+from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import has_effect
-from gradtape.ops.record import Scope, scope_of
+from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_LENGTHS
 from gradtape.ops.staged import CONSTANT, FILLED
+from gradtape.trace.sizing import witness
+from gradtape.trace.tracing import LEVEL, Trace, TracedTensor, params_of, traced, tracing
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ def split(
         boundary = len(root.operations)
         cts = [traced(root.add_param(outs[i]._data.type)) for i in seeded]
         trace.constants[-1].clear()
-        found = recording.cotangents([outs[i] for i in seeded], cts, nodes, boxed=True)  # type: ignore[arg-type]
+        cotangents = recording.cotangents([outs[i] for i in seeded], cts, nodes, boxed=True)  # type: ignore[arg-type]
     recording.close()
     results = [trace_value(trace, t) for t in outs]
-    answers = [(i, g) for i, g in zip(sorted(wanted), found, strict=True) if g is not None]
+    answers = [(i, g) for i, g in zip(sorted(wanted), cotangents, strict=True) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
     return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), set(near), recompute)
 
@@ -96,16 +99,6 @@ def extract(params: Sequence[Value], operations: Sequence[Operation], name: str,
         known.update(zip(op.results, copy.results, strict=True))
         block.append(copy)
     return block.give(**{group: [known[v] for v in values] for group, values in results.items()})
-
-
-_CHEAP = frozenset(
-    ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "cast", "negative", "identity", "less", "less_equal",
-     "greater", "greater_equal", "equal", "not_equal", "logical_not", "logical_and", "logical_or", "dim", "list_len", "filled",
-     "getitem")
-)  # fmt: skip
-
-
-_SHORT = frozenset(("add", "subtract", "multiply", "square"))  # of numbers: done again in less time than one is kept and read
 
 
 def _cut(
@@ -170,30 +163,30 @@ def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operati
     return kept[::-1]
 
 
-_READS = frozenset(("list_get", "list_len", "list_lengths"))  # what they give is less than the list
+_READS = (LIST_GET, LIST_LEN, LIST_LENGTHS)  # what they give is less than the list
 
 
 def _readable_early(late: list[Operation], cts: list[Value]) -> set[int]:
     """Operations that read lists of the first half: done there, so that what they give is saved and not the lists."""
     inside = {*cts, *(v for op in late for v in op.results if op.op is not CONSTANT)}
-    found: set[int] = set()
+    early: set[int] = set()
     for op in late:
-        if op.op.name in _READS and inside.isdisjoint(op.operands):
-            found.update(id(v.producer) for v in op.operands if v.producer is not None and v.producer.op is CONSTANT)
-            found.add(id(op))
+        if op.op in _READS and inside.isdisjoint(op.operands):
+            early.update(id(v.producer) for v in op.operands if v.producer is not None and v.producer.op is CONSTANT)
+            early.add(id(op))
             inside.difference_update(op.results)
-    return found
+    return early
 
 
 def _outside_values(operations: list[Operation], grads: list[Value], late: set[int], cts: list[Value]) -> dict[Value, None]:
     """What the second half uses of the first, in order of use."""
     inside = set(cts)
-    found: dict[Value, None] = {}
+    values: dict[Value, None] = {}
     for v in [*(v for op in operations for v in op.operands), *grads]:
         producer = v.producer
         if v not in inside and (producer is None or id(producer) not in late):
-            found[v] = None
-    return found
+            values[v] = None
+    return values
 
 
 def _recomputed(
@@ -222,7 +215,7 @@ def _recomputed(
             producer = v.producer
             if producer is None:
                 costless[v] = v in free
-            elif has_effect(producer) or (producer.regions and not everything):
+            elif (producer.regions and not everything) or has_effect(producer):
                 costless[v] = False
             else:
                 waiting = [o for o in producer.operands if o not in costless]
@@ -277,10 +270,14 @@ def had_again(block: Block, values: Sequence[Value], free: int) -> tuple[Block, 
     return extract(params, again, block.name, outputs=values), keep, own in saved
 
 
+def _is_number(value: Value) -> bool:
+    return value.type.__class__ is TensorSpec and not len(value.type.shape)
+
+
 def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool], depth: int = 6) -> bool:
-    """Cheap operations on values that are there anyway."""
-    number = producer.op.name in _SHORT and not len(producer.results[0].type.shape)
-    if not depth or not (number or producer.op.name in _CHEAP):
+    """Cheap operations on values that are there anyway; numbers are added and multiplied again sooner than they are read."""
+    cost = producer.op.cost
+    if not depth or cost > (Cost.CHEAP if all(map(_is_number, (*producer.operands, *producer.results))) else Cost.LIGHT):
         return False
     for o in producer.operands:
         if not (o in wanted or from_free(o) or (o.producer is not None and _cheap(o.producer, wanted, from_free, depth - 1))):

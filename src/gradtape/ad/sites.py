@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradtape.ad.tracing import TracedTensor, current_trace, params_of, traced, type_of
+from gradtape.core.dispatch import apply, reparted
+from gradtape.core.record import Record, current_scope
 from gradtape.errors import UnimplementedError
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import has_effect
 from gradtape.ops import staged
-from gradtape.ops.dispatch import apply, reparted
 from gradtape.ops.lists import LIST_ZEROS_LIKE
-from gradtape.ops.record import Record, current_scope
+from gradtape.trace.tracing import TracedTensor, current_trace, params_of, traced, type_of
 
 
 class Site:

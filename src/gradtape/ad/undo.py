@@ -14,10 +14,10 @@ from typing import Any
 
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, extract, had_again
+from gradtape.core.dispatch import apply
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.dispatch import apply
 from gradtape.ops.dynamic import GETITEM_AT, UPDATE_AT
 from gradtape.ops.index import GETITEM, UPDATE
 

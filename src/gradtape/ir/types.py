@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.dtypes import DType, as_dtype, float32
+from gradtape.errors import InvalidArgumentError
 from gradtape.tree import LeafTuple
 
 
@@ -28,24 +29,24 @@ class TensorShape(LeafTuple):
     __slots__ = ()
 
     def __new__(cls, dims: Iterable[Any] | int | None = ()) -> TensorShape:
-        if dims is None or dims is _unknown:
-            return _unknown
+        if dims is None or dims is UNKNOWN or dims is UNKNOWN_TO_RULES:
+            return UNKNOWN
         if isinstance(dims, int):
             dims = (dims,)
         return super().__new__(cls, dims)
 
     @property
     def rank(self) -> int | None:
-        return None if self is _unknown else len(self)
+        return None if self is UNKNOWN or self is UNKNOWN_TO_RULES else len(self)
 
     ndims = rank
 
     @property
     def dims(self) -> list[Any] | None:
-        return None if self is _unknown else list(self)
+        return None if self.rank is None else list(self)
 
     def as_list(self) -> list[Any]:
-        if self is _unknown:
+        if self.rank is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape")
         return list(self)
 
@@ -53,12 +54,12 @@ class TensorShape(LeafTuple):
         return math.prod(self) if self.is_fully_defined() else None
 
     def is_fully_defined(self) -> bool:
-        return self is not _unknown and all(d is not None for d in self)
+        return self.rank is not None and all(d is not None for d in self)
 
     def is_compatible_with(self, other: Any) -> bool:
         """True when both can describe the same tensor (None fits anything)."""
         other = other if isinstance(other, TensorShape) else TensorShape(other)
-        if self is _unknown or other is _unknown:
+        if self.rank is None or other.rank is None:
             return True
         return len(self) == len(other) and all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
 
@@ -70,13 +71,13 @@ class TensorShape(LeafTuple):
         """The shape that says what both say; ValueError when they contradict each other."""
         other = other if isinstance(other, TensorShape) else TensorShape(other)
         self.assert_is_compatible_with(other)
-        if self is _unknown or other is _unknown:
-            return other if self is _unknown else self
+        if self.rank is None or other.rank is None:
+            return other if self.rank is None else self
         return TensorShape(b if a is None else a for a, b in zip(self, other, strict=True))
 
     def with_rank(self, rank: int) -> TensorShape:
         """This shape, which must have (or, unknown, gets) the given rank."""
-        if self is _unknown:
+        if self.rank is None:
             return TensorShape([None] * rank)
         self.assert_has_rank(rank)
         return self
@@ -101,9 +102,9 @@ class TensorShape(LeafTuple):
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is list:
-            return tuple(self) == tuple(other) and self is not _unknown
-        if self is _unknown or other is _unknown:
-            return self is other
+            return self.rank is not None and tuple(self) == tuple(other)
+        if self.rank is None or getattr(other, "rank", 0) is None:
+            return self.rank is None and isinstance(other, TensorShape) and other.rank is None
         return tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
@@ -122,18 +123,33 @@ class TensorShape(LeafTuple):
         return TensorShape((*self, *other))
 
     def __repr__(self) -> str:
-        return "TensorShape(None)" if self is _unknown else f"TensorShape({list(self)})"
+        return "TensorShape(None)" if self.rank is None else f"TensorShape({list(self)})"
 
     def __str__(self) -> str:
-        if self is _unknown:
+        if self.rank is None:
             return "<unknown>"
         return f"({', '.join(map(str, self))}{',' if len(self) == 1 else ''})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TensorShape, ((None if self is _unknown else tuple(self)),)
+        return TensorShape, ((None if self.rank is None else tuple(self)),)
 
 
-_unknown: TensorShape = tuple.__new__(TensorShape, ())
+class _UnknownShape(TensorShape):
+    """The unknown shape as type rules and programs see it: who asks for its sizes gets no answer."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: Any) -> Any:
+        raise InvalidArgumentError(
+            "the rank of this tensor is not known while the function is traced; say it where the tensor is made: "
+            "gt.numpy_function(..., Tout=gt.TensorSpec([None, 3], gt.float32)) for any number of rows of 3"
+        )
+
+    __iter__ = __len__ = __getitem__ = _refuse
+
+
+UNKNOWN: TensorShape = tuple.__new__(TensorShape, ())
+UNKNOWN_TO_RULES: TensorShape = tuple.__new__(_UnknownShape, ())
 
 
 @dataclass(frozen=True, init=False)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from gradtape.dtypes import bool_, int32
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim, infer_by_probing
 from gradtape.ir.graph import Block, Layout, Operation, Value
@@ -20,8 +19,6 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import callee_of, callees, groups_of
 
 Complaints = Iterator[str]
-BOOL = TensorSpec((), bool_)
-COUNT = TensorSpec((), int32)
 
 
 def verify(block: Block) -> Block:
@@ -142,11 +139,11 @@ def _types_follow_the_rule(context: _Context, operation: Operation) -> Complaint
     if operation.regions:
         yield "only structured operations have regions"
     try:
-        found, _ = infer_by_probing(operation.op, [value.type for value in operation.operands], operation.attrs)
+        inferred, _ = infer_by_probing(operation.op, [value.type for value in operation.operands], operation.attrs)
     except Exception as error:
         yield f"its type rule refuses the operands {_types(operation.operands)}: {error}"
         return
-    types = found if isinstance(found, tuple) else (found,)
+    types = inferred if isinstance(inferred, tuple) else (inferred,)
     if len(types) != len(operation.results):
         yield f"its type rule gives {len(types)} results, it has {len(operation.results)}"
         return
@@ -158,24 +155,21 @@ def _types_follow_the_rule(context: _Context, operation: Operation) -> Complaint
 def _regions_follow_the_signature(context: _Context, operation: Operation) -> Complaints:
     if operation.op.kind != "region":
         return
-    name = operation.op.name
-    if name not in SIGNATURES:
-        yield "no such structured operation is known"
-        return
-    regions, *rules = SIGNATURES[name]
+    regions, *rules = operation.op.signature
+    places = [place for left, _, right in rules for place in (left, right) if isinstance(place, str)]
     if set(operation.regions) != set(regions):
         yield f"has the regions {tuple(operation.regions)}, not {regions}"
         return
-    if name == "call" and callee_of(operation) is None:
+    if any(place.startswith("callee.") for place in places) and callee_of(operation) is None:
         yield "its attribute callee is no block"
         return
-    if name in ("scan", "checkpointed"):
+    if "in.length" in places:
         if not {"length", "reverse"} <= operation.attrs.keys():
             yield "needs the attributes length (None where it is an operand) and reverse"
         elif (operation.attrs["length"] is None) != bool(operation.layout.get("length", 0)):
             yield "needs a length, either as an attribute or as an operand"
     allowed: dict[str, set[str]] = {}
-    for place in (place for left, _, right in rules for place in (left, right) if isinstance(place, str)):
+    for place in places:
         side, _, group = place.rpartition(".")
         allowed.setdefault(side, set()).add(group)
     for side, groups in allowed.items():
@@ -207,7 +201,7 @@ def _compare(operation: Operation, left: str, relation: str, right: Any) -> Comp
     types = [value.type for value in _group(operation, left)]
     if relation == "is":
         exact, type = right
-        if len(types) > 1 or (exact and not types) or not all(fits(found, type) for found in types):
+        if len(types) > 1 or (exact and not types) or not all(fits(own, type) for own in types):
             yield f"{left} is {types}, it should be {'' if exact else 'nothing or '}one {type}"
         return
     others = [value.type for value in _group(operation, right)]
@@ -265,69 +259,3 @@ OPERATION_CHECKS: tuple[Callable[[_Context, Operation], Complaints], ...] = (
     _regions_follow_the_signature,
 )
 BLOCK_CHECKS: tuple[Callable[[_Context, Block], Complaints], ...] = (_results_are_defined, _block_groups_add_up)
-
-# op → its regions, then what must agree: `in` operands, `out` results, `body.in` parameters of a region, `body.out` its results
-SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "cond": (
-        ("then", "orelse"),
-        ("in.pred", "is", (True, BOOL)),
-        ("in.inputs", "fits", "then.in.inputs"),
-        ("in.inputs", "fits", "orelse.in.inputs"),
-        ("then.out.outputs", "fits", "out.outputs"),
-        ("orelse.out.outputs", "fits", "out.outputs"),
-    ),
-    "while": (
-        ("test", "body"),
-        ("in.carried", "fits", "test.in.carried"),
-        ("in.consts", "fits", "test.in.consts"),
-        ("test.out.flag", "is", (True, BOOL)),
-        ("body.in.index", "is", (True, COUNT)),
-        ("in.carried", "fits", "body.in.carried"),
-        ("in.consts", "fits", "body.in.consts"),
-        ("body.out.carried", "fits", "body.in.carried"),
-        ("body.out.carried", "fits", "test.in.carried"),
-        ("body.out.carried", "fits", "out.carried"),
-        ("in.carried", "fits", "out.carried"),
-        ("body.out.ys", "item of", "out.ys"),
-        ("out.count", "is", (True, COUNT)),
-    ),
-    "scan": (
-        ("body",),
-        ("in.length", "is", (False, COUNT)),
-        ("body.in.index", "is", (True, COUNT)),
-        ("in.carried", "fits", "body.in.carried"),
-        ("in.consts", "fits", "body.in.consts"),
-        ("in.xs", "list of", "body.in.xs"),
-        ("body.out.carried", "fits", "body.in.carried"),
-        ("body.out.carried", "fits", "out.carried"),
-        ("in.carried", "fits", "out.carried"),
-        ("body.out.ys", "item of", "out.ys"),
-    ),
-    "checkpointed": (
-        ("advance", "reverse"),
-        ("in.length", "is", (False, COUNT)),
-        *((f"{region}.in.{group}", "is", (True, COUNT)) for region in ("advance", "reverse") for group in ("first", "count")),
-        *((f"in.{group}", "fits", f"advance.in.{group}") for group in ("state", "consts", "xs")),
-        *((f"in.{group}", "fits", f"reverse.in.{group}") for group in ("state", "consts", "xs")),
-        ("advance.out.state", "fits", "advance.in.state"),
-        ("advance.out.state", "fits", "reverse.in.state"),
-        ("in.cts", "fits", "reverse.in.cts"),
-        ("in.seeds", "fits", "reverse.in.seeds"),
-        ("reverse.out.cts", "fits", "reverse.in.cts"),
-        ("reverse.out.cts", "fits", "out.cts"),
-        ("in.cts", "fits", "out.cts"),
-        ("reverse.out.ys", "fits", "out.ys"),
-    ),
-    "custom": (
-        ("vjp",),
-        ("in.inputs", "any", None),
-        ("in.values", "fits", "out.outputs"),
-        ("in.values", "fits", "vjp.in.cts"),
-        ("in.consts", "fits", "vjp.in.consts"),
-    ),
-    "call": (
-        (),
-        ("in.*", "fits", "callee.in.*"),
-        ("callee.out.*", "fits", "out.*"),
-    ),
-}  # fmt: skip

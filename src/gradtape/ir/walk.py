@@ -19,6 +19,7 @@ The old block is never changed, and a new block shares no value with it. Nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbol
@@ -41,18 +42,24 @@ def callee_of(operation: Operation) -> Block | None:
 
 def walk(block: Block) -> Iterator[Operation]:
     """Every operation, an operation before those in its regions; callees are not entered (see `callees`)."""
-    for operation in block.operations:
-        yield operation
-        for region in operation.regions.values():
-            yield from walk(region)
+    rest = [iter(block.operations)]  # of the blocks around: nesting may be as deep as the program is long
+    while rest:
+        for operation in rest[-1]:
+            yield operation
+            if operation.regions:
+                rest.append(chain.from_iterable([region.operations for region in operation.regions.values()]))
+                break
+        else:
+            rest.pop()
 
 
 def blocks(block: Block) -> Iterator[Block]:
     """The block itself and all regions in it, outer before inner; callees are not entered."""
-    yield block
-    for operation in block.operations:
-        for region in operation.regions.values():
-            yield from blocks(region)
+    waiting = [block]
+    while waiting:
+        block = waiting.pop()
+        yield block
+        waiting += [region for operation in reversed(block.operations) for region in reversed(operation.regions.values())]
 
 
 def callees(block: Block) -> list[Block]:
@@ -114,10 +121,17 @@ def has_effect(operation: Operation) -> bool:
         return True
     if not operation.regions and "callee" not in operation.attrs:
         return False
-    inner = list(operation.regions.values())
-    if (callee := callee_of(operation)) is not None:
-        inner.append(callee)
-    return any(o.op.effect for block in inner for o in program(block))
+    pending, called = [operation], set()
+    while pending:
+        top = pending.pop()
+        if top.op.effect:
+            return True
+        for region in top.regions.values():
+            pending += region.operations
+        if (callee := callee_of(top)) is not None and callee not in called:
+            called.add(callee)
+            pending += callee.operations
+    return False
 
 
 # --- named groups as dictionaries, to edit them by name

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.arguments import real_floats
+from gradtape.core.bfloat16 import rounded_once
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import unary
+from gradtape.core.opdef import Cost, Sample, composite, elementwise, general
 from gradtape.dtypes import float32
-from gradtape.errors import InvalidArgumentError
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, unary
-from gradtape.ops.half import rounded_once
-from gradtape.ops.opdef import Sample, composite, elementwise, general
 from gradtape.ops.sampling import away, normal, spread
 from gradtape.ops.shape import normal_axis
 
@@ -30,10 +31,7 @@ def floating(x: Any) -> Any:
 
 def real_floating(x: Any, op: str) -> Any:
     """As `floating`, refusing complex numbers."""
-    x = floating(x)
-    if x.dtype.is_complex:
-        raise InvalidArgumentError(f"{op}: the input must be real, got dtype {x.dtype.name}; take gt.abs or gt.math.real first")
-    return x
+    return real_floats(x, "the input", op)
 
 
 def _lanes() -> list[Sample]:
@@ -160,6 +158,7 @@ RELU = elementwise(
     lambda out: step(out),
     infer=inference.numbers,
     call=lambda x: relu(x),
+    cost=Cost.CHEAP,
     samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
 )
 RELU6 = elementwise(
@@ -328,6 +327,22 @@ def _log_softmax_impl(x: Any, *, axis: int) -> Any:
     return out
 
 
+def shifted_rows(x: Any, axis: int) -> tuple[Any, Any]:
+    """x minus its maximum along an axis, and the sum of its exponentials: none of them overflows."""
+    shifted = x - reduce_max(x, axis, True)
+    return shifted, reduce_sum(exp(shifted), axis, True)
+
+
+def _expand_softmax(x: Any, *, axis: int) -> Any:
+    shifted, total = shifted_rows(x, axis)
+    return exp(shifted) / total
+
+
+def _expand_log_softmax(x: Any, *, axis: int) -> Any:
+    shifted, total = shifted_rows(x, axis)
+    return shifted - log(total)
+
+
 def softmax_tangent(t: Any, out: Any, axis: int) -> Any:
     """(diag(y) - y yᵀ) t, a symmetric map: it serves both modes."""
     return (t - reduce_sum(t * out, axis, True)) * out
@@ -350,6 +365,7 @@ SOFTMAX = general(
     _softmax_impl,
     vjps=(lambda ct, out, axis: softmax_tangent(ct, out, axis),),
     jvps=(lambda t, out, axis: softmax_tangent(t, out, axis),),
+    expand=_expand_softmax,
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=lambda x, axis: softmax(x, axis),
@@ -362,6 +378,7 @@ LOG_SOFTMAX = general(
     # ∂out_i/∂x_j = δ_ij - softmax_j
     vjps=(lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, axis, True),),
     jvps=(lambda t, out, axis: t - reduce_sum(t * exp(out), axis, True),),
+    expand=_expand_log_softmax,
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=lambda x, axis: log_softmax(x, axis),
@@ -438,8 +455,8 @@ OPS = (SIGMOID, SOFTPLUS, STEP, RELU, RELU6, LEAKY_RELU, ELU, SELU, GELU, SOFTMA
 COMPOSITES = (log_sigmoid, silu, softsign, crelu)
 
 from gradtape.ops.create import ones_like
-from gradtape.ops.elementwise import abs, cast, exp, tanh
-from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.elementwise import abs, cast, exp, log, tanh
+from gradtape.ops.reduce import reduce_max, reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import concat
 from gradtape.ops.special import NDTR, ndtr

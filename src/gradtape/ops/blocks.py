@@ -6,16 +6,17 @@ All are reshapes and transpositions of an array whose blocked axes are split in 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Sample, composite
 from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import convert
 from gradtape.ops.extending import pad
-from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import normal
 from gradtape.ops.shape import reshape, transpose
 
@@ -164,7 +165,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
         maxlen = reduce_max(concat([reshape(lengths, (-1,)), zeros((1,), lengths.dtype)], 0))
     elif maxlen is None:
         maxlen = max(int(np.max(lengths.numpy(), initial=0)), 0)
-    steps = cast(grid(size_of(maxlen), 0, 1), lengths.dtype)
+    size = size_of(maximum(maxlen, 0)) if is_traced(maxlen) else max(operator.index(maxlen), 0)
+    steps = cast(grid(size, 0, 1), lengths.dtype)
     return cast(less(steps, expand_dims(lengths, -1)), dtype)
 
 
@@ -175,5 +177,6 @@ from gradtape.ops.compare import less
 from gradtape.ops.create import grid, zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_max
+from gradtape.ops.select import maximum
 from gradtape.ops.shape import concat, expand_dims
 from gradtape.ops.staged import is_traced, size_of

@@ -1,7 +1,7 @@
 """Norms of tensors and lists of tensors, and clipping by them.
 
 The length of a zero vector has derivative 0 by convention (a subgradient), at every order, so no NaN appears there.
-`frontend/clipping.py` extends these functions to IndexedSlices.
+`train/gradient_clipping.py` extends these functions to IndexedSlices.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Sample, composite
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.dispatch import convert
-from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import normal
 
 

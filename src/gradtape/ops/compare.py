@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, binary, convert, unary
-from gradtape.ops.opdef import Op, Sample, nondiff
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import binary, unary
+from gradtape.core.opdef import Cost, Op, Sample, nondiff
 from gradtape.ops.sampling import normal
 
 _REASON = "a comparison is constant almost everywhere"
@@ -16,14 +17,14 @@ _REASON = "a comparison is constant almost everywhere"
 
 def _compare(name: str, impl: Any) -> Op:
     return nondiff(
-        name, "x y", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise,
+        name, "x y", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise, cost=Cost.LIGHT,
         samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(np.arange(3), 1), Sample(normal(), 0.0)],
     )  # fmt: skip
 
 
 def _predicate(name: str, impl: Any) -> Op:
     return nondiff(
-        name, "x", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise,
+        name, "x", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise, cost=Cost.LIGHT,
         samples=lambda: [Sample(np.array([1.0, np.nan, np.inf, -np.inf])), Sample(normal())],
     )  # fmt: skip
 
@@ -32,7 +33,7 @@ def _logic(name: str, args: str, impl: Any) -> Op:
     count = len(args.split())
     return nondiff(
         name, args, impl, infer=inference.predicate, reason="logic has no derivative", batch=batching.elementwise,
-        samples=lambda: [Sample(*(normal(3) > 0 for _ in range(count))), Sample(*([np.True_] * count))],
+        cost=Cost.LIGHT, samples=lambda: [Sample(*(normal(3) > 0 for _ in range(count))), Sample(*([np.True_] * count))],
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def _bitwise(name: str, args: str, impl: Any) -> Op:
     count = len(args.split())
     return nondiff(
         name, args, impl, infer=inference.elementwise, reason="bits have no derivative", batch=batching.elementwise,
-        samples=lambda: [Sample(*(np.array([1, 6, 3]) for _ in range(count)))],
+        cost=Cost.LIGHT, samples=lambda: [Sample(*(np.array([1, 6, 3]) for _ in range(count)))],
     )  # fmt: skip
 
 

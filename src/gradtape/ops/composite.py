@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert, promote, twin
+from gradtape.core.forms import binary
+from gradtape.core.opdef import Memory, Sample, composite, elementwise, general, linear
+from gradtape.core.tensor import Tensor, TensorLike
 from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
-from gradtape.ops import batching, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, binary, convert, promote, twin
 from gradtape.ops.elementwise import divide, quotient_dtype, quotients
-from gradtape.ops.opdef import Sample, composite, elementwise, general, linear, nondiff
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
-from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- products and quotients that are 0 by definition -----------------------------------------------------------------
 
@@ -246,6 +247,7 @@ ADD_N = linear(
     infer=inference.same,
     batch=batching.leading,
     call=lambda inputs: add_n(inputs),
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 3), normal(2, 3)]),
         Sample([normal()]),
@@ -480,36 +482,12 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
     return reduce_all(less(flat[:-1], flat[1:]))
 
 
-def _invert_permutation_impl(x: Any) -> Any:
-    if x.ndim != 1 or not np.array_equal(np.sort(x), np.arange(x.size)):
-        raise InvalidArgumentError(f"invert_permutation: {x.tolist()} is not a permutation of 0 … {x.size - 1}")
-    out = np.empty_like(x)
-    out[x] = np.arange(x.size, dtype=x.dtype)
-    return out
-
-
-INVERT_PERMUTATION = nondiff(
-    "invert_permutation",
-    "x",
-    _invert_permutation_impl,
-    infer=inference.same,
-    reason="indices have no derivative",
-    batch=batching.looped,
-    call=lambda x: invert_permutation(x),
-    samples=lambda: [Sample(np.array([2, 0, 1])), Sample(np.array([0, 0]), raises=(ValueError, "permutation"))],
-)
-
-
-def invert_permutation(x: Any, name: str | None = None) -> Any:
-    """The permutation y with y[x[i]] = i.
-
-    >>> import gradtape as gt
-    >>> gt.math.invert_permutation([2, 0, 1]).numpy()
-    array([1, 2, 0], dtype=int32)
-    """
-    return apply(INVERT_PERMUTATION, convert(x))
-
-
+__all__ = [  # of `gt.math`
+    "accumulate_n", "add_n", "angle", "count_nonzero", "divide_no_nan", "floormod",
+    "is_non_decreasing", "is_strictly_increasing", "multiply_no_nan", "nextafter", "polyval", "reciprocal_no_nan",
+    "scalar_mul", "squared_difference", "truediv", "truncatediv", "truncatemod", "xdivy", "xlog1py", "xlogy",
+    "zero_fraction",
+]  # fmt: skip
 OPS = (
     DIVIDE_NO_NAN,
     MULTIPLY_NO_NAN,
@@ -519,7 +497,6 @@ OPS = (
     NEXTAFTER,
     ADD_N,
     ANGLE,
-    INVERT_PERMUTATION,
 )
 COMPOSITES = (
     reciprocal_no_nan,

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtape.core import inference
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.opdef import Sample, composite, general
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import inference
-from gradtape.ops.dispatch import apply, promote
-from gradtape.ops.opdef import Sample, composite, general
 from gradtape.ops.sampling import normal
 
 LETTERS = string.ascii_letters
@@ -352,6 +352,8 @@ def einsum(equation: str, *inputs: Any, optimize: Any = "greedy", name: str | No
 
 
 def _tensordot_axes(axes: Any, a: Any, b: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if isinstance(axes, TensorLike):
+        axes = axes.read()
     if isinstance(axes, (Tensor, np.ndarray)):
         axes = axes.tolist()
     if isinstance(axes, (int, np.integer)):
@@ -362,7 +364,7 @@ def _tensordot_axes(axes: Any, a: Any, b: Any) -> tuple[tuple[int, ...], tuple[i
     if not isinstance(axes, (list, tuple)) or len(axes) != 2:
         raise InvalidArgumentError(f"tensordot: axes must be a number or a pair of lists, got {axes!r}")
     first, second = (
-        tuple(normal_axis(i, x.ndim, "tensordot") for i in static_shape(part)) for part, x in zip(axes, (a, b), strict=True)
+        tuple(normal_axis(i, x.ndim, "tensordot") for i in listed_axes(part)) for part, x in zip(axes, (a, b), strict=True)
     )
     if len(first) != len(second) or len(set(first)) != len(first) or len(set(second)) != len(second):
         raise InvalidArgumentError(f"tensordot: axes {axes!r} must name as many different axes of a as of b")
@@ -408,10 +410,9 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
 OPS = (EINSUM,)
 COMPOSITES = (einsum, tensordot)
 
-from gradtape.ops.create import static_shape
+from gradtape.core.tensor import Tensor, TensorLike
 from gradtape.ops.elementwise import conj, is_complex
 from gradtape.ops.matmul import product
 from gradtape.ops.matrix import diag_part
 from gradtape.ops.reduce import reduce_sum
-from gradtape.ops.shape import normal_axis, reshape, transpose
-from gradtape.ops.tensor import Tensor
+from gradtape.ops.shape import listed_axes, normal_axis, reshape, transpose

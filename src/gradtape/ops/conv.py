@@ -9,16 +9,19 @@ The public functions translate data formats, strides and padding; see `windows.p
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from gradtape.errors import InvalidArgumentError
+from gradtape.core import batching
+from gradtape.core.arguments import promoted, real_floats, real_numbers
+from gradtape.core.bfloat16 import rounded_once
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Op, Sample, composite, multilinear
+from gradtape.errors import InvalidArgumentError, StaticDimensionNeeded
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.half import rounded_once
-from gradtape.ops.opdef import Op, Sample, composite, multilinear
+from gradtape.ops.create import sizes
 from gradtape.ops.sampling import normal
 from gradtape.ops.windows import (
     Ints,
@@ -290,8 +293,8 @@ CONV_FILTER: Op = multilinear(
 
 def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Any, Any]:
     """Both operands as tensors of one real floating dtype, with ranks that fit."""
-    x, w = promote(x, w)
-    x, w = real_floating(x, op), real_floating(w, op)
+    x, w = promoted(op, input=x, filters=w)
+    x, w = real_floats(x, "input", op), real_floats(w, "filters", op)
     if x.ndim < rank + 2 or w.ndim != rank + 2:
         raise InvalidArgumentError(
             f"{op}: the input needs rank {rank + 2} or more and the filter rank {rank + 2}, got shapes "
@@ -350,7 +353,7 @@ def convolution(
     >>> gt.nn.convolution(gt.ones((1, 4, 1)), gt.ones((2, 1, 1))).numpy().ravel()
     array([2., 2., 2.], dtype=float32)
     """
-    filters = convert(filters)
+    filters = real_numbers(filters, "filters", "convolution")
     if not 3 <= filters.ndim <= 5:
         raise InvalidArgumentError(f"convolution: the filter needs rank 3, 4 or 5, got shape {tuple(filters.shape)}")
     return _convolve(input, filters, strides, padding, data_format, dilations, filters.ndim - 2, "convolution")
@@ -440,18 +443,20 @@ def _transposed(
     strides = per_axis(strides, rank, first, op, "strides")
     dilations = per_axis(dilations, rank, first, op, "dilations")
     source, lead = to_channels_last(x, first, rank)
-    wanted = static_shape(output_shape)
+    asked = wanted = sizes(output_shape, "output_shape", op)
     if len(wanted) == x.ndim:
         wanted = wanted[len(lead) :]
-        channels = wanted[0] if first else wanted[-1]
+        channels = operator.index(wanted[0] if first else wanted[-1])
         if channels != w.shape[-2]:
             raise InvalidArgumentError(
-                f"{op}: output_shape {tuple(static_shape(output_shape))} asks for {channels} channels, the filter of shape "
-                f"{tuple(w.shape)} gives {w.shape[-2]}"
+                f"{op}: output_shape {asked} asks for {channels} channels, the filter of shape {tuple(w.shape)} gives "
+                f"{w.shape[-2]}"
             )
         wanted = wanted[1:] if first else wanted[:-1]
-    if len(wanted) != rank:
-        raise InvalidArgumentError(f"{op}: output_shape needs {x.ndim} numbers, got {list(static_shape(output_shape))}")
+        if not fits(asked[: len(lead)], lead):
+            raise InvalidArgumentError(f"{op}: output_shape {asked} asks for a batch of {asked[0]}, the input has {lead[0]}")
+    if len(wanted) != rank or any(n < 0 for n in wanted if n.__class__ is int):
+        raise InvalidArgumentError(f"{op}: output_shape needs {x.ndim} numbers, none of them negative, got {list(asked)}")
     if source.shape[-1] != w.shape[-1]:
         raise InvalidArgumentError(
             f"{op}: the filter (…, out, in) of shape {tuple(w.shape)} expects {w.shape[-1]} input channels, got an input of "
@@ -461,7 +466,8 @@ def _transposed(
     padding = pads(padding, wanted, kernel, strides, dilations, first, op)
     expected = out_space(wanted, kernel, strides, padding, dilations, op)
     if expected != tuple(source.shape)[1:-1]:
-        raise InvalidArgumentError(
+        unknown = any(dim.__class__ is not int for dim in (*expected, *source.shape))
+        raise (StaticDimensionNeeded if unknown else InvalidArgumentError)(
             f"{op}: a convolution of an output of size {wanted} has size {expected}, but the input to transpose has "
             f"{tuple(source.shape)[1:-1]}; change output_shape, strides or padding"
         )
@@ -588,7 +594,7 @@ COMPOSITES = (
     separable_conv2d,
 )
 
-from gradtape.ops.activations import real_floating
-from gradtape.ops.create import is_symbolic, static_shape
-from gradtape.ops.shape import PAD, reshape, transpose
+from gradtape.ops.create import fits, is_symbolic
+from gradtape.ops.padding import PAD
+from gradtape.ops.shape import reshape, transpose
 from gradtape.ops.staged import extent_of

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert, created, promote, snapshot, twin
+from gradtape.core.opdef import Sample, composite, nondiff
+from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor, TensorLike, box
 from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert, created, promote, snapshot, twin
-from gradtape.ops.opdef import Sample, composite, nondiff
-from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike, box
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
@@ -68,6 +68,28 @@ def static_shape(shape: Any) -> tuple[Any, ...]:
         if isinstance(error, OpError):
             raise
         raise TypeError(f"{shape!r} is not a shape; give a sequence of integers") from error
+
+
+def entries(vector: Any) -> tuple[Any, ...]:
+    """The integers of a vector: Python ints, and scalars of the program that is being traced."""
+    vector = vector.read() if isinstance(vector, TensorLike) else vector
+    if isinstance(vector, Tensor) and vector.wraps:
+        return tuple(vector[i] for i in range(vector.shape[0])) if vector.ndim else (vector,)
+    if isinstance(vector, (list, tuple)):
+        vector = tuple(v.read() if isinstance(v, TensorLike) else v for v in vector)
+        if any(isinstance(v, Tensor) and v.wraps for v in vector):
+            return vector
+    return static_shape(vector)
+
+
+def sizes(value: Any, argument: str, op: str) -> tuple[Any, ...]:
+    """A shape, strides, paddings: integers, or dimensions of a program."""
+    try:
+        return static_shape(value)
+    except OpError:
+        raise
+    except TypeError:
+        raise TypeError(f"{op}: {argument} must be one or several integers, got {value!r}") from None
 
 
 def is_symbolic(shape: tuple[Any, ...]) -> bool:
@@ -190,17 +212,15 @@ def eye(
 ) -> Tensor:
     """Identity matrix (or a batch of them)."""
     rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
-    if is_symbolic((rows, columns)):
-        return _symbolic_eye(rows, columns, batch_shape, dtype)
-    matrix = np.eye(rows, columns, dtype=numpy_dtype(dtype))
-    if batch_shape is not None:
-        matrix = np.broadcast_to(matrix, (*static_shape(batch_shape), *matrix.shape)).copy()
-    return created(box(matrix))
+    batch = () if batch_shape is None else static_shape(batch_shape)
+    if is_symbolic((*batch, rows, columns)):
+        return _symbolic_eye(rows, columns, batch, dtype)
+    return created(box(np.broadcast_to(np.eye(rows, columns, dtype=numpy_dtype(dtype)), (*batch, rows, columns)).copy()))
 
 
-def _symbolic_eye(rows: Any, columns: Any, batch_shape: Any, dtype: Any) -> Any:
-    made = _cast(equal(range(rows)[:, None], range(columns)), dtype)
-    return made if batch_shape is None else broadcast_to(made, (*static_shape(batch_shape), rows, columns))
+def _symbolic_eye(rows: Any, columns: Any, batch: tuple[Any, ...], dtype: Any) -> Any:
+    matrix = _cast(equal(range(rows)[:, None], range(columns)), dtype)
+    return broadcast_to(matrix, (*batch, rows, columns)) if batch else matrix
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
@@ -353,14 +373,24 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 def shape(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """The shape as an integer tensor, int32 unless out_type says otherwise."""
-    dims, kind = tuple(convert(input).shape), "int32" if out_type is None else out_type
-    return nullary(DIMS, dims=dims, dtype=as_dtype(kind)) if is_symbolic(dims) else box(np.array(dims, numpy_dtype(kind)))
+    dims, kind = tuple(convert(input).shape), _count_dtype(out_type, "shape")
+    return nullary(DIMS, dims=dims, dtype=kind) if is_symbolic(dims) else box(np.array(dims, kind.dtype))
 
 
 def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
-    count, kind = convert(input).size, "int32" if out_type is None else out_type
+    count, kind = convert(input).size, _count_dtype(out_type, "size")
     return number_of(count, kind) if count.__class__ is Dim else box(numpy_dtype(kind).type(count))
+
+
+def _count_dtype(out_type: Any, op: str) -> Any:
+    try:
+        kind = as_dtype("int32" if out_type is None else out_type)
+    except TypeError as error:
+        raise TypeError(f"{op}: out_type: {error}") from None
+    if not kind.is_integer:
+        raise InvalidArgumentError(f"{op}: out_type must be an integer type, got {kind.name}")
+    return kind
 
 
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Memory, Op, Sample, composite, general, linear
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Op, Sample, composite, general, linear
 from gradtape.ops.sampling import away, normal
 from gradtape.ops.shape import normal_axis
 
@@ -62,6 +62,7 @@ CUMSUM: Op = linear(
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=cumsum,
+    memory=Memory.FRESH,
     samples=_samples,
 )
 
@@ -272,6 +273,7 @@ COMPOSITES = (cumulative_logsumexp,)
 from gradtape.ops.compare import is_finite
 from gradtape.ops.create import eye, ones, ones_like, zeros_like
 from gradtape.ops.elementwise import cast, conj, exp
+from gradtape.ops.padding import PAD
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
-from gradtape.ops.shape import PAD, SLICE_AXIS, expand_dims, transpose
+from gradtape.ops.shape import SLICE_AXIS, expand_dims, transpose

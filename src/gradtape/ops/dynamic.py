@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert, explained
+from gradtape.core.opdef import Fails, Sample, general, nondiff
+from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor, TensorLike
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Slot, filled, slots_in
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert, explained
 from gradtape.ops.index import GETITEM, INDEX, INDEX_ADD, TAKE, UPDATE, static_index, winners
-from gradtape.ops.opdef import Sample, general, nondiff
-from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike
 
 Key = tuple[Any, ...]
 
@@ -303,6 +303,7 @@ GETITEM_AT = general(
     infer=lambda x, *indices, key, size: TensorSpec(result_shape(x.shape, key, indices, size), x.dtype),
     batch=_batch,
     call=lambda x, key, indices, size=None: apply(GETITEM_AT, convert(x), *map(convert, indices), key=key, size=size),
+    fails=Fails.VALUES,
     samples=lambda: [
         *(Sample(normal(4, 3, 2), key, indices) for key, indices in _KEYS),
         Sample(normal(4), (slice(Slot(0), Slot(1)),), (np.array(1), np.array(3)), (2,)),
@@ -320,6 +321,7 @@ PUT_AT = general(
     infer=lambda part, *indices, key, shape: TensorSpec(shape, part.dtype),
     batch=_batch,
     call=lambda part, key, indices, shape: apply(PUT_AT, convert(part), *map(convert, indices), key=key, shape=shape),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 2), *_KEYS[0], (4, 3, 2)),
         Sample(normal(3, 1, 2), *_KEYS[2], (4, 3, 2)),
@@ -332,6 +334,7 @@ UPDATE_AT = general(
     "update_at",
     "x value *indices",
     _update_at_impl,
+    overwrites=update_into,
     vjps=(
         lambda ct, indices, key: apply(UPDATE_AT, ct, zeros((), ct.dtype), *indices, key=key),
         lambda ct, value_spec, indices, key: update_value_ct_at(ct, value_spec, indices, key),
@@ -341,6 +344,7 @@ UPDATE_AT = general(
     infer=lambda x, value, *indices, key: TensorSpec(x.shape, x.dtype),
     batch=_batch,
     call=lambda x, value, key, indices: apply(UPDATE_AT, convert(x), convert(value), *map(convert, indices), key=key),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 3, 2), normal(3, 2), *_KEYS[0]),
         Sample(normal(4, 3, 2), normal(), *_KEYS[1]),
@@ -355,6 +359,7 @@ ADD_AT = general(
     "add_at",
     "x value *indices",
     _add_at_impl,
+    overwrites=add_into,
     vjps=(
         lambda ct: ct,
         lambda ct, value_spec, indices, key: unbroadcast(read_for(ct, value_spec, indices, key), value_spec.shape),
@@ -364,6 +369,7 @@ ADD_AT = general(
     infer=lambda x, value, *indices, key: TensorSpec(x.shape, x.dtype),
     batch=_batch,
     call=lambda x, value, key, indices: apply(ADD_AT, convert(x), convert(value), *map(convert, indices), key=key),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 3, 2), normal(3, 2), *_KEYS[0]),
         Sample(normal(4, 3, 2), normal(3, 1, 2), *_KEYS[2]),
@@ -382,6 +388,7 @@ PLACES_AT = nondiff(
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda key, indices, shape: apply(PLACES_AT, *map(convert, indices), key=key, shape=shape),
+    fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[0], (4, 3, 2)), Sample(*_KEYS[4], (4, 3, 2))],
 )
 WINNERS_AT = nondiff(
@@ -392,6 +399,7 @@ WINNERS_AT = nondiff(
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda key, indices, shape: apply(WINNERS_AT, *map(convert, indices), key=key, shape=shape),
+    fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[3], (4, 3, 3)), Sample(*_KEYS[4], (4, 3, 2)), Sample(*_KEYS[0], (4,))],
 )
 # the places of True in a mask of this shape, one array per axis

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.bfloat16 import BFLOAT16, rounded_once
+from gradtape.core.dispatch import apply, convert, plain, promote, twin
+from gradtape.core.forms import binary, unary
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Cost, Fails, Memory, Op, Rule, Sample, elementwise, general
+from gradtape.core.tensor import Tensor
 from gradtape.dtypes import DType, as_dtype, float32, float64, numpy_dtype
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import CAST as _CAST_SLOT, apply, binary, convert, plain, promote, twin, unary
-from gradtape.ops.half import BFLOAT16, rounded_once
-from gradtape.ops.opdef import Op, Sample, elementwise, general
 from gradtape.ops.sampling import away, normal, positive, unit
-from gradtape.ops.tensor import Tensor
 
 # -- dtype changes -------------------------------------------------------------------------------------------------
 
@@ -40,6 +42,7 @@ CAST = general(
     infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
     batch=batching.elementwise,
     call=lambda x, dtype: cast(x, dtype),
+    cost=Cost.LIGHT,
     samples=lambda: [
         Sample(normal(3, 2), "float64"),
         Sample(normal(3).astype(np.float32), "float64"),
@@ -49,7 +52,7 @@ CAST = general(
     ],
     skeleton=lambda attrs: attrs,
 )
-_CAST_SLOT.append(CAST)
+HOOKS.cast_op = CAST
 
 
 def differentiable_dtype(x: Any) -> bool:
@@ -75,6 +78,9 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     x = convert(x)
     target = as_dtype(dtype)
     return twin(x) if x.dtype == target else apply(CAST, x, dtype=target)
+
+
+HOOKS.cast = cast
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -132,9 +138,21 @@ _FLOAT64 = np.dtype(np.float64)
 _NUMBERS = (int, float)
 
 
-ADD = elementwise("add", "x y", operator.add, 1, 1, weak=True, samples=_PAIR)
-SUBTRACT = elementwise("subtract", "x y", operator.sub, 1, -1, weak=True, samples=_PAIR)
-MULTIPLY = elementwise("multiply", "x y", operator.mul, lambda y: y, lambda x: x, weak=True, samples=_PAIR)
+ADD = elementwise("add", "x y", operator.add, 1, 1, weak=True, cost=Cost.CHEAP, overwrites=operator.iadd, samples=_PAIR)
+SUBTRACT = elementwise(
+    "subtract", "x y", operator.sub, 1, -1, weak=True, cost=Cost.CHEAP, overwrites=operator.isub, samples=_PAIR
+)
+MULTIPLY = elementwise(
+    "multiply",
+    "x y",
+    operator.mul,
+    lambda y: y,
+    lambda x: x,
+    weak=True,
+    cost=Cost.CHEAP,
+    overwrites=operator.imul,
+    samples=_PAIR,
+)
 DIVIDE = elementwise(
     "divide",
     "x y",
@@ -144,9 +162,12 @@ DIVIDE = elementwise(
     products=(lambda ct, y: ct / conj(y) if is_complex(y) else ct / y, None),
     infer=_quotient_spec,
     weak=True,
+    cost=Cost.DIVISION,
     samples=_PAIR_NONZERO,
 )
-NEGATIVE = elementwise("negative", "x", operator.neg, -1, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))])
+NEGATIVE = elementwise(
+    "negative", "x", operator.neg, -1, cost=Cost.LIGHT, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))]
+)
 
 add = binary(ADD, "x + y, element by element.")
 subtract = binary(SUBTRACT, "x - y, element by element.")
@@ -189,6 +210,7 @@ POWER = elementwise(
     _power_partial,
     infer=inference.numbers,
     call=lambda x, exponent: pow(x, exponent),
+    fails=Fails.INTEGERS,
     samples=lambda: [
         Sample(normal(3, 2), 2),
         Sample(normal(3), 3),
@@ -221,6 +243,7 @@ POW = elementwise(
     lambda x, y: y * safe_pow(x, y),
     lambda x, out: out * log_or_zero(x),
     infer=inference.numbers,
+    fails=Fails.INTEGERS,
     samples=lambda: [
         Sample(positive(3, 2), normal(3, 2)),
         Sample(positive(2, 1), normal(3)),
@@ -266,9 +289,12 @@ def log_or_zero(x: Any) -> Any:
 # -- one-input functions -------------------------------------------------------------------------------------------
 
 
-def _unary(name: str, impl: Any, partial: Any, samples: Any, product: Any = None, floating: bool = True) -> Op:
+def _unary(
+    name: str, impl: Any, partial: Any, samples: Any, product: Any = None, floating: bool = True, cost: Cost = Cost.DEAR,
+    expand: Rule | None = None,
+) -> Op:  # fmt: skip
     return elementwise(
-        name, "x", impl, partial, samples=samples, floating=floating,
+        name, "x", impl, partial, samples=samples, floating=floating, cost=cost, expand=expand,
         products=(product,) if product is not None else (),
         infer=inference.elementwise_float if floating else None,
     )  # fmt: skip
@@ -298,10 +324,10 @@ def _square_impl(x: Any) -> Any:
     return x * x
 
 
-SQUARE = _unary("square", _square_impl, lambda x: x * 2.0, _any, floating=False)
-SQRT = _unary("sqrt", np.sqrt, lambda out: 0.5 / out, _positive)
+SQUARE = _unary("square", _square_impl, lambda x: x * 2.0, _any, floating=False, cost=Cost.CHEAP)
+SQRT = _unary("sqrt", np.sqrt, lambda out: 0.5 / out, _positive, cost=Cost.DIVISION)
 RSQRT = _unary("rsqrt", _rsqrt_impl, lambda x, out: -0.5 * out / x, _positive)
-RECIPROCAL = _unary("reciprocal", _reciprocal_impl, lambda out: -out * out, _positive)
+RECIPROCAL = _unary("reciprocal", _reciprocal_impl, lambda out: -out * out, _positive, cost=Cost.DIVISION)
 EXP = _unary("exp", np.exp, lambda out: out, _any)
 EXPM1 = _unary("expm1", np.expm1, lambda out: out + 1.0, _any)
 LOG = _unary("log", np.log, lambda x: 1.0 / x, _positive)
@@ -390,6 +416,7 @@ ABS = general(
     jvps=(lambda t, x: real(conj(sign(x)) * t) if is_complex(x) else t * sign(x),),
     infer=inference.real_part,
     batch=batching.elementwise,
+    cost=Cost.CHEAP,
     samples=_both,
 )
 SIGN = general(
@@ -423,6 +450,7 @@ REAL = general(
     infer=inference.real_part,
     batch=batching.elementwise,
     call=lambda x: real(x),
+    memory=Memory.SHARED,
     samples=_both,
 )
 IMAG = general(
@@ -505,43 +533,15 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
     return apply(COMPLEX, real, imag)
 
 
+__all__ = [  # of `gt.math`
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "complex", "conj", "cos", "cosh", "divide",
+    "exp", "expm1", "imag", "log", "log1p", "multiply", "negative", "pow", "real", "reciprocal", "rsqrt", "sign", "sin",
+    "sinh", "sqrt", "square", "subtract", "tan", "tanh",
+]  # fmt: skip
 OPS = (
-    CAST,
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    DIVIDE,
-    NEGATIVE,
-    POWER,
-    POW,
-    SQUARE,
-    SQRT,
-    RSQRT,
-    RECIPROCAL,
-    EXP,
-    EXPM1,
-    LOG,
-    LOG1P,
-    SIN,
-    COS,
-    TAN,
-    ASIN,
-    ACOS,
-    ATAN,
-    SINH,
-    COSH,
-    TANH,
-    ASINH,
-    ACOSH,
-    ATANH,
-    ATAN2,
-    ABS,
-    SIGN,
-    REAL,
-    IMAG,
-    CONJ,
-    COMPLEX,
-)
+    CAST, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, POWER, POW, SQUARE, SQRT, RSQRT, RECIPROCAL, EXP, EXPM1, LOG, LOG1P,
+    SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, ATAN2, ABS, SIGN, REAL, IMAG, CONJ, COMPLEX,
+)  # fmt: skip
 
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.select import where

@@ -1,4 +1,4 @@
-"""Larger arrays made of smaller ones: pad, tile, repeat. Composites of reshapes, broadcasts, gathers and zeros around.
+"""Larger arrays made of smaller ones: pad, tile, repeat. Composites of zeros around, reshapes, broadcasts and gathers.
 
 Paddings, multiples and repeats may be known only when a program runs: their sizes are then dimensions of it.
 """
@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import apply, convert, twin
+from gradtape.core.opdef import Sample, composite
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.create import grid, is_symbolic, ones_like, static_shape
+from gradtape.ops.create import grid, is_symbolic, ones_like, sizes, static_shape
 from gradtape.ops.cumulative import cumsum
-from gradtape.ops.dispatch import apply, convert, twin
 from gradtape.ops.elementwise import cast
 from gradtape.ops.index import gather
-from gradtape.ops.opdef import Sample, composite
+from gradtape.ops.padding import PAD
 from gradtape.ops.sampling import normal
 from gradtape.ops.select import where
-from gradtape.ops.shape import BROADCAST_TO, PAD, RESHAPE, normal_axis, reshape, stack
+from gradtape.ops.shape import BROADCAST_TO, RESHAPE, normal_axis, reshape, stack
 from gradtape.ops.sorting import searchsorted
 from gradtape.ops.staged import SIZED, size_of
 
@@ -45,6 +46,8 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     pairs = tuple((size_of(a), size_of(b)) for a, b in rows)
     if len(pairs) != x.ndim:
         raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")
+    if any(n < 0 for ends in pairs for n in ends if n.__class__ is int):
+        raise InvalidArgumentError(f"pad: paddings must not be negative, got {list(pairs)}")
     mode = mode.upper()
     if mode == "CONSTANT":
         out = apply(PAD, x, paddings=pairs)
@@ -59,7 +62,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
         if is_symbolic((before, after, limit)):
             x = gather(x, _mirrored(x.shape[axis], before, after, mode), axis=axis)
             continue
-        if max(before, after) > limit:
+        if max(before, after) > max(limit, 0):
             raise InvalidArgumentError(
                 f"pad: mode {mode} allows at most {limit} elements on axis {axis}, got {(before, after)}"
             )
@@ -123,7 +126,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         x, axis = reshape(x, (-1,)), 0
     place = normal_axis(axis, x.ndim, "repeat")
     length = x.shape[place]
-    counts = static_shape(repeats)
+    counts = sizes(repeats, "repeats", "repeat")
+    if any(n < 0 for n in counts if n.__class__ is int):
+        raise InvalidArgumentError(f"repeat: repeats must not be negative, got {list(counts)}")
     if len(counts) != 1 and not is_symbolic((length,)) and len(counts) != length:
         raise InvalidArgumentError(f"repeat: {len(counts)} repeats for {length} slices along axis {place}")
     if not is_symbolic((*counts, length)):

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Memory, Op, Sample, composite, linear
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Op, Sample, composite, linear
 from gradtape.ops.sampling import normal
 from gradtape.ops.shape import normal_axis
 
@@ -71,6 +71,7 @@ FFT: Op = linear(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x, rank: (fft, fft2d, fft3d)[rank - 1](x),
+    memory=Memory.FRESH,
     samples=_complex_samples,
 )
 IFFT: Op = linear(
@@ -81,6 +82,7 @@ IFFT: Op = linear(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x, rank: (ifft, ifft2d, ifft3d)[rank - 1](x),
+    memory=Memory.FRESH,
     samples=_complex_samples,
 )
 # x̄_j = Re Σ_k ct_k e^{2πi jk/n} over the half spectrum; n·irfft counts inner elements twice
@@ -95,6 +97,7 @@ RFFT: Op = linear(
     infer=lambda x, *, rank: TensorSpec((*x.shape[:-1], x.shape[-1] // 2 + 1), _complex(x)),
     batch=batching.leading,
     call=lambda x, rank: _real_transform(x, None, rank, "rfft"),
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(2, 6), 1),
         Sample(normal(5), 1),
@@ -115,6 +118,7 @@ IRFFT: Op = linear(
     infer=lambda x, *, rank, length: TensorSpec((*x.shape[:-1], length), x.dtype.real_dtype),
     batch=batching.leading,
     call=lambda x, rank, length: apply(IRFFT, convert(x), rank=rank, length=length),
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(2, 4) + 1j * normal(2, 4), 1, 6),
         Sample(normal(2, 4) + 1j * normal(2, 4), 1, 7),

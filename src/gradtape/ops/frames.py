@@ -13,23 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, float32
+from gradtape.core.arguments import (
+    floating_dtype,
+    function_of,
+    numeric,
+    of_rank,
+    option,
+    real_floats,
+    real_number,
+    real_numbers,
+    whole,
+)
+from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Sample, composite
+from gradtape.dtypes import float32
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.dispatch import convert
-from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import normal
 
 Window = Callable[..., Any]  # window(length, dtype=...) -> tensor
-
-
-def _length(value: Any, argument: str, op: str) -> int:
-    """A positive Python number."""
-    static = getattr(value, "_data", value)
-    if isinstance(value, (int, np.integer)) or (isinstance(static, (np.ndarray, np.generic)) and static.dtype.kind in "iu"):
-        number = int(static)
-        if number >= 1:
-            return number
-    raise InvalidArgumentError(f"{op}: {argument} must be a positive number known while tracing, got {value!r}")
 
 
 # -- frames --------------------------------------------------------------------------------------------------------------
@@ -63,10 +64,9 @@ def frame(
     >>> gt.signal.frame([1.0, 2.0, 3.0, 4.0], frame_length=2, frame_step=1).numpy().tolist()
     [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]
     """
-    x = convert(signal)
-    length, step = _length(frame_length, "frame_length", "frame"), _length(frame_step, "frame_step", "frame")
-    if not x.ndim:
-        raise InvalidArgumentError("frame: the signal needs rank 1 or more, got a scalar")
+    x = of_rank(numeric(signal, "signal", "frame"), 1, "signal", "frame")
+    length, step = whole(frame_length, "frame_length", "frame", least=1), whole(frame_step, "frame_step", "frame", least=1)
+    pad_value = of_rank(numeric(pad_value, "pad_value", "frame", x.dtype), 0, "pad_value", "frame", most=0)
     place = normal_axis(axis, x.ndim, "frame")
     size = x.shape[place]
     if pad_end:
@@ -101,9 +101,8 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> An
     >>> gt.signal.overlap_and_add([[1.0, 2.0], [10.0, 20.0]], frame_step=1).numpy()
     array([ 1., 12., 20.], dtype=float32)
     """
-    x, step = convert(signal), _length(frame_step, "frame_step", "overlap_and_add")
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"overlap_and_add: the signal needs rank 2 or more, got shape {tuple(x.shape)}")
+    x = of_rank(numeric(signal, "signal", "overlap_and_add"), 2, "signal", "overlap_and_add")
+    step = whole(frame_step, "frame_step", "overlap_and_add", least=1)
     *lead, frames, length = x.shape
     # each frame is cut into pieces of one step: piece p of frame f belongs to place f + p, so after the pieces are put
     # one under the other, each shifted by its number, a sum over pieces is all there is to do
@@ -125,19 +124,19 @@ def _swapped(x: Any, first: int, second: int) -> Any:
 # -- windows -------------------------------------------------------------------------------------------------------------
 
 
-def _window(values: Any, dtype: Any, op: str) -> Any:
-    kind = as_dtype(dtype)
-    if not kind.is_floating:
-        raise InvalidArgumentError(f"{op}: dtype must be a floating type, got {kind.name}")
-    return convert(values.astype(kind.dtype))
-
-
-def _raised_cosine(length: int, periodic: bool, a: float, b: float) -> Any:
+def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, a: float, op: str) -> Any:
+    """a - (1 - a)·cos over one period."""
+    length = whole(window_length, "window_length", op, least=1)
+    periodic = option(periodic, "periodic", op, (True, False))
     if length == 1:
-        return np.ones(1)
+        return _window(np.ones(1), dtype, op)
     # a periodic window of even length is the symmetric one of length + 1 without its last element
     span = length - 1 + (1 if periodic and length % 2 == 0 else 0)
-    return a - b * np.cos(2.0 * math.pi * np.arange(length) / span)
+    return _window(a - (1.0 - a) * np.cos(2.0 * math.pi * np.arange(length) / span), dtype, op)
+
+
+def _window(values: Any, dtype: Any, op: str) -> Any:
+    return convert(values.astype(floating_dtype(dtype, "dtype", op).dtype))
 
 
 def hann_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
@@ -147,8 +146,7 @@ def hann_window(window_length: Any, periodic: bool = True, dtype: Any = float32,
     >>> gt.signal.hann_window(4).numpy()
     array([0. , 0.5, 1. , 0.5], dtype=float32)
     """
-    length = _length(window_length, "window_length", "hann_window")
-    return _window(_raised_cosine(length, periodic, 0.5, 0.5), dtype, "hann_window")
+    return _raised_cosine(window_length, periodic, dtype, 0.5, "hann_window")
 
 
 def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
@@ -158,8 +156,7 @@ def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = float
     >>> gt.signal.hamming_window(4).numpy()
     array([0.08, 0.54, 1.  , 0.54], dtype=float32)
     """
-    length = _length(window_length, "window_length", "hamming_window")
-    return _window(_raised_cosine(length, periodic, 0.54, 0.46), dtype, "hamming_window")
+    return _raised_cosine(window_length, periodic, dtype, 0.54, "hamming_window")
 
 
 def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
@@ -169,7 +166,9 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     >>> gt.signal.kaiser_window(3, beta=0.0).numpy()
     array([1., 1., 1.], dtype=float32)
     """
-    return _window(np.kaiser(_length(window_length, "window_length", "kaiser_window"), beta), dtype, "kaiser_window")
+    op = "kaiser_window"
+    length = whole(window_length, "window_length", op, least=1)
+    return _window(np.kaiser(length, real_number(beta, "beta", op)), dtype, op)
 
 
 def kaiser_bessel_derived_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
@@ -181,10 +180,10 @@ def kaiser_bessel_derived_window(window_length: Any, beta: float = 12.0, dtype: 
     1.0
     """
     op = "kaiser_bessel_derived_window"
-    length = _length(window_length, "window_length", op)
+    length = whole(window_length, "window_length", op, least=1)
     if length % 2:
         raise InvalidArgumentError(f"{op}: window_length must be even, got {length}")
-    sums = np.cumsum(np.kaiser(length // 2 + 1, beta))
+    sums = np.cumsum(np.kaiser(length // 2 + 1, real_number(beta, "beta", op)))
     half = np.sqrt(sums[:-1] / sums[-1])
     return _window(np.concatenate([half, half[::-1]]), dtype, op)
 
@@ -196,15 +195,26 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
     >>> gt.signal.vorbis_window(2).numpy().round(4)
     array([0.7071, 0.7071], dtype=float32)
     """
-    length = _length(window_length, "window_length", "vorbis_window")
+    length = whole(window_length, "window_length", "vorbis_window", least=1)
     return _window(np.sin(math.pi / 2 * np.sin(math.pi * (np.arange(length) + 0.5) / length) ** 2), dtype, "vorbis_window")
 
 
 # -- short-time Fourier transforms ---------------------------------------------------------------------------------------
 
 
-def _enclosing_power_of_two(length: int) -> int:
-    return 1 << (length - 1).bit_length()
+def _frame_sizes(frame_length: Any, frame_step: Any, fft_length: Any, op: str) -> tuple[int, int, int]:
+    """Length and step of frames, and of their transforms: by default the next power of two."""
+    length, step = whole(frame_length, "frame_length", op, least=1), whole(frame_step, "frame_step", op, least=1)
+    points = 1 << (length - 1).bit_length() if fft_length is None else whole(fft_length, "fft_length", op, least=1)
+    return length, step, points
+
+
+def _window_of(window_fn: Any, length: int, dtype: Any, argument: str, op: str) -> Any:
+    """The window that the user's function makes."""
+    window = real_numbers(function_of(window_fn, argument, op)(length, dtype=dtype), f"the result of {argument}", op, dtype)
+    if tuple(window.shape) != (length,):
+        raise InvalidArgumentError(f"{op}: {argument} must give windows of shape {(length,)}, got {tuple(window.shape)}")
+    return window
 
 
 @composite(
@@ -230,14 +240,12 @@ def stft(
     >>> gt.signal.stft(gt.ones(16), frame_length=8, frame_step=4).shape
     TensorShape([3, 5])
     """
-    x = floating(signals)
-    if x.dtype.is_complex:
-        raise InvalidArgumentError(f"stft: the signals must be real, got dtype {x.dtype.name}")
-    length = _length(frame_length, "frame_length", "stft")
-    points = _enclosing_power_of_two(length) if fft_length is None else _length(fft_length, "fft_length", "stft")
-    framed = frame(x, length, frame_step, pad_end)
+    op = "stft"
+    x = of_rank(real_floats(signals, "signals", op), 1, "signals", op)
+    length, step, points = _frame_sizes(frame_length, frame_step, fft_length, op)
+    framed = frame(x, length, step, pad_end)
     if window_fn is not None:
-        framed = framed * window_fn(length, dtype=x.dtype)
+        framed = framed * _window_of(window_fn, length, x.dtype, "window_fn", op)
     return rfft(framed, [points])
 
 
@@ -251,16 +259,19 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Window = hann_win
     >>> y.numpy()[4:12].round(3)
     array([ 4.,  5.,  6.,  7.,  8.,  9., 10., 11.], dtype=float32)
     """
-    step = _length(frame_step, "frame_step", "inverse_stft_window_fn")
+    op = "inverse_stft_window_fn"
+    step = whole(frame_step, "frame_step", op, least=1)
+    function_of(forward_window_fn, "forward_window_fn", op)
 
     def inverse_window(frame_length: Any, dtype: Any = float32) -> Any:
-        length = _length(frame_length, "frame_length", "inverse_stft_window_fn")
-        forward = np.asarray(convert(forward_window_fn(length, dtype=dtype)).numpy(), np.float64)
+        length = whole(frame_length, "frame_length", op, least=1)
+        window = _window_of(forward_window_fn, length, floating_dtype(dtype, "dtype", op), "forward_window_fn", op)
+        forward = np.asarray(window.numpy(), np.float64)
         pieces = -(-length // step)
         squares = np.zeros(pieces * step)
         squares[:length] = forward**2
         weight = np.tile(squares.reshape(pieces, step).sum(0), pieces)[:length]
-        return _window(np.divide(forward, weight, out=np.zeros(length), where=weight > 0), dtype, "inverse_stft_window_fn")
+        return _window(np.divide(forward, weight, out=np.zeros(length), where=weight > 0), dtype, op)
 
     return inverse_window
 
@@ -281,16 +292,16 @@ def inverse_stft(
     name: str | None = None,
 ) -> Any:
     """Signals from short-time Fourier transforms: the windowed inverse transforms of the frames, overlapping, added up."""
-    x = convert(stfts)
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"inverse_stft: the input needs rank 2 or more, got shape {tuple(x.shape)}")
-    length = _length(frame_length, "frame_length", "inverse_stft")
-    points = _enclosing_power_of_two(length) if fft_length is None else _length(fft_length, "fft_length", "inverse_stft")
+    op = "inverse_stft"
+    x = of_rank(numeric(stfts, "stfts", op), 2, "stfts", op)
+    if not x.dtype.is_complex:
+        raise InvalidArgumentError(f"{op}: stfts must be complex, got dtype {x.dtype.name}")
+    length, step, points = _frame_sizes(frame_length, frame_step, fft_length, op)
     frames = irfft(x, [points])
     frames = frames[..., :length] if points >= length else pad(frames, [(0, 0)] * (x.ndim - 1) + [(0, length - points)])
     if window_fn is not None:
-        frames = frames * window_fn(length, dtype=frames.dtype)
-    return overlap_and_add(frames, frame_step)
+        frames = frames * _window_of(window_fn, length, frames.dtype, "window_fn", op)
+    return overlap_and_add(frames, step)
 
 
 def linear_to_mel_weight_matrix(
@@ -309,7 +320,11 @@ def linear_to_mel_weight_matrix(
     TensorShape([9, 4])
     """
     op = "linear_to_mel_weight_matrix"
-    bins, spectrum = _length(num_mel_bins, "num_mel_bins", op), _length(num_spectrogram_bins, "num_spectrogram_bins", op)
+    bins = whole(num_mel_bins, "num_mel_bins", op, least=1)
+    spectrum = whole(num_spectrogram_bins, "num_spectrogram_bins", op, least=1)
+    sample_rate = real_number(sample_rate, "sample_rate", op)
+    lower_edge_hertz = real_number(lower_edge_hertz, "lower_edge_hertz", op)
+    upper_edge_hertz = real_number(upper_edge_hertz, "upper_edge_hertz", op)
     if not 0.0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate / 2:
         raise InvalidArgumentError(
             f"{op}: needs 0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate/2, got {lower_edge_hertz}, "
@@ -344,8 +359,6 @@ def _ortho(count: int) -> Any:
 
 def _cosine(x: Any, type: int, norm: str | None) -> Any:
     count = x.shape[-1]
-    if count.__class__ is not int:
-        raise InvalidArgumentError("dct: the length of the transformed axis must be known while tracing; give n")
     real: Any = x.dtype.dtype
     turning = "complex64" if x.dtype.size == 4 else "complex128"
     if type == 1:  # of the signal mirrored at both ends
@@ -358,6 +371,12 @@ def _cosine(x: Any, type: int, norm: str | None) -> Any:
         return irfft(cast(x, turning) * _turn(count, 1).astype(turning), [2 * count])[..., :count]
     out = _cosine(pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)]), 2, None)[..., 1::2]
     return out * math.sqrt(0.5 / count) if norm else out
+
+
+def _kind(type: Any, op: str) -> int:
+    """Which of the four cosine transforms."""
+    number: int = option(whole(type, "type", op), "type", op, (1, 2, 3, 4))
+    return number
 
 
 @composite(
@@ -381,23 +400,28 @@ def dct(
     >>> gt.signal.dct([1.0, 2.0, 3.0], norm="ortho").numpy().round(3)
     array([ 3.464, -1.414,  0.   ], dtype=float32)
     """
-    if type not in (1, 2, 3, 4):
-        raise InvalidArgumentError(f"dct: type must be 1, 2, 3 or 4, got {type!r}")
-    if norm not in (None, "ortho"):
-        raise InvalidArgumentError(f"dct: norm must be None or 'ortho', got {norm!r}")
+    return _transformed(input, _kind(type, "dct"), n, axis, norm, "dct")
+
+
+def _transformed(input: Any, type: int, n: Any, axis: Any, norm: Any, op: str) -> Any:
+    option(norm, "norm", op, (None, "ortho"))
     if type == 1 and norm:
-        raise InvalidArgumentError("dct: the transform of type 1 has no orthogonal form")
-    x = floating(input)
-    if not x.ndim or x.dtype.is_complex:
-        raise InvalidArgumentError(f"dct: needs a real input of rank 1 or more, got {tuple(x.shape)} {x.dtype.name}")
+        raise InvalidArgumentError(f"{op}: norm must be None for the transform of type 1, which has no orthogonal form")
+    x = of_rank(real_floats(input, "input", op), 1, "input", op)
     if x.dtype.size < 4:
         x = cast(x, "float32")
-    place = normal_axis(axis, x.ndim, "dct")
+    place = normal_axis(axis, x.ndim, op)
     x = x if place == x.ndim - 1 else _swapped(x, place, -1)
     if n is not None:
-        x = fitted(x, (_length(n, "n", "dct"),))
-    if type == 1 and x.shape[-1] < 2:
-        raise InvalidArgumentError(f"dct: the transform of type 1 needs at least two elements, got {x.shape[-1]}")
+        x = fitted(x, (whole(n, "n", op, least=1),))
+    count, least = x.shape[-1], 2 if type == 1 else 1
+    if count.__class__ is not int:
+        raise InvalidArgumentError(f"{op}: the length of the transformed axis must be known while tracing; give n")
+    if count < least:
+        raise InvalidArgumentError(
+            f"{op}: the transform of type {type} needs an input of at least {('one element', 'two elements')[least - 1]}, got "
+            f"{count} along axis {place}"
+        )
     out = _cosine(x, type, norm)
     return out if place == x.ndim - 1 else _swapped(out, place, -1)
 
@@ -412,16 +436,12 @@ def idct(
     >>> gt.signal.idct(gt.signal.dct([1.0, 2.0], norm="ortho"), norm="ortho").numpy().round(4)
     array([1., 2.], dtype=float32)
     """
-    inverse = {1: 1, 2: 3, 3: 2, 4: 4}
-    if type not in inverse:
-        raise InvalidArgumentError(f"idct: type must be 1, 2, 3 or 4, got {type!r}")
-    return dct(input, inverse[type], n, axis, norm)
+    return _transformed(input, {1: 1, 2: 3, 3: 2, 4: 4}[_kind(type, "idct")], n, axis, norm, "idct")
 
 
 OPS = ()
 COMPOSITES = (frame, overlap_and_add, stft, inverse_stft, dct, idct)
 
-from gradtape.ops.activations import floating
 from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast, real as real_part
 from gradtape.ops.extending import pad

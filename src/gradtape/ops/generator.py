@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import convert
+from gradtape.core.tensor import box
 from gradtape.dtypes import float32, int32, uint64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import random as numbers
-from gradtape.ops.dispatch import convert
 from gradtape.ops.random_state import entropy_word, next_key, stream_word
-from gradtape.ops.tensor import box
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 

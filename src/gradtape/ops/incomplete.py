@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ops import inference
-from gradtape.ops.dispatch import apply
-from gradtape.ops.opdef import Op, Sample, elementwise
+from gradtape.core import inference
+from gradtape.core.dispatch import apply
+from gradtape.core.opdef import Op, Sample, elementwise
 from gradtape.ops.sampling import positive, unit
 from gradtape.ops.special import as_floats, polygamma, scipy_function
 

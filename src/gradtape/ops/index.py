@@ -8,20 +8,22 @@ its index arrays resolve as in NumPy, the last one wins, and only the winner get
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.bfloat16 import rounded_once
+from gradtape.core.dispatch import apply, convert, explained
+from gradtape.core.forms import apply_one
+from gradtape.core.opdef import Cost, Fails, Memory, Sample, composite, general, linear, multilinear, nondiff
+from gradtape.core.strings import text
+from gradtape.core.tensor import Tensor, TensorLike
 from gradtape.errors import InvalidArgumentError, InvalidIndexError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, apply_one, convert, explained
-from gradtape.ops.half import rounded_once
-from gradtape.ops.opdef import Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike
-from gradtape.ops.text import text
 
 Key = tuple[Any, ...]
 
@@ -58,10 +60,12 @@ GETITEM = linear(
     "x",
     _getitem_impl,
     lambda ct, x_spec, key: apply(PUT_SLICE, ct, key=key, shape=tuple(x_spec.shape)),
-    infer=lambda x, *, key: TensorSpec(np.empty(x.shape, bool)[key].shape, x.dtype),
+    infer=lambda x, *, key: TensorSpec(np.empty(tuple(x.shape), bool)[key].shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, key=(slice(None), *attrs["key"])),
     call=lambda x, key: getitem(x, key),
     add_into=_add_slice,
+    cost=Cost.FREE,
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(4, 3), (slice(1, 3), 0)),
         Sample(normal(4, 3), (slice(None, None, -2), None, slice(0, 2))),
@@ -83,6 +87,7 @@ PUT_SLICE = linear(
         op, *inputs, key=(slice(None), *attrs["key"]), shape=(inputs[0].shape[0], *attrs["shape"])
     ),
     call=lambda ct, key, shape: apply(PUT_SLICE, convert(ct), key=key, shape=shape),
+    memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2), (slice(1, 3), 0), (4, 3)), Sample(normal(), (2,), (4,))],
 )
 
@@ -135,6 +140,8 @@ TAKE = multilinear(
     batch=_batch_take,
     call=lambda x, indices, axis: apply(TAKE, convert(x), convert(indices), axis=axis),
     add_into=_add_rows,
+    sparse_rows=lambda ct, x_spec, indices, axis: ([ct], [indices], x_spec.shape) if axis == 0 else None,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 3), np.array([2, 0, 2]), 0),
         Sample(normal(2, 4, 3), np.array([[1, 1], [3, 0]]), 1),
@@ -152,6 +159,7 @@ TAKE_ADD = multilinear(
     infer=lambda ct, indices, *, axis, shape: TensorSpec(shape, ct.dtype),
     batch=lambda op, flags, inputs, attrs: _batch_take_add(op, flags, inputs, attrs),
     call=lambda ct, indices, axis, shape: apply(TAKE_ADD, convert(ct), convert(indices), axis=axis, shape=shape),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 2), np.array([2, 0, 2]), 0, (4, 2)),
         Sample(normal(2, 2, 2), np.array([[1, 1], [3, 0]]), 1, (2, 4)),
@@ -217,14 +225,12 @@ INDEX = general(
     "index",
     "x *arrays",
     _index_impl,
-    vjp=lambda ct, x_spec, arrays: (
-        apply(INDEX_ADD, ct, *arrays, shape=tuple(x_spec.shape)),
-        *(None for _ in arrays),
-    ),
+    vjp=lambda ct, x_spec, arrays: (apply(INDEX_ADD, ct, *arrays, shape=tuple(x_spec.shape)), *(None for _ in arrays)),
     jvp=lambda tangents, arrays: apply(INDEX, tangents[0], *arrays),
     infer=_index_spec,
     batch=_index_batch,
     call=lambda x, *arrays: apply(INDEX, convert(x), *(convert(a) for a in arrays)),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]])),
         Sample(normal(4, 3), np.array([3, 3])),
@@ -240,6 +246,7 @@ INDEX_ADD = general(
     infer=lambda ct, *arrays, shape: TensorSpec(shape, ct.dtype),
     batch=_index_batch,
     call=lambda ct, *arrays, shape: apply(INDEX_ADD, convert(ct), *(convert(a) for a in arrays), shape=shape),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(2, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]]), shape=(4, 3, 2)),
         Sample(normal(2, 3), np.array([3, 3]), shape=(4, 3)),
@@ -249,10 +256,9 @@ INDEX_ADD = general(
 # -- replacement -----------------------------------------------------------------------------------------------------
 
 
-def _update_impl(x: Any, value: Any, *, key: Key) -> Any:
-    out = np.array(x)
-    out[key] = value
-    return out if out.ndim else out[()]
+def _update_into(x: Any, value: Any, *, key: Key) -> Any:
+    x[key] = value
+    return x
 
 
 def winners(key: Key, shape: tuple[int, ...]) -> Any:
@@ -306,7 +312,8 @@ def _splits(key: Key) -> bool:
 UPDATE = general(
     "update",
     "x value",
-    _update_impl,
+    lambda x, value, *, key: _update_into(np.array(x), value, key=key)[()],
+    overwrites=_update_into,
     vjps=(
         lambda ct, key: apply(UPDATE, ct, zeros_like(part_of(ct, key)), key=key),
         lambda ct, value_spec, key: update_value_ct(ct, value_spec, key),
@@ -341,18 +348,7 @@ def check_update(data: Any, value: Any, key: Key) -> None:
 
 
 # the same op when the buffer was written in place already: only the record is new
-UPDATED = general(
-    "updated",
-    "x value",
-    lambda x, value, *, key: x,
-    vjps=UPDATE.vjps,
-    jvps=UPDATE.jvps,
-    infer=UPDATE.infer,
-    batch=_batch_update,
-    in_place=_clear_slice,
-    call=UPDATE.call,
-    samples=UPDATE.samples,
-)
+UPDATED = replace(UPDATE, name="updated", impl=lambda x, value, *, key: x, overwrites=None, memory=Memory.SHARED)
 
 
 def update_tangent(t: Any, out_spec: Any, key: Key) -> Any:
@@ -573,6 +569,8 @@ CHECKED_INDICES = nondiff(
     reason="indices have no derivative",
     batch=batching.elementwise,
     call=lambda indices, size: apply(CHECKED_INDICES, convert(indices), size=size, caller="gather", what="index"),
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([2, 0, 2]), 3),
         Sample(np.array(1), 2),

@@ -1,7 +1,8 @@
 """Matrices with few diagonals: tridiagonal systems and products, banded triangular systems.
 
-Diagonals are given compactly, as LAPACK and TensorFlow have them: one row each, aligned with the columns (tridiagonal
-systems: superdiagonal padded at its end, subdiagonal at its beginning). Costs are those of the band, forward and backward.
+Diagonals are given compactly, as TensorFlow has them: one row each, aligned with the rows of the matrix (superdiagonals are
+padded at their end, subdiagonals at their beginning). Inside they are aligned with the columns, as LAPACK has them.
+Costs are those of the band, forward and backward.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.arguments import differentiable, of_rank, option
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.opdef import Fails, Op, Sample, composite, general
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, promote
-from gradtape.ops.opdef import Op, Sample, composite, general
+from gradtape.ops.linalg_solve import for_lapack
 from gradtape.ops.sampling import away, normal
 
 
@@ -34,6 +37,7 @@ def _banded_solve_impl(band: Any, b: Any, *, lower: int, upper: int) -> Any:
     if not out.size:
         return out
     count, rhs = band.shape[-1], b.shape[-1]
+    band, b = for_lapack(band), for_lapack(b)
     each = zip(band.reshape(-1, band.shape[-2], count), b.reshape(-1, count, rhs), out.reshape(-1, count, rhs), strict=True)
     for matrix, right, solution in each:
         try:
@@ -108,6 +112,7 @@ BANDED_SOLVE: Op = general(
     jvp=banded_tangent,
     infer=lambda band, b, *, lower, upper: inference.same(b),
     batch=batching.leading,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(_sample_diagonals(3, 4), normal(4, 2), lower=1, upper=1),
         Sample(_sample_diagonals(2, 3, 3), normal(2, 3, 1), lower=1, upper=1),
@@ -117,9 +122,15 @@ BANDED_SOLVE: Op = general(
 )
 
 
-def _with_lead(band: Any, b: Any) -> tuple[Any, Any]:
+def _with_lead(band: Any, b: Any, op: str) -> tuple[Any, Any]:
     """Both with the same leading axes."""
-    lead = inference.broadcast_shapes(tuple(band.shape)[:-2], tuple(b.shape)[:-2])
+    try:
+        lead = inference.broadcast_shapes(tuple(band.shape)[:-2], tuple(b.shape)[:-2])
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"{op}: the batch axes of the matrices, {tuple(band.shape)[:-2]}, and of rhs, {tuple(b.shape)[:-2]}, do not "
+            "broadcast"
+        ) from None
     return broadcast_to(band, (*lead, *tuple(band.shape)[-2:])), broadcast_to(b, (*lead, *tuple(b.shape)[-2:]))
 
 
@@ -128,27 +139,30 @@ def _with_lead(band: Any, b: Any) -> tuple[Any, Any]:
 
 def _parts(diagonals: Any, layout: str, op: str) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """The tensors that hold the diagonals, and the shape of the main one; nothing is computed yet."""
+    option(layout, "diagonals_format", op, ("compact", "sequence", "matrix"))
     if layout == "sequence":
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
             raise InvalidArgumentError(f"{op}: diagonals_format='sequence' needs three diagonals (super, main, sub)")
-        three = tuple(floating(d) for d in diagonals)
-        return three, tuple(three[1].shape)
-    x = floating(diagonals)
-    if layout == "compact":
-        if x.ndim < 2 or x.shape[-2] != 3:
-            raise InvalidArgumentError(f"{op}: compact diagonals need the shape (…, 3, n), got {tuple(x.shape)}")
-    elif layout == "matrix":
-        x = matrices(x, op, square=True)
-    else:
-        raise InvalidArgumentError(f"{op}: diagonals_format must be 'compact', 'sequence' or 'matrix', got {layout!r}")
+        above, main, below = (of_rank(differentiable(d, "diagonals", op), 1, "diagonals", op) for d in diagonals)
+        size = main.shape[-1]
+        for other in (above, below):
+            if tuple(other.shape)[:-1] != tuple(main.shape)[:-1] or other.shape[-1] not in (size, size - 1):
+                raise InvalidArgumentError(
+                    f"{op}: diagonals beside one of shape {tuple(main.shape)} have as many elements or one less, got shape "
+                    f"{tuple(other.shape)}"
+                )
+        return (above, main, below), tuple(main.shape)
+    x = of_rank(differentiable(diagonals, "diagonals", op), 2, "diagonals", op)
+    if layout == "compact" and x.shape[-2] != 3:
+        raise InvalidArgumentError(f"{op}: compact diagonals need the shape (…, 3, n), got {tuple(x.shape)}")
+    if layout == "matrix" and x.shape[-2] != x.shape[-1]:
+        raise InvalidArgumentError(f"{op}: diagonals given as matrices need square ones, got shape {tuple(x.shape)}")
     return (x,), (*tuple(x.shape)[:-2], x.shape[-1])
 
 
 def _check_rows(rows: Any, have: Any, rhs: Any, op: str) -> None:
     if rows != have:
-        raise InvalidArgumentError(
-            f"{op}: a matrix of {rows} rows and a right-hand side of shape {tuple(rhs.shape)} differ in rows"
-        )
+        raise InvalidArgumentError(f"{op}: a matrix of {rows} rows and an rhs of shape {tuple(rhs.shape)} differ in rows")
 
 
 def _band(parts: tuple[Any, ...], layout: str) -> Any:
@@ -196,10 +210,8 @@ def tridiagonal_solve(
         raise InvalidArgumentError("tridiagonal_solve: perturb_singular=True is not supported; add to the main diagonal")
     op = "tridiagonal_solve"
     parts, shape = _parts(diagonals, diagonals_format, op)
-    b = floating(rhs)
+    b = of_rank(differentiable(rhs, "rhs", op), 1, "rhs", op)
     vector = b.ndim == len(shape)
-    if not b.ndim:
-        raise InvalidArgumentError(f"{op}: the right-hand side needs rank 1 or more, got a scalar")
     _check_rows(shape[-1], b.shape[-1 if vector or transpose_rhs else -2], b, op)
     band, b = promote(_band(parts, diagonals_format), b)
     if conjugate_rhs:
@@ -208,7 +220,7 @@ def tridiagonal_solve(
         b = expand_dims(b, -1)
     elif transpose_rhs:
         b = swap_last(b)
-    out = apply(BANDED_SOLVE, *_with_lead(band, b), lower=1, upper=1)
+    out = apply(BANDED_SOLVE, *_with_lead(band, b, op), lower=1, upper=1)
     return out[..., 0] if vector else out
 
 
@@ -227,11 +239,12 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     >>> gt.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy().ravel()
     array([3., 3.], dtype=float32)
     """
-    parts, shape = _parts(diagonals, diagonals_format, "tridiagonal_matmul")
-    x = floating(rhs)
-    _check_rows(shape[-1], x.shape[-2] if x.ndim > 1 else None, x, "tridiagonal_matmul")
+    op = "tridiagonal_matmul"
+    parts, shape = _parts(diagonals, diagonals_format, op)
+    x = of_rank(differentiable(rhs, "rhs", op), 2, "rhs", op)
+    _check_rows(shape[-1], x.shape[-2], x, op)
     band, x = promote(_band(parts, diagonals_format), x)
-    return band_product(*_with_lead(band, x), 1, 1)
+    return band_product(*_with_lead(band, x, op), 1, 1)
 
 
 @composite(
@@ -245,34 +258,37 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 )
 def banded_triangular_solve(bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
     """Solve triangular systems of few diagonals: `bands` (…, k, n), the main diagonal first (lower) or last (upper), each
-    aligned with the columns (lower: padded at the end of its row, upper: at its beginning).
+    aligned with the rows (lower: padded at the beginning, upper: at the end).
 
     >>> import gradtape as gt
-    >>> gt.linalg.banded_triangular_solve([[2.0, 2.0], [1.0, 0.0]], [[2.0], [3.0]]).numpy().ravel()
+    >>> gt.linalg.banded_triangular_solve([[2.0, 2.0], [0.0, 1.0]], [[2.0], [3.0]]).numpy().ravel()
     array([1., 1.], dtype=float32)
     """
     op = "banded_triangular_solve"
-    band, b = promote(floating(bands), floating(rhs))
-    if band.ndim < 2 or b.ndim < 2 or band.shape[-1] != b.shape[-2]:
+    band, b = promote(differentiable(bands, "bands", op), differentiable(rhs, "rhs", op))
+    of_rank(band, 2, "bands", op)
+    of_rank(b, 2, "rhs", op)
+    if band.shape[-1] != b.shape[-2]:
         raise InvalidArgumentError(
-            f"{op}: bands of shape {tuple(band.shape)} and a right-hand side of shape {tuple(b.shape)} differ in rows"
+            f"{op}: bands of shape {tuple(band.shape)} and an rhs of shape {tuple(b.shape)} differ in rows"
         )
     count = band.shape[-2]
     if not 1 <= count <= band.shape[-1]:
-        raise InvalidArgumentError(f"{op}: {count} diagonals do not fit a matrix of {band.shape[-1]} rows")
+        raise InvalidArgumentError(f"{op}: bands of {count} diagonals do not fit a matrix of {band.shape[-1]} rows")
     below, above = (count - 1, 0) if lower else (0, count - 1)
+    band = stack([shifted(band[..., row, :], above - row) for row in range(count)], -2)  # aligned with the columns
     if adjoint:
         band, below, above = transposed_band(band, below, above), above, below
-    return apply(BANDED_SOLVE, *_with_lead(band, b), lower=below, upper=above)
+    return apply(BANDED_SOLVE, *_with_lead(band, b, op), lower=below, upper=above)
 
 
 OPS = (BANDED_SOLVE,)
 COMPOSITES = (tridiagonal_solve, tridiagonal_matmul, banded_triangular_solve)
 
-from gradtape.ops.activations import floating
 from gradtape.ops.elementwise import conj
 from gradtape.ops.extending import pad
 from gradtape.ops.matmul import swap_last
-from gradtape.ops.matrix import diag_part, matrices
+from gradtape.ops.matrix import diag_part
+from gradtape.ops.padding import PAD
 from gradtape.ops.reduce import reduce_sum
-from gradtape.ops.shape import PAD, broadcast_to, expand_dims, stack
+from gradtape.ops.shape import broadcast_to, expand_dims, stack

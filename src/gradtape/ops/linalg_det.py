@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.arguments import broadcasting, real_numbers
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.opdef import Fails, Sample, composite, general
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, promote
 from gradtape.ops.linalg_solve import complex_normal, sample_regular
-from gradtape.ops.opdef import Sample, composite, general
 from gradtape.ops.sampling import definite, normal
 
 # -- det ---------------------------------------------------------------------------------------------------------------
@@ -98,6 +99,7 @@ ADJUGATE = general(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x: apply(ADJUGATE, matrices(x, "adjugate", square=True)),
+    fails=Fails.VALUES,
     samples=_square_samples,
 )
 
@@ -237,6 +239,7 @@ PINV = general(
     infer=lambda x, *, rcond: TensorSpec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype),
     batch=batching.leading,
     call=lambda x: pinv(x),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 2)),
         Sample(normal(2, 2, 3)),
@@ -285,6 +288,9 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     if tol is None:
         eps = float(np.finfo(numpy_dtype(x.dtype)).eps)
         tol = reduce_max(values, -1, True) * (eps * max(x.shape[-2], x.shape[-1]))
+    else:
+        tol = real_numbers(tol, "tol", "matrix_rank", values.dtype)
+        broadcasting("matrix_rank", tol=tol, singular_values=values)
     return reduce_sum(cast(values > tol, "int32"), -1)
 
 

@@ -6,15 +6,16 @@ They need no eigenvectors, so repeated eigenvalues are no special case. All work
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Fails, Sample, general
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.linalg_solve import complex_normal, sample_regular
-from gradtape.ops.opdef import Sample, general
+from gradtape.ops.linalg_solve import complex_normal, for_lapack, sample_regular
 from gradtape.ops.sampling import definite, normal
 
 # -- expm --------------------------------------------------------------------------------------------------------------
@@ -25,7 +26,7 @@ def _expm_impl(x: Any) -> Any:
         return np.zeros(x.shape, x.dtype)
     from scipy.linalg import expm as scipy_expm
 
-    return scipy_expm(x).astype(x.dtype, copy=False)
+    return scipy_expm(for_lapack(x)).astype(x.dtype, copy=False)
 
 
 # exp([[A, E], [0, A]]) = [[exp A, L(A, E)], [0, exp A]] with L the derivative of exp at A in direction E (Najfeld & Havel
@@ -89,6 +90,7 @@ def _sylvester_one(a: Any, b: Any, c: Any) -> Any:
     from scipy.linalg import schur
     from scipy.linalg.lapack import get_lapack_funcs
 
+    a, b, c = (for_lapack(x) for x in (a, b, c))
     kind = "complex" if any(x.dtype.kind == "c" for x in (a, b, c)) else "real"
     r, u = schur(a, output=kind)
     s, v = schur(np.conj(b.T), output=kind)
@@ -131,6 +133,7 @@ SYLVESTER = general(
     infer=lambda a, b, c: inference.same(c),
     batch=batching.leading,
     call=lambda a, b, c: apply(SYLVESTER, convert(a), convert(b), convert(c)),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3), sample_regular(2, 2), normal(3, 2)),
         Sample(sample_regular(2, 2, 2), sample_regular(2, 3, 3), normal(2, 2, 3)),
@@ -142,27 +145,28 @@ SYLVESTER = general(
 # -- sqrtm -------------------------------------------------------------------------------------------------------------
 
 
-def _sqrtm_impl(x: Any) -> Any:
+def _each(function: Callable[[Any], Any], x: Any, op: str, what: str, without: str) -> Any:
+    """A function of each matrix; `what` it gives, and the matrices that are `without` one, are for the messages."""
     if x.size == 0:
         return np.zeros(x.shape, x.dtype)
+    n, results = x.shape[-1], []
+    for matrix in x.reshape(-1, n, n):
+        result = function(for_lapack(matrix))
+        if not np.isfinite(result).all():
+            raise InvalidArgumentError(f"{op}: a matrix of shape {matrix.shape} has no {what}: it is {without}, or not finite")
+        if x.dtype.kind != "c" and result.dtype.kind == "c" and np.any(result.imag):
+            raise InvalidArgumentError(
+                f"{op}: a real matrix of shape {matrix.shape} has no real principal {what} (a negative eigenvalue); "
+                "use gt.cast(x, gt.complex128) first"
+            )
+        results.append(result if x.dtype.kind == "c" else result.real)
+    return np.stack(results).reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _sqrtm_impl(x: Any) -> Any:
     from scipy.linalg import sqrtm as scipy_sqrtm
 
-    n = x.shape[-1]
-    roots = [_checked_root(scipy_sqrtm(matrix), matrix) for matrix in x.reshape(-1, n, n)]
-    return np.stack(roots).reshape(x.shape).astype(x.dtype, copy=False)
-
-
-def _checked_root(root: Any, x: Any) -> Any:
-    if x.dtype.kind != "c" and root.dtype.kind == "c" and np.any(root.imag):
-        raise InvalidArgumentError(
-            f"sqrtm: a real matrix of shape {x.shape} has no real principal square root (a negative eigenvalue); "
-            "use gt.cast(x, gt.complex128) first"
-        )
-    if not np.isfinite(root).all():
-        raise InvalidArgumentError(
-            f"sqrtm: a matrix of shape {x.shape} has no square root: it is singular and defective, or not finite"
-        )
-    return root if x.dtype.kind == "c" else root.real
+    return _each(scipy_sqrtm, x, "sqrtm", "square root", "singular and defective")
 
 
 # X X = A:  X dX + dX X = dA
@@ -175,6 +179,7 @@ SQRTM = general(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x: sqrtm(x),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(definite(3, 3)),
         Sample(sample_regular(2, 2, 2)),
@@ -201,11 +206,7 @@ def sqrtm(input: Any, name: str | None = None) -> Any:
 
 
 def _logm_impl(x: Any) -> Any:
-    if x.size == 0:
-        return np.zeros(x.shape, x.dtype)
-    n = x.shape[-1]
-    logs = [_checked_log(_log_one(matrix), matrix) for matrix in x.reshape(-1, n, n)]
-    return np.stack(logs).reshape(x.shape).astype(x.dtype, copy=False)
+    return _each(_log_one, x, "logm", "logarithm", "singular")
 
 
 def _log_one(x: Any) -> Any:
@@ -219,17 +220,6 @@ def _log_one(x: Any) -> Any:
     return np.full(x.shape, np.nan) if singular else log
 
 
-def _checked_log(log: Any, x: Any) -> Any:
-    if not np.isfinite(log).all():
-        raise InvalidArgumentError(f"logm: a matrix of shape {x.shape} has no logarithm: it is singular, or not finite")
-    if x.dtype.kind != "c" and log.dtype.kind == "c" and np.any(log.imag):
-        raise InvalidArgumentError(
-            f"logm: a real matrix of shape {x.shape} has no real principal logarithm (a negative eigenvalue); "
-            "use gt.cast(x, gt.complex128) first"
-        )
-    return log if x.dtype.kind == "c" else log.real
-
-
 # as for exp: log([[A, E], [0, A]]) = [[log A, L(A, E)], [0, log A]] (Al-Mohy & Higham 2013)
 LOGM = general(
     "logm",
@@ -240,6 +230,7 @@ LOGM = general(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x: logm(x),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(definite(3, 3)),
         Sample(sample_regular(2, 2, 2)),

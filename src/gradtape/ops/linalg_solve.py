@@ -11,15 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.opdef import Fails, Sample, composite, general
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, promote
-from gradtape.ops.opdef import Sample, composite, general
 from gradtape.ops.sampling import definite, normal
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def for_lapack(x: Any) -> Any:
+    """`x` in a type that LAPACK has: small floats, integers and booleans as doubles, to be rounded back by the caller."""
+    return x if x.dtype.char in "fdFD" else x.astype(np.float64)
 
 
 def complex_normal(*shape: int) -> Any:
@@ -81,6 +86,7 @@ INV = general(
     infer=inference.same,
     batch=batching.leading,
     call=lambda x: inv(x),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3)),
         Sample(sample_regular(2, 2, 2)),
@@ -160,6 +166,7 @@ SOLVE = general(
     infer=lambda a, b: TensorSpec((*a.shape[:-1], b.shape[-1]), inference.promote_dtypes(a.dtype, b.dtype)),
     batch=_batch_solve,
     call=lambda a, b, adjoint=False: solve(a, b, adjoint),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3), normal(3, 2)),
         Sample(sample_regular(2, 3, 3), normal(2, 3, 1)),
@@ -253,6 +260,7 @@ TRIANGULAR_SOLVE = general(
     infer=lambda a, b, *, lower, adjoint: TensorSpec(b.shape, inference.promote_dtypes(a.dtype, b.dtype)),
     batch=_batch_solve,
     call=lambda a, b, lower=True, adjoint=False: triangular_solve(a, b, lower, adjoint),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3), normal(3, 2)),
         Sample(sample_regular(3, 3), normal(3, 2), False),
@@ -324,6 +332,7 @@ CHOLESKY = general(
     batch=batching.leading,
     # the rule is the derivative along Hermitian directions: exact in every direction for the average of A and Aᴴ
     call=lambda x: hermitian_cholesky(matrices(x, "cholesky", square=True)),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(definite(3, 3)),
         Sample(definite(2, 2, 2)),

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply
+from gradtape.core.opdef import Fails, Sample, composite, general
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import may_exceed
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply
-from gradtape.ops.opdef import Sample, composite, general
 from gradtape.ops.sampling import normal, symmetric
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
@@ -109,6 +109,7 @@ QR = general(
     batch=batching.leading,
     call=lambda x, full=False: qr(x, full),
     outputs=2,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 3)),
         Sample(normal(4, 2)),
@@ -246,6 +247,7 @@ SVD = general(
     batch=batching.leading,
     call=lambda x: svd(x),
     outputs=3,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 3)),
         Sample(normal(4, 2)),
@@ -285,6 +287,7 @@ SINGULAR_VALUES = general(
     infer=lambda x: TensorSpec((*x.shape[:-2], min(x.shape[-2:])), x.dtype.real_dtype),
     batch=batching.leading,
     call=lambda x: svd(x, compute_uv=False),
+    fails=Fails.VALUES,
     samples=lambda: [Sample(normal(3, 3)), Sample(normal(2, 4, 2)), Sample(normal(2, 3) + 1j * normal(2, 3))],
 )
 
@@ -355,6 +358,7 @@ EIGH = general(
     batch=batching.leading,
     call=lambda x: eigh(x),
     outputs=2,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3)),
         Sample(symmetric(2, 2, 2)),
@@ -408,6 +412,7 @@ EIGVALSH = general(
     infer=lambda x: TensorSpec(x.shape[:-1], x.dtype.real_dtype),
     batch=batching.leading,
     call=lambda x: eigvalsh(x),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3)),
         Sample(symmetric(2, 2, 2)),
@@ -474,6 +479,7 @@ EIG = general(
     batch=batching.leading,
     call=lambda x: eig(x),
     outputs=2,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3) + 0.3 * normal(3, 3)),
         Sample(symmetric(2, 2, 2) + 0.3 * normal(2, 2, 2)),

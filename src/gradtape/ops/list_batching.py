@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import apply
 from gradtape.ir.types import ListSpec
 from gradtape.ops import list_values, lists
 from gradtape.ops.compare import equal
 from gradtape.ops.create import zeros_like
-from gradtape.ops.dispatch import apply
 from gradtape.ops.index import INDEX, TAKE
 from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import where

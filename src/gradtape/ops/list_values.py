@@ -6,6 +6,7 @@ derivatives are in `ops/lists.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -184,36 +185,9 @@ def parted(x: Any, lengths: Any, *, axis: int, size: Any) -> TensorList:
     return TensorList(np.split(x, np.cumsum(lengths)[:-1], axis) if len(lengths) else (), item)
 
 
-def pushed(values: Any, value: Any) -> TensorList:
-    """One more item at the end."""
-    return TensorList((*values, value), values.item)
-
-
-def dropped(values: Any) -> TensorList:
-    """Without the last item."""
-    if not values:
-        raise OutOfRangeError("pop from an empty list")
-    return TensorList(values[:-1], values.item)
-
-
 def got(values: Any, index: Any) -> Any:
     """One item."""
     return values[place_in(values, index)]
-
-
-def replaced(values: Any, index: Any, value: Any) -> TensorList:
-    """Another item at one place."""
-    out = TensorList(values, values.item)
-    out[place_in(values, index)] = value
-    return out
-
-
-def cleared(values: Any, index: Any) -> TensorList:
-    """Zeros at one place."""
-    out = TensorList(values, values.item)
-    place = place_in(values, index)
-    out[place] = zero_like(out[place])
-    return out
 
 
 def added(a: Any, b: Any) -> TensorList:
@@ -223,29 +197,72 @@ def added(a: Any, b: Any) -> TensorList:
     return TensorList([x + y for x, y in zip(a, b, strict=True)], a.item)
 
 
-def added_at(values: Any, index: Any, value: Any) -> TensorList:
-    """A value added to one item."""
-    out = TensorList(values, values.item)
+# -- changes of a list itself, never of its items: each gives the list
+
+
+def on_copy(change: Callable[..., TensorList]) -> Callable[..., TensorList]:
+    """A change as a function that leaves its argument alone."""
+
+    def pure(values: TensorList, *others: Any, **attrs: Any) -> TensorList:
+        return change(TensorList(values, values.item), *others, **attrs)
+
+    return pure
+
+
+def push(values: TensorList, value: Any) -> TensorList:
+    """One more item at the end."""
+    values.append(value)
+    return values
+
+
+def drop(values: TensorList) -> TensorList:
+    """Without the last item."""
+    if not values:
+        raise OutOfRangeError("pop from an empty list")
+    values.pop()
+    return values
+
+
+def put(values: TensorList, index: Any, value: Any) -> TensorList:
+    """Another item at one place."""
+    values[place_in(values, index)] = value
+    return values
+
+
+def clear_at(values: TensorList, index: Any) -> TensorList:
+    """Zeros at one place."""
     place = place_in(values, index)
-    out[place] = out[place] + value
-    return out
+    values[place] = zero_like(values[place])
+    return values
 
 
-def resized(values: Any, length: Any, *, item: Any) -> TensorList:
+def add_at(values: TensorList, index: Any, value: Any) -> TensorList:
+    """A value added to one item."""
+    place = place_in(values, index)
+    values[place] = values[place] + value
+    return values
+
+
+def resize(values: TensorList, length: Any, *, item: Any) -> TensorList:
     """Grown with zeros to at least this length."""
     missing = int(length) - len(values)
-    return TensorList((*values, *([zero_of(item)] * missing if missing > 0 else ())), values.item)
+    if missing > 0:
+        values.extend([zero_of(item)] * missing)
+    return values
 
 
-def cut(values: Any, length: Any) -> TensorList:
+def cut(values: TensorList, length: Any) -> TensorList:
     """The first items, at most this many."""
-    return TensorList(values[: int(length)], values.item)
+    del values[int(length) :]
+    return values
 
 
-def fitted(values: Any, like: Any) -> TensorList:
+def fit(values: TensorList, like: TensorList) -> TensorList:
     """Cut, or grown with zeros, to the length of another list."""
     missing = zero_like(TensorList(like[len(values) :]), {}, values.dtype if values else None)
-    return TensorList((*values[: len(like)], *missing), values.item)
+    del values[len(like) :]
+    values.extend(missing)
+    return values
 
 
 def spread(values: Any, *, size: int, axis: int) -> Any:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Cost, Fails, Memory, Sample, general, nondiff
 from gradtape.dtypes import int32
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import list_values
-from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.list_values import TensorList as TensorList, collapsed_spec, item_spec, joined_spec, spread_spec, zero_like
-from gradtape.ops.opdef import Sample, general, nondiff
 from gradtape.ops.sampling import normal
 
 # -- the ops ---------------------------------------------------------------------------------------------------------
@@ -127,23 +127,26 @@ LIST_SPLIT = general(
 LIST_PUSH = general(
     "list_push",
     "values value",
-    list_values.pushed,
+    list_values.on_copy(list_values.push),
     vjps=(lambda ct: apply(LIST_DROP, ct), lambda ct: apply(LIST_GET, ct, place_of(-1))),
     jvp=lambda tangents, values, value: apply(LIST_PUSH, or_zeros(tangents[0], values), or_zeros(tangents[1], value)),
     infer=lambda values, value: ListSpec(joined_spec(values.item, value)),
     batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
     call=lambda x, v: list_stack(list_push(list_from_tensor(x), v)),
+    overwrites=list_values.push,
     samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(normal(3), normal()), Sample(normal(0, 2), normal(2))],
 )
 LIST_DROP = general(
     "list_drop",
     "values",
-    list_values.dropped,
+    list_values.on_copy(list_values.drop),
     vjps=(lambda ct, values: apply(LIST_PUSH, ct, apply(LIST_ZEROS_LIKE, apply(LIST_GET, values, place_of(-1)))),),
     jvps=(lambda t: apply(LIST_DROP, t),),
     infer=lambda values: values,
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
     call=lambda x: list_stack(list_pop(list_from_tensor(x))[0]),
+    fails=Fails.VALUES,
+    overwrites=list_values.drop,
     samples=lambda: [
         Sample(normal(3, 2)),
         Sample(normal(1)),
@@ -158,6 +161,8 @@ LIST_GET = general(
     infer=lambda values, index: values.item,
     batch=lambda op, flags, inputs, attrs: batches.get(op, flags, inputs, attrs),
     call=lambda x, i: list_get(list_from_tensor(x), i),
+    memory=Memory.ITEM,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 2), np.array(1)),
         Sample(normal(3), np.array(-1)),
@@ -166,7 +171,7 @@ LIST_GET = general(
 LIST_SET = general(
     "list_set",
     "values index value",
-    list_values.replaced,
+    list_values.on_copy(list_values.put),
     vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None, lambda ct, index: apply(LIST_GET, ct, index)),
     jvp=lambda tangents, values, index, value: apply(
         LIST_SET, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
@@ -174,6 +179,8 @@ LIST_SET = general(
     infer=lambda values, index, value: ListSpec(joined_spec(values.item, value)),
     batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
     call=lambda x, i, v: list_stack(list_set(list_from_tensor(x), i, v)),
+    fails=Fails.VALUES,
+    overwrites=list_values.put,
     samples=lambda: [
         Sample(normal(3, 2), np.array(1), normal(2)),
         Sample(normal(3), np.array(-1), normal()),
@@ -182,12 +189,14 @@ LIST_SET = general(
 LIST_CLEAR_AT = general(
     "list_clear_at",
     "values index",
-    list_values.cleared,
+    list_values.on_copy(list_values.clear_at),
     vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None),
     jvps=(lambda t, index: apply(LIST_CLEAR_AT, t, index), None),
     infer=lambda values, index: values,
     batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
     call=lambda x, i: list_stack(apply(LIST_CLEAR_AT, list_from_tensor(x), convert(i))),
+    fails=Fails.VALUES,
+    overwrites=list_values.clear_at,
     samples=lambda: [Sample(normal(3, 2), np.array(1)), Sample(normal(3), np.array(-1))],
 )
 LIST_ADD = general(
@@ -199,6 +208,7 @@ LIST_ADD = general(
     infer=lambda a, b: ListSpec(joined_spec(a.item, b.item)),
     batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
     call=lambda x, y: list_stack(list_add(list_from_tensor(x), list_from_tensor(y))),
+    fails=Fails.VALUES,  # lists of two lengths
     samples=lambda: [
         Sample(normal(3, 2), normal(3, 2)),
     ],
@@ -206,7 +216,7 @@ LIST_ADD = general(
 LIST_ADD_AT = general(
     "list_add_at",
     "values index value",
-    list_values.added_at,
+    list_values.on_copy(list_values.add_at),
     vjps=(lambda ct: ct, None, lambda ct, index: apply(LIST_GET, ct, index)),
     jvp=lambda tangents, values, index, value: apply(
         LIST_ADD_AT, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
@@ -214,39 +224,44 @@ LIST_ADD_AT = general(
     infer=lambda values, index, value: ListSpec(joined_spec(values.item, value)),
     batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
     call=lambda x, i, v: list_stack(list_add_at(list_from_tensor(x), i, v)),
+    fails=Fails.VALUES,
+    overwrites=list_values.add_at,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
 )
 LIST_RESIZE = general(
     "list_resize",
     "values length",
-    list_values.resized,
+    list_values.on_copy(list_values.resize),
     vjps=(lambda ct, values: apply(LIST_CUT, ct, apply(LIST_LEN, values)), None),
     jvps=(lambda t, length, item: apply(LIST_RESIZE, t, length, item=item), None),
     infer=lambda values, length, *, item: ListSpec(joined_spec(values.item, item)),
     batch=lambda op, flags, inputs, attrs: batches.resize(op, flags, inputs, attrs),
     call=lambda x, n: list_stack(list_resize(list_from_tensor(x), n, TensorSpec(x.shape[1:], x.dtype))),
+    overwrites=list_values.resize,
     samples=lambda: [Sample(normal(2, 2), np.array(4)), Sample(normal(2), np.array(1))],
 )
 LIST_CUT = general(
     "list_cut",
     "values length",
-    list_values.cut,
+    list_values.on_copy(list_values.cut),
     vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
     jvps=(lambda t, length: apply(LIST_CUT, t, length), None),
     infer=lambda values, length: values,
     batch=lambda op, flags, inputs, attrs: batches.cut(op, flags, inputs, attrs),
     call=lambda x, n: list_stack(apply(LIST_CUT, list_from_tensor(x), convert(n))),
+    overwrites=list_values.cut,
     samples=lambda: [Sample(normal(4, 2), np.array(2)), Sample(normal(2), np.array(2))],
 )
 LIST_FIT = general(
     "list_fit",
     "values like",
-    list_values.fitted,
+    list_values.on_copy(list_values.fit),
     vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
     jvps=(lambda t, like: apply(LIST_FIT, t, like), None),
     infer=lambda values, like: values,
     batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
     call=lambda x, y: list_stack(apply(LIST_FIT, list_from_tensor(x), list_from_tensor(y))),
+    overwrites=list_values.fit,
     samples=lambda: [Sample(normal(2, 2), normal(4, 2), fixed=(1,)), Sample(normal(3), normal(1), fixed=(1,))],
 )
 # every array of a list repeated along a new axis, and its adjoint: how an unbatched list meets batched values
@@ -259,6 +274,7 @@ LIST_SPREAD = general(
     infer=lambda values, *, size, axis: spread_spec(values, size, axis),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, size=attrs["size"], axis=attrs["axis"] + 1),
     call=lambda x, size, axis: list_stack(apply(LIST_SPREAD, list_from_tensor(x), size=size, axis=axis)),
+    memory=Memory.SHARED,
     samples=lambda: [Sample(normal(3, 2), 4, 1), Sample(normal(3), 2, 0)],
 )
 LIST_COLLAPSE = general(
@@ -270,6 +286,7 @@ LIST_COLLAPSE = general(
     infer=lambda values, *, size, axis: collapsed_spec(values, axis),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, size=attrs["size"], axis=attrs["axis"] + 1),
     call=lambda x, size, axis: list_stack(apply(LIST_COLLAPSE, list_from_tensor(x), size=size, axis=axis)),
+    memory=Memory.SHARED,
     samples=lambda: [Sample(normal(3, 2, 3), 3, 1), Sample(normal(3, 2), 2, 0)],
 )
 LIST_LEN = nondiff(
@@ -280,6 +297,7 @@ LIST_LEN = nondiff(
     reason="the result does not depend on the values",
     batch=lambda op, flags, inputs, attrs: batches.same_for_all(apply(op, *inputs), inputs[0]),
     call=lambda x: list_len(list_from_tensor(x)),
+    cost=Cost.FREE,
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))],
 )
 # on tensors too: rules do not know what kind of value an item is

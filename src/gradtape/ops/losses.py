@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.arguments import broadcasting, numeric, real_floats, real_numbers
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.forms import binary
+from gradtape.core.opdef import Fails, Sample, composite, elementwise, general
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.activations import floating, real_floating
-from gradtape.ops.dispatch import apply, binary, convert, promote
-from gradtape.ops.opdef import Sample, composite, elementwise, general
+from gradtape.ops.activations import floating
 from gradtape.ops.sampling import away, integers, normal, unit
 from gradtape.ops.shape import normal_axis
 
@@ -54,6 +56,13 @@ def logits_slope(labels: Any, logits: Any) -> Any:
     return softmax_rows(logits) * reduce_sum(labels, -1, True) - labels
 
 
+def _expand_cross_entropy(labels: Any, logits: Any) -> Any:
+    """-Σ labels·log softmax, where -log softmax = log(total) - shifted; a label of 0 cancels a logit of -inf."""
+    shifted, total = shifted_rows(logits, logits.ndim - 1)
+    terms = (log(total) - shifted) * labels
+    return reduce_sum(where(equal(labels, 0), zeros_like(terms), terms), -1)
+
+
 SOFTMAX_CROSS_ENTROPY = general(
     "softmax_cross_entropy",
     "labels logits",
@@ -66,6 +75,7 @@ SOFTMAX_CROSS_ENTROPY = general(
         lambda t, logits: -reduce_sum(t * log_softmax_rows(logits), -1),
         lambda t, labels, logits: reduce_sum(t * logits_slope(labels, logits), -1),
     ),
+    expand=_expand_cross_entropy,
     infer=lambda labels, logits: TensorSpec(logits.shape[:-1], logits.dtype),
     batch=batching.leading,
     call=lambda labels, logits, axis=-1: softmax_cross_entropy_with_logits(labels, logits, axis),
@@ -89,13 +99,10 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
     array([0.6931472], dtype=float32)
     """
     op = "softmax_cross_entropy_with_logits"
-    logits = real_floating(logits, op)
-    labels = cast(convert(labels, hint=logits.dtype), logits.dtype)
+    logits = real_floats(logits, "logits", op)
+    labels = cast(real_numbers(labels, "labels", op, logits.dtype), logits.dtype)
     if labels.shape != logits.shape:
-        try:
-            shape = inference.broadcast_shapes(labels.shape, logits.shape)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{op}: labels and logits: {error}") from None
+        shape = broadcasting(op, labels=labels, logits=logits)
         labels, logits = broadcast_to(labels, shape), broadcast_to(logits, shape)
     place = normal_axis(axis, logits.ndim, op)
     if place != logits.ndim - 1:
@@ -125,6 +132,7 @@ SPARSE_CROSS_ENTROPY = general(
     infer=lambda labels, logits: TensorSpec(logits.shape[:-1], logits.dtype),
     batch=batching.leading,
     call=lambda labels, logits: sparse_softmax_cross_entropy_with_logits(labels, logits),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([0, 2]), normal(2, 3)),
         Sample(integers(3, 2, 2), normal(2, 2, 3)),
@@ -145,7 +153,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     array([0.6931472], dtype=float32)
     """
     op = "sparse_softmax_cross_entropy_with_logits"
-    labels, logits = convert(labels), real_floating(logits, op)
+    labels, logits = numeric(labels, "labels", op), real_floats(logits, "logits", op)
     if not labels.dtype.is_integer:
         raise InvalidArgumentError(
             f"{op}: labels must be integers, got dtype {labels.dtype.name}; for label distributions use "
@@ -192,13 +200,18 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     >>> gt.nn.sigmoid_cross_entropy_with_logits(labels=[1.0, 0.0], logits=[0.0, 1000.0]).numpy()
     array([6.931472e-01, 1.000000e+03], dtype=float32)
     """
-    labels, logits = promote(labels, real_floating(logits, "sigmoid_cross_entropy_with_logits"))
+    return _sigmoid_cross_entropy(*_binary(labels, logits, "sigmoid_cross_entropy_with_logits"))
+
+
+def _binary(labels: Any, logits: Any, op: str) -> tuple[Any, Any]:
+    """Labels between 0 and 1, and as many logits."""
+    logits = real_floats(logits, "logits", op)
+    labels, logits = promote(real_numbers(labels, "labels", op, logits.dtype), logits)
     if labels.shape != logits.shape:
         raise InvalidArgumentError(
-            "sigmoid_cross_entropy_with_logits: labels and logits must have the same shape, got "
-            f"{tuple(labels.shape)} and {tuple(logits.shape)}"
+            f"{op}: labels and logits must have the same shape, got {tuple(labels.shape)} and {tuple(logits.shape)}"
         )
-    return _sigmoid_cross_entropy(labels, logits)
+    return labels, logits
 
 
 @composite(
@@ -217,11 +230,9 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
     array([1.3862944, 0.6931472], dtype=float32)
     """
     op = "weighted_cross_entropy_with_logits"
-    labels, logits = promote(labels, real_floating(logits, op))
-    if labels.shape != logits.shape:
-        raise InvalidArgumentError(
-            f"{op}: labels and logits must have the same shape, got {tuple(labels.shape)} and {tuple(logits.shape)}"
-        )
+    labels, logits = _binary(labels, logits, op)
+    pos_weight = real_numbers(pos_weight, "pos_weight", op, logits.dtype)
+    broadcasting(op, pos_weight=pos_weight, logits=logits)
     # (1 - z)·x + (1 + (q - 1)·z)·log(1 + e^-x), with softplus for the logarithm, which cannot overflow
     return (1.0 - labels) * logits + (1.0 + (pos_weight - 1.0) * labels) * softplus(-logits)
 
@@ -240,9 +251,11 @@ def l2_loss(t: Any, name: str | None = None) -> Any:
 OPS = (SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY, SIGMOID_CROSS_ENTROPY)
 COMPOSITES = (weighted_cross_entropy_with_logits, l2_loss)
 
-from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, sigmoid, softplus
-from gradtape.ops.create import ONE_HOT
-from gradtape.ops.elementwise import cast, square
+from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, shifted_rows, sigmoid, softplus
+from gradtape.ops.compare import equal
+from gradtape.ops.create import ONE_HOT, zeros_like
+from gradtape.ops.elementwise import cast, log, square
 from gradtape.ops.index import check_range
 from gradtape.ops.reduce import reduce_sum
+from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, expand_dims, transpose

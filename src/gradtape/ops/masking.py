@@ -10,21 +10,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
 from gradtape.ops.elementwise import conj, is_complex
-from gradtape.ops.select import where
+from gradtape.ops.select import cleaned
+from gradtape.ops.staged import masked_multiply
 
 
 def conjugated_product(ct: Any, partial: Any) -> Any:
     """ct · conj(partial)."""
     return ct * conj(partial) if is_complex(partial) else ct * partial
-
-
-def cleaned(seed: Any, partial: Any) -> Any:
-    """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
-    if isinstance(partial, (int, float)) and math.isfinite(partial):
-        return partial  # a constant factor, kept weakly typed
-    return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
 
 
 def masked_product(ct: Any, partial: Any) -> Any:
@@ -34,6 +27,3 @@ def masked_product(ct: Any, partial: Any) -> Any:
             return ct * partial
         return masked_multiply(ct, conj(partial) if is_complex(partial) else partial)
     return conjugated_product(ct, cleaned(ct, partial))
-
-
-from gradtape.ops.staged import masked_multiply

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import inference
+from gradtape.core.bfloat16 import BFLOAT16, rounded_once
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.forms import apply_two
+from gradtape.core.opdef import Sample, multilinear
+from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import inference
-from gradtape.ops.dispatch import apply, apply_two, promote
-from gradtape.ops.half import BFLOAT16, rounded_once
-from gradtape.ops.opdef import Sample, multilinear
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor
 
 # -- matmul ----------------------------------------------------------------------------------------------------------
 

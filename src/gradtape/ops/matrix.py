@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.arguments import numeric
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.opdef import Memory, Sample, composite, linear
 from gradtape.dtypes import float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.opdef import Sample, composite, linear
 from gradtape.ops.sampling import away, normal, spread
 
 # -- inputs of linear algebra ------------------------------------------------------------------------------------------
@@ -24,7 +25,7 @@ from gradtape.ops.sampling import away, normal, spread
 
 def matrices(x: Any, op: str, square: bool = False) -> Any:
     """`x` as a tensor of matrices in the last two axes, floating or complex, checked."""
-    x = convert(x)
+    x = numeric(x, "the input", op)
     if x.ndim < 2:
         raise InvalidArgumentError(f"{op}: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
     if square and x.shape[-1] != x.shape[-2]:
@@ -84,6 +85,7 @@ MATRIX_DIAG_PART = linear(
     infer=lambda x, *, k, align: TensorSpec((*x.shape[:-2], *_packed_shape(x.shape[-2], x.shape[-1], k, align)), x.dtype),
     batch=batching.leading,
     call=lambda x, k, align: diag_part(x, k=k, align=align),
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(3, 3), 0, "RIGHT_LEFT"),
         Sample(normal(2, 3, 4), 1, "RIGHT_LEFT"),
@@ -106,6 +108,7 @@ MATRIX_DIAG = linear(
     infer=lambda x, *, k, rows, columns, align: TensorSpec((*x.shape[: -1 if k[0] == k[1] else -2], rows, columns), x.dtype),
     batch=batching.leading,
     call=lambda x, k, rows, columns, align: diag(x, k=k, num_rows=rows, num_cols=columns, align=align),
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(3), 0, -1, -1, "RIGHT_LEFT"),
         Sample(normal(2, 3), -1, -1, -1, "RIGHT_LEFT"),
@@ -528,6 +531,7 @@ COMPOSITES = (
     normalize,
 )
 
+from gradtape.core.tensor import Tensor
 from gradtape.ops.compare import logical_and, logical_or
 from gradtape.ops.create import fits, grid, zeros_like
 from gradtape.ops.elementwise import abs, cast, is_complex, power, square
@@ -537,4 +541,3 @@ from gradtape.ops.reduce import reduce_max, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
 from gradtape.ops.staged import is_traced
-from gradtape.ops.tensor import Tensor

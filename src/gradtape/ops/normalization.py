@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.bfloat16 import rounded_once
+from gradtape.core.dispatch import apply, convert, plain, promote, twin
+from gradtape.core.opdef import Op, Sample, composite, general
+from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
-from gradtape.ops import batching, inference
 from gradtape.ops.activations import floating, real_floating
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert, plain, promote, twin
-from gradtape.ops.half import rounded_once
-from gradtape.ops.opdef import Op, Sample, composite, general
 from gradtape.ops.random import uniform
 from gradtape.ops.reduce import normal_axes
 from gradtape.ops.sampling import normal, positive
-from gradtape.ops.tensor import Tensor
 
 
 @composite(samples=lambda: [Sample(normal(3, 4), [0]), Sample(normal(2, 3, 2), [0, 2], None, True), Sample(normal(4), 0)])
@@ -84,12 +84,18 @@ def normalize_tangent(t: Any, x: Any, out: Any, axis: tuple[int, ...], epsilon: 
     return (t - reduce_mean(t, axis, True) - out * reduce_mean(t * out, axis, True)) * inverse
 
 
+def _expand_normalize(x: Any, *, axis: tuple[int, ...], epsilon: float) -> Any:
+    centred = x - reduce_mean(x, axis, True)
+    return centred / sqrt(reduce_mean(centred * centred, axis, True) + epsilon)
+
+
 NORMALIZE: Op = general(
     "normalize",
     "x",
     _normalize_impl,
     vjps=(lambda ct, x, out, axis, epsilon: normalize_tangent(ct, x, out, axis, epsilon),),
     jvps=(lambda t, x, out, axis, epsilon: normalize_tangent(t, x, out, axis, epsilon),),
+    expand=_expand_normalize,
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=lambda x, axis, epsilon: apply(NORMALIZE, floating(x), axis=axis, epsilon=epsilon),
@@ -237,7 +243,7 @@ OPS = (NORMALIZE,)
 COMPOSITES = (moments, batch_normalization, layer_norm, bias_add, dropout, embedding_lookup)
 
 from gradtape.ops.create import ones_like, zeros_like
-from gradtape.ops.elementwise import cast, rsqrt, square
+from gradtape.ops.elementwise import cast, rsqrt, sqrt, square
 from gradtape.ops.index import gather
 from gradtape.ops.reduce import reduce_mean, reduce_sum
 from gradtape.ops.select import where

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import inference
+from gradtape.core.dispatch import apply, convert, plain, promote, twin
+from gradtape.core.forms import apply_two
+from gradtape.core.record import SCOPE, TRACING, UNSHARED
+from gradtape.core.tensor import Operators, Tensor
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops import compare, elementwise, index, inference, select
-from gradtape.ops.dispatch import apply, apply_two, convert, plain, promote, twin
+from gradtape.ops import compare, elementwise, index, select
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import MATMUL, matmul
-from gradtape.ops.record import SCOPE, TRACING, UNSHARED
-from gradtape.ops.tensor import Operators, Tensor
 
 
 def _power(x: Any, y: Any) -> Any:

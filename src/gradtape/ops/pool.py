@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, int64
+from gradtape.core import batching
+from gradtape.core.arguments import dtype_of, of_rank, real_floats, real_numbers
+from gradtape.core.bfloat16 import rounded_once
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Memory, Op, Sample, composite, general, linear, multilinear, nondiff
+from gradtape.dtypes import int64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.half import rounded_once
-from gradtape.ops.opdef import Op, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.ops.sampling import integers, normal, spread
 from gradtape.ops.windows import (
     Ints,
@@ -210,6 +211,7 @@ POOL_SUM: Op = linear(
     ),
     infer=_pool_spec,
     batch=_merged,
+    memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 4, 4, 2), **_PLAIN), Sample(normal(1, 5, 2), **_OVERLAP)],
 )
 POOL_SPREAD: Op = linear(
@@ -219,6 +221,7 @@ POOL_SPREAD: Op = linear(
     lambda ct, ksize, strides, padding: apply(POOL_SUM, ct, ksize=ksize, strides=strides, padding=padding),
     infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
     batch=_merged,
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN),
         Sample(normal(1, 3, 2), space=(5,), **_OVERLAP),
@@ -229,22 +232,32 @@ POOL_SPREAD: Op = linear(
 
 
 def _pooled(x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, rank: int, average: bool, op: str) -> Any:
-    x = real_floating(x, op) if average or not convert(x).dtype.is_integer else convert(x)
+    x = real_numbers(x, "input", op)
+    x = real_floats(x, "input", op) if average or not x.dtype.is_integer else x
     if x.ndim < rank + 2:
         raise InvalidArgumentError(f"{op}: the input needs rank {rank + 2}, got shape {tuple(x.shape)}")
     first = channels_first(data_format, rank, op)
     ksize = per_axis(ksize, rank, first, op, "ksize")
     strides = per_axis(strides, rank, first, op, "strides")
     source, lead = to_channels_last(x, first, rank)
-    space, ones = tuple(source.shape)[1:-1], (1,) * rank
-    padding = pads(padding, space, ksize, strides, ones, first, op)
-    out_space(space, ksize, strides, padding, ones, op)
+    space = tuple(source.shape)[1:-1]
+    padding = _window_pads(padding, space, ksize, strides, first, op)
     geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": padding}
     if average:
         out = apply(POOL_SUM, source, **geometry) * _share(space, source.dtype, **geometry)
     else:
         out = apply(MAX_POOL, source, **geometry)
     return from_channels_last(out, first, rank, lead)
+
+
+def _window_pads(padding: Any, space: Ints, ksize: Ints, strides: Ints, first: bool, op: str) -> Pads:
+    """Padding with which every window holds an element of the input."""
+    ones = (1,) * len(space)
+    pairs = pads(padding, space, ksize, strides, ones, first, op)
+    out_space(space, ksize, strides, pairs, ones, op)
+    if any(side >= k for pair, k in zip(pairs, ksize, strict=True) for side in pair if side.__class__ is int):
+        raise InvalidArgumentError(f"{op}: padding must be smaller than ksize {ksize}, got {list(pairs)}")
+    return pairs
 
 
 def _share(space: Ints, dtype: Any, ksize: Ints, strides: Ints, padding: Pads) -> Any:
@@ -258,9 +271,10 @@ def _share(space: Ints, dtype: Any, ksize: Ints, strides: Ints, padding: Pads) -
 
 def _dimensions(x: Any, data_format: Any, op: str) -> int:
     """How many space axes: from the data format if it says so, else from the rank."""
-    rank = len(data_format) - 2 if isinstance(data_format, str) else convert(x).ndim - 2
+    x = real_numbers(x, "input", op)
+    rank = len(data_format) - 2 if isinstance(data_format, str) else x.ndim - 2
     if not 1 <= rank <= 3:
-        raise InvalidArgumentError(f"{op}: the input needs rank 3, 4 or 5, got shape {tuple(convert(x).shape)}")
+        raise InvalidArgumentError(f"{op}: the input needs rank 3, 4 or 5, got shape {tuple(x.shape)}")
     return rank
 
 
@@ -386,18 +400,15 @@ def max_pool_with_argmax(
     (3.0, 3)
     """
     op = "max_pool_with_argmax"
-    x = real_floating(input, op)
+    x = of_rank(real_floats(input, "input", op), 4, "input", op, most=4)
     if data_format != "NHWC":
         raise InvalidArgumentError(f"{op}: data_format must be 'NHWC', got {data_format!r}")
-    if x.ndim != 4:
-        raise InvalidArgumentError(f"{op}: the input needs rank 4, got shape {tuple(x.shape)}")
-    if as_dtype(output_dtype).name not in ("int32", "int64"):
-        raise InvalidArgumentError(f"{op}: output_dtype must be int32 or int64, got {as_dtype(output_dtype).name}")
+    if (places_dtype := dtype_of(output_dtype, "output_dtype", op)).name not in ("int32", "int64"):
+        raise InvalidArgumentError(f"{op}: output_dtype must be int32 or int64, got {places_dtype.name}")
     ksize, strides = (per_axis(v, 2, False, op, n) for v, n in ((ksize, "ksize"), (strides, "strides")))
     space = tuple(x.shape)[1:-1]
-    padding = pads(padding, space, ksize, strides, (1, 1), False, op)
+    padding = _window_pads(padding, space, ksize, strides, False, op)
     geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": padding}
-    out_space(space, ksize, strides, padding, (1, 1), op)
     out = apply(MAX_POOL, x, **geometry)
     tap = cast(apply(POOL_WINNER, stop_gradient(x), stop_gradient(out), **geometry), "int64")
     # which element of the image a tap of a window is
@@ -406,13 +417,12 @@ def max_pool_with_argmax(
     places = (row * space[1] + column) * x.shape[3] + grid(x.shape[3], 2, 3)
     if include_batch_in_index:
         places = places + grid(x.shape[0], 0, 4) * (space[0] * space[1] * x.shape[3])
-    return out, cast(places, output_dtype)
+    return out, cast(places, places_dtype)
 
 
 OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
 COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, max_pool_with_argmax)
 
-from gradtape.ops.activations import real_floating
 from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import reshape

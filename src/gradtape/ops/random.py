@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.opdef import Fails, Memory, Op, Sample, elementwise, nondiff
+from gradtape.core.tensor import Tensor
 from gradtape.dtypes import as_dtype, float32, int32, int64, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, sampling
+from gradtape.ops import sampling
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert, promote
-from gradtape.ops.opdef import Op, Sample, elementwise, nondiff
 from gradtape.ops.random_state import STATE
-from gradtape.ops.tensor import Tensor
 
 Shape = tuple[int, ...]
 Draw = Callable[[], Any]  # gives the key; called only once all arguments are known to be good
@@ -110,7 +111,8 @@ def _flat_spec(key: TensorSpec, *parameters: TensorSpec, shape: Shape, dtype: An
 
 
 def _sampler(name: str, args: str, impl: Any, infer: Any, samples: Any, reason: str = "random bits have no derivative") -> Any:
-    return nondiff(name, args, impl, infer=infer, reason=reason, batch=batching.looped, samples=samples)
+    fails = Fails.NEVER if impl is _categorical_impl or args == "key" else Fails.VALUES  # parameters may be out of range
+    return nondiff(name, args, impl, infer=infer, reason=reason, batch=batching.looped, fails=fails, samples=samples)
 
 
 def _keys(*parameters: Any, dtype: str = "float64", **attrs: Any) -> Any:
@@ -187,6 +189,7 @@ REPARAMETERIZED_GAMMA: Op = elementwise(
     lambda alpha, out: gamma_sample_slope(alpha, out),
     None,
     call=lambda alpha, z: apply(REPARAMETERIZED_GAMMA, *promote(alpha, z)),
+    memory=Memory.SHARED,
     samples=lambda: [
         Sample(sampling.positive(2), sampling.positive(3, 2), fixed=(1,), kinks=True),
         Sample(sampling.positive(), sampling.positive(), fixed=(1,), kinks=True),
@@ -270,7 +273,7 @@ def key_categorical(draw: Draw, logits: Any, num_samples: Any, dtype: Any, op: s
             f"{op}: logits must be a floating tensor of shape (batch, classes), got shape {tuple(logits.shape)}, "
             f"dtype {logits.dtype.name}"
         )
-    target, (count,) = int64 if dtype is None else as_dtype(dtype), _dims(int(num_samples))
+    target, (count,) = int64 if dtype is None else as_dtype(dtype), _dims(num_samples)
     return apply(RANDOM_CATEGORICAL, draw(), logits, count=count, dtype=target)
 
 

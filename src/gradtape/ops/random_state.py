@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ops.record import current_scope
-from gradtape.ops.tensor import box
+from gradtape.core.record import current_scope
+from gradtape.ops.staged import DRAW_KEY, nullary
 
 _DEFAULT_SEED = 87654321  # used with an op seed when no global seed was set, so that the op seed alone is reproducible
 
@@ -31,10 +31,6 @@ def stream_word(*seeds: int) -> int:
     # all of one length, and the number of them: SeedSequence itself cannot tell (1,) from (1, 0)
     words = [len(seeds), *(half for s in seeds for half in (s & 0xFFFFFFFF, s >> 32 & 0xFFFFFFFF))]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
-
-
-# what makes a key of the program that is being traced: hook(source), None when nothing is traced
-DRAW_HOOK: list[Callable[[Any], Any]] = []
 
 
 class Draw:
@@ -71,9 +67,7 @@ def next_key(take: Callable[[int], tuple[int, int]]) -> Any:
     counts = tuple([examples.count for examples in batches if examples is not None])
     shared = not counts or 0 in counts  # nobody sees the numbers of no example
     source = Draw(take, () if shared else counts)
-    key = DRAW_HOOK[-1](source) if DRAW_HOOK else None
-    if key is None:
-        key = box(source.draw())
+    key = nullary(DRAW_KEY, source=source)
     if not shared:
         for level, examples in enumerate(batches, 1):
             if examples is not None:

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.bfloat16 import BFLOAT16, rounded_once
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import apply_one
+from gradtape.core.opdef import Cost, Memory, Sample, composite, general, linear, nondiff
+from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import maximum
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, apply_one, convert
-from gradtape.ops.half import BFLOAT16, rounded_once
-from gradtape.ops.opdef import Sample, composite, general, linear, nondiff
 from gradtape.ops.sampling import away, normal, positive, spread
-from gradtape.ops.shape import normal_axis
-from gradtape.ops.tensor import Tensor
+from gradtape.ops.shape import listed_axes, normal_axis
 
 _ADD: Any = np.add  # NumPy's stubs do not know tuples of axes in ufunc.reduce
 
@@ -27,9 +28,7 @@ def normal_axes(axis: Any, rank: int, op: str) -> tuple[int, ...]:
         return tuple(range(rank))
     if axis.__class__ is int:
         return (normal_axis(axis, rank, op),)
-    if isinstance(axis, (Tensor, np.ndarray)):
-        axis = axis.tolist()
-    axes = tuple(normal_axis(a, rank, op) for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+    axes = tuple(normal_axis(a, rank, op) for a in listed_axes(axis))
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"{op}: axis {axis} names an axis twice")
     return tuple(sorted(axes))
@@ -86,9 +85,12 @@ REDUCE_SUM = linear(
     "x",
     _sum_impl,
     lambda ct, x_spec, axis, keepdims: spread_back(ct, x_spec, axis, keepdims),
+    expand=lambda x, axis, keepdims: reduce_sum(cast(x, "int32"), axis, keepdims) if x.dtype.is_bool else None,
     infer=_sum_spec,
     batch=batching.shifted("axis"),
     call=reduce_sum,
+    cost=Cost.CHEAP,
+    memory=Memory.FRESH,
     samples=_reduction_samples,
 )
 
@@ -133,14 +135,29 @@ def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 _wide_mean = rounded_once(_mean_impl)
+
+
+def _expand_mean(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """The mean of booleans and integers; None for other numbers, and for integers whose count is no number of their type."""
+    if x.dtype.is_bool:
+        return reduce_mean(cast(x, "float32"), axis, keepdims)
+    count = count_along(x.shape, axis)
+    if not x.dtype.is_integer or count.__class__ is not int or not 0 < count <= x.dtype.max:
+        return None
+    return reduce_sum(x, axis, keepdims) // count
+
+
 REDUCE_MEAN = linear(
     "reduce_mean",
     "x",
     _mean_impl,
     lambda ct, x_spec, axis, keepdims: spread_back(ct * share(count_along(x_spec.shape, axis), ct), x_spec, axis, keepdims),
+    expand=_expand_mean,
     infer=_mean_spec,
     batch=batching.shifted("axis"),
     call=reduce_mean,
+    cost=Cost.CHEAP,
+    memory=Memory.FRESH,
     samples=_reduction_samples,
 )
 
@@ -295,6 +312,7 @@ REDUCE_ALL = nondiff(
     "reduce_all",
     "x",
     lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
+    expand=lambda x, axis, keepdims: None if x.dtype.is_bool else reduce_all(cast(x, "bool"), axis, keepdims),
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),
@@ -305,6 +323,7 @@ REDUCE_ANY = nondiff(
     "reduce_any",
     "x",
     lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
+    expand=lambda x, axis, keepdims: None if x.dtype.is_bool else reduce_any(cast(x, "bool"), axis, keepdims),
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),

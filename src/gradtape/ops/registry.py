@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Composite, Op
 from gradtape.ops import (
     activations,
     blocks,
-    checks,
+    check_numerics as checks,
     clipping,
     compare,
     composite,
@@ -32,6 +34,8 @@ from gradtape.ops import (
     matmul,
     matrix,
     normalization,
+    padding,
+    permutations,
     pool,
     random,
     reduce,
@@ -45,8 +49,7 @@ from gradtape.ops import (
     staged,
     stop,
 )
-from gradtape.ops.opdef import Composite, Op
-from gradtape.ops.regions import REGION_OPS
+from gradtape.ops.structured import REGION_OPS
 
 FAMILIES: tuple[ModuleType, ...] = (
     elementwise,
@@ -54,6 +57,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     select,
     create,
     shape,
+    padding,
     extending,
     index,
     reduce,
@@ -78,6 +82,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     linalg_spectral,
     linalg_functions,
     composite,
+    permutations,
     special,
     incomplete,
     sorting,
@@ -105,3 +110,6 @@ if len(_BY_NAME) != len(_ALL):
 def op_by_name(name: str) -> Op:
     """The op registered under this name."""
     return _BY_NAME[name]
+
+
+HOOKS.op_by_name = op_by_name

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.opdef import Fails, Op, Sample, composite, general, nondiff
+from gradtape.core.tensor import Tensor
 from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError, InvalidIndexError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.create import fits, is_symbolic, static_shape
-from gradtape.ops.dispatch import apply, convert, promote
+from gradtape.ops.create import entries, fits, is_symbolic, static_shape
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range, gather, getitem
-from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import normal, spread
 from gradtape.ops.segment import unsorted_segment_prod
 from gradtape.ops.shape import normal_axis, reshape
-from gradtape.ops.tensor import Tensor, TensorLike
 
 # -- index tuples as row numbers -------------------------------------------------------------------------------------
 
@@ -48,6 +48,7 @@ FLAT_INDEX: Op = nondiff(
     reason="indices have no derivative",
     batch=batching.leading,
     call=lambda indices, shape: apply(FLAT_INDEX, convert(indices), shape=shape, caller="flat_index"),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([[1, 2], [0, 1]]), (2, 3)),
         Sample(np.zeros((2, 0), int), ()),
@@ -163,7 +164,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     """
     x = convert(input_)
     dims, starts = tuple(x.shape), entries(begin)
-    sizes = _told(entries(size), starts, dims)
+    sizes = _told(tuple(signed(n) if isinstance(n, Tensor) else n for n in entries(size)), starts, dims)
     if not len(starts) == len(sizes) == len(dims):
         raise InvalidArgumentError(f"slice: begin {starts} and size {sizes} must have one entry per axis of shape {dims}")
     for start, length, dim in zip(starts, sizes, dims, strict=True):
@@ -193,18 +194,6 @@ def _told(sizes: tuple[Any, ...], starts: tuple[Any, ...], dims: tuple[Any, ...]
         unknown = is_traced(size) and known_size(size) is None
         found.append(size_of(where(equal(size, -1), dim - start, size) if unknown else size))
     return tuple(found)
-
-
-def entries(vector: Any) -> tuple[Any, ...]:
-    """The integers of a vector: Python ints, and scalars of the program that is being traced."""
-    vector = vector.read() if isinstance(vector, TensorLike) else vector
-    if isinstance(vector, Tensor) and vector.wraps:
-        return tuple(vector[i] for i in range(vector.shape[0])) if vector.ndim else (vector,)
-    if isinstance(vector, (list, tuple)):
-        vector = tuple(v.read() if isinstance(v, TensorLike) else v for v in vector)
-        if any(isinstance(v, Tensor) and v.wraps for v in vector):
-            return vector
-    return static_shape(vector)
 
 
 @composite(
@@ -258,10 +247,9 @@ def strided_slice(
 # -- writing rows ----------------------------------------------------------------------------------------------------
 
 
-def _put_rows_impl(x: Any, indices: Any, values: Any) -> Any:
-    out = np.array(x)
-    out[indices] = values
-    return out
+def _put_rows_into(x: Any, indices: Any, values: Any) -> Any:
+    x[indices] = values
+    return x
 
 
 def _last_writers_impl(indices: Any, *, count: int) -> Any:
@@ -288,6 +276,7 @@ LAST_WRITERS: Op = nondiff(
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda indices, count: apply(LAST_WRITERS, convert(indices), count=count),
+    fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([1, 0, 1]), 3), Sample(np.zeros(0, int), 3)],
 )
 
@@ -307,7 +296,8 @@ def kept_rows(ct: Any, indices: Any) -> Any:
 PUT_ROWS: Op = general(
     "put_rows",
     "x indices values",
-    _put_rows_impl,
+    lambda x, indices, values: _put_rows_into(np.array(x), indices, values),
+    overwrites=_put_rows_into,
     vjps=(
         lambda ct, indices, values_spec: with_zero_rows(ct, indices, values_spec),
         None,
@@ -321,6 +311,7 @@ PUT_ROWS: Op = general(
     infer=lambda x, indices, values: TensorSpec(x.shape, x.dtype),
     batch=_batch_rows,
     call=lambda x, indices, values: apply(PUT_ROWS, convert(x), convert(indices), convert(values)),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 2), np.array([2, 0]), normal(2, 2)),
         Sample(normal(4), np.array([1, 1, 3]), normal(3)),
@@ -329,10 +320,9 @@ PUT_ROWS: Op = general(
 )
 
 
-def _extreme_rows_impl(x: Any, indices: Any, values: Any, *, largest: bool) -> Any:
-    out = np.array(x)
-    (np.maximum if largest else np.minimum).at(out, indices, values)
-    return out
+def _extreme_rows_into(x: Any, indices: Any, values: Any, *, largest: bool) -> Any:
+    (np.maximum if largest else np.minimum).at(x, indices, values)
+    return x
 
 
 def row_ties(x: Any, indices: Any, values: Any, out: Any) -> Any:
@@ -355,7 +345,8 @@ def values_share(x: Any, indices: Any, values: Any, out: Any) -> Any:
 EXTREME_ROWS: Op = general(
     "extreme_rows",
     "x indices values",
-    _extreme_rows_impl,
+    lambda x, indices, values, *, largest: _extreme_rows_into(np.array(x), indices, values, largest=largest),
+    overwrites=_extreme_rows_into,
     vjps=(
         lambda ct, x, indices, values, out: ct * target_share(x, indices, values, out),
         None,
@@ -373,6 +364,7 @@ EXTREME_ROWS: Op = general(
     call=lambda x, indices, values, largest: apply(
         EXTREME_ROWS, convert(x), convert(indices), convert(values), largest=largest
     ),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(spread(4, 2), np.array([2, 0, 2]), spread(3, 2) + 0.13, True),
         Sample(spread(4), np.array([1, 1]), spread(2) + 0.13, False),
@@ -541,4 +533,4 @@ from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims
-from gradtape.ops.staged import SIZED, is_traced, known_size, size_of
+from gradtape.ops.staged import SIZED, is_traced, known_size, signed, size_of

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Fails, Memory, Op, Sample, composite, general, nondiff
+from gradtape.core.tensor import Tensor
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range
-from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import away, normal, spread
 from gradtape.ops.sorting import argsort
-from gradtape.ops.tensor import Tensor
 
 # -- ids -------------------------------------------------------------------------------------------------------------
 
@@ -41,6 +41,7 @@ SEGMENT_SLOTS: Op = nondiff(
     reason="indices have no derivative",
     batch=batching.elementwise,
     call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([2, -1, 0]), 3),
         Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments")),
@@ -76,6 +77,8 @@ SEGMENT_COUNT: Op = nondiff(
     reason="the result does not depend on values that have derivatives",
     batch=batching.looped,
     call=lambda ids, caller: apply(SEGMENT_COUNT, convert(ids), caller=caller),
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([0, 0, 2]), "segment_sum"),
         Sample(np.zeros(0, int), "segment_sum"),
@@ -198,6 +201,7 @@ SEGMENT_EXTREME: Op = general(
     call=lambda data, ids, num, largest, empty: apply(
         SEGMENT_EXTREME, convert(data), convert(ids), num=num, largest=largest, empty=empty
     ),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(spread(5, 2), np.array([0, 2, 0, 2, 2]), 4, True, 0),
         Sample(spread(5), np.array([1, 1, 1, 0, 0]), 2, False, 0),
@@ -375,6 +379,7 @@ def bincount(
             raise InvalidArgumentError(f"bincount: values must not be negative, got {values.min()}")
         size = max(int(values.max()) + 1 if values.size else 0, int(minlength or 0))
         size = size if maxlength is None else min(size, int(maxlength))
+        values = values.astype(np.int64)
     if weights is not None and binary_output:
         raise InvalidArgumentError("bincount: binary_output and weights exclude each other")
     weights = cast(ones_like(arr), dtype) if weights is None else convert(weights)
@@ -403,7 +408,7 @@ def _bins_later(arr: Any, minlength: Any, maxlength: Any) -> tuple[Any, Any]:
     samples=lambda: [
         Sample(np.array([1, 2, 2]), np.array([1, 0, 2])),
         Sample(np.array([1, 2]), np.array([1, 0]), 4, away(2), "float64"),
-        Sample(np.array([1, 2]), np.array([1, 0]), 2, raises=(ValueError, "num_classes")),
+        Sample(np.array([1, 2]), np.array([1, 0]), 2, raises=(ValueError, "label 2 is not in")),
     ]
 )
 def confusion_matrix(
@@ -416,16 +421,16 @@ def confusion_matrix(
     array([[1, 0],
            [1, 1]], dtype=int32)
     """
-    rows, columns = (np.asarray(convert(v).numpy()).ravel() for v in (labels, predictions))
-    if rows.shape != columns.shape:
-        raise InvalidArgumentError(f"confusion_matrix: {rows.size} labels but {columns.size} predictions")
-    highest = int(max(rows.max(initial=-1), columns.max(initial=-1)))
-    size = highest + 1 if num_classes is None else int(num_classes)
-    if highest >= size or min(rows.min(initial=0), columns.min(initial=0)) < 0:
-        raise InvalidArgumentError(f"confusion_matrix: labels and predictions must be in [0, num_classes = {size})")
-    values = cast(convert(np.ones(rows.size)), dtype) if weights is None else cast(reshape(convert(weights), (-1,)), dtype)
-    flat = apply(TAKE_ADD, values, rows.astype(np.int64) * size + columns, axis=0, shape=(size * size,))
-    return reshape(flat, (size, size))
+    rows, columns = (reshape(cast(convert(v), "int64"), (-1,)) for v in (labels, predictions))
+    if not fits(rows.shape, columns.shape):
+        raise InvalidArgumentError(f"confusion_matrix: {rows.shape[0]} labels but {columns.shape[0]} predictions")
+    highest = reduce_max(concat([rows, columns, [np.int64(-1)]], 0)) if num_classes is None else None
+    size = size_of(num_classes if highest is None else highest + 1)
+    rows = check_range(rows, size, "confusion_matrix", "label")
+    columns = check_range(columns, size, "confusion_matrix", "prediction")
+    values = cast(ones_like(rows) if weights is None else reshape(convert(weights), (-1,)), dtype)
+    counts = apply(TAKE_ADD, values, rows * size + columns, axis=0, shape=(size * size,))
+    return reshape(counts, (size, size))
 
 
 OPS = (SEGMENT_SLOTS, SEGMENT_COUNT, SEGMENT_EXTREME)

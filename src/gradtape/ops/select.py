@@ -5,15 +5,17 @@ At a tie `maximum` and `minimum` give the whole cotangent to x, as TensorFlow do
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.forms import binary, unary
+from gradtape.core.opdef import Cost, Fails, Op, Sample, composite, elementwise, general, nondiff
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.dispatch import apply, binary, convert, promote, unary
-from gradtape.ops.opdef import Op, Sample, composite, elementwise, general, nondiff
 from gradtape.ops.sampling import away, normal, positive, spread
 
 # -- where ---------------------------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ WHERE = general(
     infer=_where_spec,
     batch=batching.elementwise,
     call=where,
+    cost=Cost.CHEAP,
     samples=lambda: [
         Sample(np.array([True, False, True]), normal(3), normal(3)),
         Sample(np.array([[True], [False]]), normal(3), normal(2, 1)),
@@ -108,6 +111,7 @@ MAXIMUM = elementwise(
     np.maximum,
     lambda x, y: cast(x >= y, x.dtype),
     lambda x, y: cast(x < y, y.dtype),
+    cost=Cost.CHEAP,
     samples=_extremes,
 )
 MINIMUM = elementwise(
@@ -116,6 +120,7 @@ MINIMUM = elementwise(
     np.minimum,
     lambda x, y: cast(x <= y, x.dtype),
     lambda x, y: cast(x > y, y.dtype),
+    cost=Cost.CHEAP,
     samples=_extremes,
 )
 maximum = binary(MAXIMUM, "The larger of x and y, element by element; at a tie the gradient goes to x.")
@@ -181,11 +186,19 @@ def _quotients() -> list[Sample]:
 
 FLOORDIV = elementwise(
     "floordiv", "x y", _floordiv_impl, lambda x: x * 0.0, lambda y: y * 0.0,
-    infer=inference.numbers, weak=True, samples=_quotients,
+    infer=inference.numbers, weak=True, fails=Fails.INTEGERS, samples=_quotients,
 )  # fmt: skip
 # x mod y = x - y·floor(x/y)
 MOD = elementwise(
-    "mod", "x y", _mod_impl, 1, lambda x, y: -floordiv(x, y), infer=inference.numbers, weak=True, samples=_quotients
+    "mod",
+    "x y",
+    _mod_impl,
+    1,
+    lambda x, y: -floordiv(x, y),
+    infer=inference.numbers,
+    weak=True,
+    fails=Fails.INTEGERS,
+    samples=_quotients,
 )
 floordiv = binary(FLOORDIV, "x / y rounded down; its derivative is 0.")
 mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
@@ -211,9 +224,17 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return maximum(minimum(t, clip_value_max), clip_value_min)
 
 
+def cleaned(seed: Any, partial: Any) -> Any:
+    """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
+    if isinstance(partial, (int, float)) and math.isfinite(partial):
+        return partial  # a constant factor, kept weakly typed
+    return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
+
+
 OPS = (WHERE, WHERE_TRUE, MAXIMUM, MINIMUM, FLOOR, CEIL, ROUND, FLOORDIV, MOD)
 COMPOSITES = (clip_by_value,)
 
+from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import broadcast_to, unbroadcast

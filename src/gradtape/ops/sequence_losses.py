@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.arguments import integral, of_rank, promoted, real_floats, real_numbers, whole
+from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Sample, composite
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.dispatch import convert, promote
-from gradtape.ops.opdef import Sample, composite
 from gradtape.ops.sampling import integers, normal
 
 # -- connectionist temporal classification -------------------------------------------------------------------------------
@@ -66,37 +67,38 @@ def ctc_loss(
     >>> loss.numpy().round(4)  # three of four paths spell "1"
     array([0.2877], dtype=float32)
     """
-    labels, logits = convert(labels), real_floating(logits, "ctc_loss")
-    if logits.ndim != 3 or labels.ndim != 2:
-        raise InvalidArgumentError(
-            f"ctc_loss: the logits need rank 3 and the labels rank 2, got shapes {tuple(logits.shape)} and "
-            f"{tuple(labels.shape)}"
-        )
+    op = "ctc_loss"
+    labels = cast(of_rank(integral(labels, "labels", op), 2, "labels", op, most=2), "int64")
+    logits = of_rank(real_floats(logits, "logits", op), 3, "logits", op, most=3)
     if not logits_time_major:
         logits = transpose(logits, (1, 0, 2))
     frames, batch, classes = logits.shape
-    if not fits(labels.shape[:1], (batch,)):
-        raise InvalidArgumentError(f"ctc_loss: {labels.shape[0]} rows of labels for a batch of {batch}")
-    if frames.__class__ is not int or labels.shape[1].__class__ is not int:
-        raise InvalidArgumentError("ctc_loss: the number of frames and of labels must be known while tracing: pad them")
-    blank = 0 if blank_index is None else int(blank_index) + (int(classes) if blank_index < 0 else 0)
-    if not 0 <= blank < classes:
-        raise InvalidArgumentError(f"ctc_loss: blank_index {blank_index} is not one of {classes} classes")
-    lengths, seen = cast(convert(label_length), "int32"), cast(convert(logit_length), "int32")
-    # blanks between the labels and at both ends: state 2k is the blank before label k, state 2k + 1 label k
     longest = labels.shape[1]
+    if not fits(labels.shape[:1], (batch,)):
+        raise InvalidArgumentError(f"{op}: {labels.shape[0]} rows of labels for a batch of {batch}")
+    if frames.__class__ is not int or longest.__class__ is not int:
+        raise InvalidArgumentError(f"{op}: the number of frames and of labels must be known while tracing: pad them")
+    blank = 0 if blank_index is None else whole(blank_index, "blank_index", op)
+    blank += int(classes) if blank < 0 else 0
+    if not 0 <= blank < classes:
+        raise InvalidArgumentError(f"{op}: blank_index {blank_index} is not one of {classes} classes of the logits")
+    lengths = _lengths(label_length, "label_length", batch, longest, op)
+    seen = _lengths(logit_length, "logit_length", batch, frames, op)
+    labels = where(grid(longest, 1, 2) < expand_dims(lengths, 1), labels, fill_like(labels, blank))  # what is beyond is padding
+    labels = check_range(labels, classes, op, "labels value")
+    # blanks between the labels and at both ends: state 2k is the blank before label k, state 2k + 1 label k
     states = 2 * longest + 1
     extended = reshape(stack([fill_like(labels, blank), labels], 2), (batch, 2 * longest))
-    extended = concat([extended, fill_like(labels[:, :1], blank)], 1) if longest else fill_like(labels, blank)
+    extended = pad(extended, [(0, 0), (0, 1)], constant_values=blank)
     log_probabilities = log_softmax(logits, -1)
     emitted = gather(log_probabilities, tile(expand_dims(extended, 0), (frames, 1, 1)), axis=2, batch_dims=2)
     # a label may follow the one before it directly unless they are equal: then there must be a blank between them
     before = pad(extended, [(0, 0), (2, 0)], constant_values=-1)[:, :states]
     skips = logical_and(not_equal(extended, before), not_equal(extended, blank))
     skips = logical_and(skips, grid(states, 1, 2) >= 2)
-    impossible = zeros_like(emitted[0]) + _NEVER
-    alpha = where(grid(states, 1, 2) < 2, emitted[0], impossible)
-    for t in range(1, frames):
+    impossible = zeros_like(extended, logits.dtype) + _NEVER
+    alpha = where(grid(states, 1, 2) < 1, zeros_like(impossible), impossible)  # before the first frame nothing has been said
+    for t in range(frames):
         one = pad(alpha, [(0, 0), (1, 0)], constant_values=_NEVER)[:, :states]
         two = where(skips, pad(alpha, [(0, 0), (2, 0)], constant_values=_NEVER)[:, :states], impossible)
         alpha = where(expand_dims(t < seen, 1), _log_add(alpha, one, two) + emitted[t], alpha)
@@ -105,6 +107,14 @@ def ctc_loss(
     place = grid(states, 1, 2)
     ends = logical_or(equal(place, last), equal(place, last - 1))
     return -reduce_logsumexp(where(ends, alpha, impossible), 1)
+
+
+def _lengths(value: Any, argument: str, batch: Any, longest: int, op: str) -> Any:
+    """How much of each row counts: one integer a row, between 0 and the length of the rows."""
+    lengths = of_rank(integral(value, argument, op), 1, argument, op, most=1)
+    if not fits(lengths.shape, (batch,)):
+        raise InvalidArgumentError(f"{op}: {argument} needs one number for each of {batch} rows, got {lengths.shape[0]}")
+    return check_range(cast(lengths, "int64"), longest + 1, op, argument)
 
 
 def fill_like(labels: Any, value: int) -> Any:
@@ -131,13 +141,13 @@ def _expected(probabilities: Any, num_sampled: int, unique: bool) -> Any:
 
 
 def _candidates(
-    probabilities: Any, true_classes: Any, num_sampled: int, unique: bool, seed: int | None, op: str
+    probabilities: Any, true_classes: Any, num_sampled: Any, unique: bool, seed: int | None, op: str
 ) -> tuple[Any, Any, Any]:
-    count = len(probabilities)
+    count, num_sampled = len(probabilities), whole(num_sampled, "num_sampled", op, least=1)
     if unique and num_sampled > count:
-        raise InvalidArgumentError(f"{op}: cannot draw {num_sampled} different classes of {count}")
-    if num_sampled < 1:
-        raise InvalidArgumentError(f"{op}: num_sampled must be positive, got {num_sampled}")
+        raise InvalidArgumentError(f"{op}: num_sampled: cannot draw {num_sampled} different classes of {count}")
+    true_classes = check_range(integral(true_classes, "true_classes", op), count, op, "true_classes value")
+    seed = None if seed is None else whole(seed, "seed", op)
     chances = convert(np.log(probabilities).astype(np.float32))
     if unique:  # the largest of independently disturbed log-probabilities (Gumbel): as drawn without replacement
         noise = random.uniform((count,), minval=np.finfo(np.float32).tiny, seed=seed)
@@ -164,8 +174,9 @@ def uniform_candidate_sampler(
     >>> sorted(classes.numpy().tolist()), expected.numpy().round(3).tolist()
     ([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0])
     """
-    probabilities = np.full(int(range_max), 1.0 / int(range_max))
-    return _candidates(probabilities, convert(true_classes), int(num_sampled), unique, seed, "uniform_candidate_sampler")
+    op = "uniform_candidate_sampler"
+    count = whole(range_max, "range_max", op, least=1)
+    return _candidates(np.full(count, 1.0 / count), true_classes, num_sampled, unique, seed, op)
 
 
 def log_uniform_candidate_sampler(
@@ -178,9 +189,10 @@ def log_uniform_candidate_sampler(
     name: str | None = None,
 ) -> tuple[Any, Any, Any]:
     """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency."""
-    places = np.arange(int(range_max), dtype=np.float64)
-    probabilities = np.log1p(1.0 / (places + 1.0)) / math.log(int(range_max) + 1.0)
-    return _candidates(probabilities, convert(true_classes), int(num_sampled), unique, seed, "log_uniform_candidate_sampler")
+    op = "log_uniform_candidate_sampler"
+    count = whole(range_max, "range_max", op, least=1)
+    probabilities = np.log1p(1.0 / np.arange(1.0, count + 1.0)) / math.log(count + 1.0)
+    return _candidates(probabilities, true_classes, num_sampled, unique, seed, op)
 
 
 def _sampled_logits(
@@ -190,19 +202,32 @@ def _sampled_logits(
     """Logits (batch, true + sampled) with log-expected counts taken off, and their label distributions."""
     if isinstance(weights, (list, tuple)):
         raise InvalidArgumentError(f"{op}: sharded weights are not supported: give one tensor, gt.concat(weights, 0)")
-    weights, inputs = promote(weights, inputs)
-    biases, labels = convert(biases, hint=weights.dtype), cast(convert(labels), "int64")
+    num_true = whole(num_true, "num_true", op, least=1)
+    weights, inputs = promoted(op, weights=weights, inputs=inputs)
+    weights = of_rank(real_floats(weights, "weights", op), 2, "weights", op, most=2)
+    inputs = of_rank(real_floats(inputs, "inputs", op), 2, "inputs", op, most=2)
+    biases = of_rank(real_numbers(biases, "biases", op, weights.dtype), 1, "biases", op, most=1)
+    labels = cast(of_rank(integral(labels, "labels", op), 1, "labels", op, most=2), "int64")
     if labels.ndim == 1:
         labels = expand_dims(labels, -1)
-    if labels.ndim != 2 or inputs.ndim != 2 or labels.shape[1] != num_true:
-        raise InvalidArgumentError(
-            f"{op}: labels need the shape (batch, {num_true}) and inputs (batch, features), got {tuple(labels.shape)} and "
-            f"{tuple(inputs.shape)}"
-        )
+    rows = weights.shape[0]
+    for argument, tensor, wanted in (
+        ("labels", labels, (inputs.shape[0], num_true)),
+        ("inputs", inputs, (inputs.shape[0], weights.shape[1])),
+        ("biases", biases, (rows,)),
+    ):
+        if not fits(tensor.shape, wanted):
+            raise InvalidArgumentError(
+                f"{op}: {argument} need the shape {wanted} beside weights of shape {tuple(weights.shape)} and inputs of shape "
+                f"{tuple(inputs.shape)}, got {tuple(tensor.shape)}"
+            )
+    labels = check_range(labels, rows, op, "labels value")
     if sampled_values is None:
+        num_classes = whole(num_classes, "num_classes", op, least=1)
+        if rows.__class__ is int and num_classes > rows:
+            raise InvalidArgumentError(f"{op}: num_classes is {num_classes}, the weights have {rows} rows")
         sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True, num_classes, seed)
-    sampled, true_expected, sampled_expected = (stop_gradient(convert(v)) for v in sampled_values)
-    sampled = cast(sampled, "int64")
+    sampled, true_expected, sampled_expected = _drawn(sampled_values, labels, rows, op)
     true_w, true_b = gather(weights, labels), gather(biases, labels)
     true_logits = reduce_sum(expand_dims(inputs, 1) * true_w, -1) + true_b
     sampled_logits = inputs @ swap_last(gather(weights, sampled)) + gather(biases, sampled)
@@ -213,6 +238,23 @@ def _sampled_logits(
     sampled_logits = sampled_logits - log(cast(sampled_expected, weights.dtype))
     wanted = concat([ones_like(true_logits) / float(num_true), zeros_like(sampled_logits)], 1)
     return concat([true_logits, sampled_logits], 1), wanted
+
+
+def _drawn(sampled_values: Any, labels: Any, rows: Any, op: str) -> tuple[Any, Any, Any]:
+    """The drawn classes, and how often the true and the drawn ones are expected."""
+    argument = "sampled_values"
+    if not isinstance(sampled_values, (list, tuple)) or len(sampled_values) != 3:
+        raise InvalidArgumentError(
+            f"{op}: {argument} are three tensors: classes, expected counts of the true ones, expected counts of these"
+        )
+    sampled = of_rank(integral(sampled_values[0], argument, op), 1, argument, op, most=1)
+    true_expected, expected = (stop_gradient(real_numbers(counts, argument, op)) for counts in sampled_values[1:])
+    if not fits(true_expected.shape, labels.shape) or not fits(expected.shape, sampled.shape):
+        raise InvalidArgumentError(
+            f"{op}: the counts in {argument} need the shapes {tuple(labels.shape)} and {tuple(sampled.shape)}, got "
+            f"{tuple(true_expected.shape)} and {tuple(expected.shape)}"
+        )
+    return check_range(cast(sampled, "int64"), rows, op, f"{argument} class"), true_expected, expected
 
 
 _HIT = -1e30  # the logit of a class that is not to be chosen
@@ -291,12 +333,12 @@ OPS = ()
 COMPOSITES = (ctc_loss, nce_loss, sampled_softmax_loss)
 
 from gradtape.ops import random
-from gradtape.ops.activations import log_softmax, real_floating
+from gradtape.ops.activations import log_softmax
 from gradtape.ops.compare import equal, logical_and, logical_or, not_equal
 from gradtape.ops.create import fits, grid, ones_like, zeros_like
 from gradtape.ops.elementwise import cast, log
 from gradtape.ops.extending import pad, tile
-from gradtape.ops.index import gather
+from gradtape.ops.index import check_range, gather
 from gradtape.ops.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits
 from gradtape.ops.matmul import swap_last
 from gradtape.ops.reduce import reduce_any, reduce_logsumexp, reduce_sum

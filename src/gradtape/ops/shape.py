@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.errors import InvalidArgumentError, StaticDimensionNeeded
+from gradtape.core import batching, inference
+from gradtape.core.conversion import opened
+from gradtape.core.dispatch import apply, convert, promote, twin
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, linear
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.errors import InvalidArgumentError, OpError, StaticDimensionNeeded
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops import batching, dispatch, inference
 from gradtape.ops.create import static_shape
-from gradtape.ops.dispatch import apply, convert, promote, twin
-from gradtape.ops.opdef import Op, Sample, composite, linear
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike, opened
 
 
 def normal_axis(axis: Any, rank: int, op: str) -> int:
@@ -26,11 +28,22 @@ def normal_axis(axis: Any, rank: int, op: str) -> int:
     if axis.__class__ is not int:
         try:
             axis = axis.__index__()
+        except OpError:  # it says itself why it has no value
+            raise
         except (AttributeError, TypeError):
             raise InvalidArgumentError(f"{op}: axis must be an integer, got {axis!r}") from None
     if not -rank <= axis < rank:
         raise InvalidArgumentError(f"{op}: axis {axis} is out of range for a tensor of rank {rank}")
     return axis % rank if rank else 0
+
+
+def listed_axes(axis: Any) -> list[Any] | tuple[Any, ...]:
+    """Axes one by one, however they are given: a number, a list, an array, a tensor or a variable."""
+    if isinstance(axis, TensorLike):
+        axis = axis.read()
+    if isinstance(axis, (Tensor, np.ndarray)):
+        axis = axis.tolist()
+    return axis if isinstance(axis, (list, tuple)) else (axis,)
 
 
 # -- reshape, broadcast, expand, squeeze ------------------------------------------------------------------------------
@@ -51,7 +64,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 def _told(tensor: Any, shape: Any) -> Any:
     """A shape that only run time knows, with its -1 replaced; as it is if it says where its -1 is, or that it has none."""
-    vector = convert(shape)
+    vector = signed(convert(shape))
     if vector.ndim != 1 or is_symbolic(vector.shape):
         return shape
     known = [known_size(vector[i]) for i in range(vector.shape[0])]
@@ -84,6 +97,8 @@ RESHAPE = linear(
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
     call=reshape,
+    cost=Cost.FREE,
+    memory=Memory.VIEW,
     samples=lambda: [
         Sample(normal(2, 6), (3, 4)),
         Sample(normal(2, 3), (-1,)),
@@ -135,6 +150,8 @@ SUM_TO: Op = linear(
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
     call=lambda x, shape: apply(SUM_TO, convert(x), shape=shape),
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 4), (3, 1)),
         Sample(normal(3, 2), (1, 1)),
@@ -168,6 +185,8 @@ BROADCAST_TO = linear(
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=_batch_broadcast,
     call=broadcast_to,
+    cost=Cost.FREE,
+    memory=Memory.SHARED,
     samples=lambda: [
         Sample(normal(3, 1), (2, 3, 4)),
         Sample(normal(), (2,)),
@@ -215,8 +234,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
             )
         axes = tuple(i for i, d in enumerate(dims) if d == 1)
     else:
-        listed = axis if isinstance(axis, (list, tuple)) else [axis]
-        axes = tuple(normal_axis(a, x.ndim, "squeeze") for a in listed)
+        axes = tuple(normal_axis(a, x.ndim, "squeeze") for a in listed_axes(axis))
     if any(dims[a].__class__ is int and dims[a] != 1 for a in axes):
         raise InvalidArgumentError(f"squeeze: axes {axes} of shape {dims} are not 1")
     if any(dims[a] != 1 for a in axes):
@@ -236,11 +254,14 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
            [2, 4]], dtype=int32)
     """
     x = convert(a)
-    if is_traced(perm):
+    if is_traced(perm) or (isinstance(perm, (list, tuple)) and any(map(is_traced, perm))):
         out = _transposed_later(x, convert(perm))
         return conj(out) if conjugate else out
-    given = reversed(range(x.ndim)) if perm is None else static_shape(perm)
-    order = tuple(normal_axis(p, x.ndim, "transpose") for p in given)
+    try:
+        given = tuple(reversed(range(x.ndim))) if perm is None else static_shape(perm)
+        order = tuple(normal_axis(p, x.ndim, "transpose") for p in given)
+    except (TypeError, InvalidArgumentError) as error:
+        raise InvalidArgumentError(f"transpose: perm {perm!r} is not a permutation of {x.ndim} axes: {error}") from None
     if sorted(order) != list(range(x.ndim)):
         raise InvalidArgumentError(f"transpose: perm {order} is not a permutation of {x.ndim} axes")
     out = apply(TRANSPOSE, x, perm=order)
@@ -251,13 +272,17 @@ def _transposed_later(x: Any, perm: Any) -> Any:
     """A transpose by a permutation that only run time knows: a gather of elements, by their places in memory."""
     if tuple(perm.shape) != (x.ndim,):
         raise InvalidArgumentError(f"transpose: perm of shape {tuple(perm.shape)} is not a permutation of {x.ndim} axes")
+    perm = signed(perm)
+    perm = where(perm < 0, perm + x.ndim, perm)
     perm = invert_permutation(invert_permutation(perm))  # which refuses what is none
-    dims = stack([cast(convert(d), "int64") for d in tuple(x.shape)]) if x.ndim else zeros((0,), "int64")
-    lengths, strides = gather(dims, perm), gather(cumprod(dims, exclusive=True, reverse=True), perm)
+    dims = [cast(convert(d), "int64") for d in tuple(x.shape)]
+    strides: list[Any] = [convert(1, "int64")][: x.ndim]
+    for size in reversed(dims[1:]):  # of elements in row-major order: each axis steps over all behind it
+        strides.insert(0, strides[0] * size)
     places: Any = zeros((), "int64")
     for i in range(x.ndim):
-        places = places + cast(grid(size_of(lengths[i]), i, x.ndim), "int64") * strides[i]
-    return gather(reshape(x, (-1,)), places)
+        places = places + cast(grid(size_of(stack(dims)[perm[i]]), i, x.ndim), "int64") * stack(strides)[perm[i]]
+    return reshape(x, (-1,))[places]
 
 
 def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
@@ -273,6 +298,8 @@ TRANSPOSE = linear(
     infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),
     call=transpose,
+    cost=Cost.FREE,
+    memory=Memory.VIEW,
     samples=lambda: [
         Sample(normal(2, 3, 4), (2, 0, 1)),
         Sample(normal(2, 3)),
@@ -287,8 +314,7 @@ TRANSPOSE = linear(
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Elements in opposite order along the given axes."""
     x = convert(tensor)
-    listed = static_shape(axis)
-    return apply(REVERSE, x, axis=tuple(normal_axis(a, x.ndim, "reverse") for a in listed))
+    return apply(REVERSE, x, axis=tuple(normal_axis(a, x.ndim, "reverse") for a in listed_axes(axis)))
 
 
 REVERSE = linear(
@@ -299,6 +325,7 @@ REVERSE = linear(
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=reverse,
+    memory=Memory.SHARED,
     samples=lambda: [
         Sample(normal(2, 3), [1]),
         Sample(normal(2, 3), [0, -1]),
@@ -311,13 +338,16 @@ REVERSE = linear(
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
     """Elements shifted cyclically along the given axes."""
     x = convert(input)
-    axes = tuple(normal_axis(a, x.ndim, "roll") for a in static_shape(axis))
+    axes = tuple(normal_axis(a, x.ndim, "roll") for a in listed_axes(axis))
     shifts = entries(shift)
     if len(shifts) != len(axes):
         raise InvalidArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     # a shift that only run time knows may be negative, sizes may not: as many steps the other way
     dims = [x.shape[a] for a in axes]
-    steps = [s if s.__class__ is int else size_of(mod(s, maximum(d, 1))) for s, d in zip(shifts, dims, strict=True)]
+    steps = [
+        s if s.__class__ is int else size_of(mod(t := convert(s), cast(convert(maximum(d, 1)), t.dtype)))
+        for s, d in zip(shifts, dims, strict=True)
+    ]
     return apply(ROLL, x, shift=tuple(steps), axis=axes)
 
 
@@ -329,6 +359,7 @@ ROLL = linear(
     infer=inference.same,
     batch=batching.shifted("axis"),
     call=roll,
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(5), 2, 0),
         Sample(normal(3, 4), [1, -2], [0, 1]),
@@ -348,7 +379,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     array([1., 2., 3.], dtype=float32)
     """
     if (found := list_value(values)) is not None:
-        return concat_items(*found, axis)
+        items, length = found
+        return items.joined(axis, length)
     tensors = promote(*values) if isinstance(values, (list, tuple)) else (convert(values),)
     if not tensors:
         raise InvalidArgumentError("concat: needs at least one tensor")
@@ -381,6 +413,7 @@ CONCAT = linear(
     infer=_concat_spec,
     batch=batching.shifted("axis"),
     call=concat,
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 1)], 1),
         Sample([normal(2), normal(0), normal(3)], 0),
@@ -414,6 +447,8 @@ SLICE_AXIS = linear(
     batch=batching.shifted("axis"),
     call=lambda x, axis, start, size: apply(SLICE_AXIS, convert(x), axis=axis, start=start, size=size),
     add_into=_add_axis,
+    cost=Cost.FREE,
+    memory=Memory.SHARED,
     samples=lambda: [Sample(normal(2, 5), 1, 1, 3), Sample(normal(3), 0, 0, 0)],
 )
 
@@ -463,7 +498,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     array([1., 2.], dtype=float32)
     """
     if (found := list_value(values)) is not None or isinstance(values, (Tensor, TensorLike)):
-        rows = convert(values) if found is None else stack_items(*found)  # the rows of a tensor are stacked already
+        rows = convert(values) if found is None else found[0].stacked(found[1])  # the rows of a tensor are stacked already
         place = normal_axis(axis, rows.ndim, "stack")
         return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))
     tensors = promote(*values)
@@ -482,7 +517,7 @@ def list_value(values: Any) -> tuple[Any, int | None] | None:
     return opened(values)
 
 
-dispatch.PACK.append(stack)
+HOOKS.stack, HOOKS.reshape, HOOKS.broadcast_to = stack, reshape, broadcast_to
 
 
 @composite(
@@ -522,6 +557,7 @@ STACK = linear(
     infer=lambda *xs, axis: TensorSpec((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype),
     batch=batching.shifted("axis"),
     call=stack,
+    memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 3)], 1),
         Sample([normal(), normal()]),
@@ -530,49 +566,15 @@ STACK = linear(
     ],
 )
 
-# -- pad -----------------------------------------------------------------------------------------------
 
-
-def _pad_impl(x: Any, *, paddings: Any) -> Any:
-    if not paddings:
-        return x
-    out = np.zeros(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype)
-    out[tuple(slice(a, a + d) for d, (a, _) in zip(x.shape, paddings, strict=True))] = x
-    return out
-
-
-def crop(ct: Any, paddings: Any) -> Any:
-    """What is left when the padding is cut off."""
-    for axis, (before, after) in enumerate(paddings):
-        if before != 0 or after != 0:  # sizes of the program have no truth value
-            size = ct.shape[axis] - before - after
-            ct = apply(SLICE_AXIS, ct, axis=axis, start=before, size=size)
-    return ct
-
-
-PAD = linear(
-    "pad_zeros",
-    "x",
-    _pad_impl,
-    lambda ct, paddings: crop(ct, paddings),
-    infer=lambda x, *, paddings: TensorSpec(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype),
-    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
-    call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
-    samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],
-)
-
-
-OPS = (RESHAPE, BROADCAST_TO, SUM_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK, PAD)
+OPS = (RESHAPE, BROADCAST_TO, SUM_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK)
 COMPOSITES = (expand_dims, squeeze, split, unstack)
 
 from gradtape.ops.compare import equal
-from gradtape.ops.composite import invert_permutation
-from gradtape.ops.create import fits, grid, is_symbolic, ones_like, zeros
-from gradtape.ops.cumulative import cumprod
+from gradtape.ops.create import entries, fits, grid, is_symbolic, ones_like, zeros
 from gradtape.ops.elementwise import cast, conj
-from gradtape.ops.index import gather
-from gradtape.ops.lists import concat_items, stack_items
+from gradtape.ops.padding import PAD
+from gradtape.ops.permutations import invert_permutation
 from gradtape.ops.reduce import REDUCE_SUM, reduce_prod
-from gradtape.ops.scatter import entries
 from gradtape.ops.select import floordiv, maximum, mod, where
-from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, size_of
+from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, signed, size_of

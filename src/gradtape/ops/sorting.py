@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.opdef import Op, Sample, composite, general, nondiff
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import apply, convert, promote
 from gradtape.ops.index import INDEX, TAKE, gather
-from gradtape.ops.opdef import Op, Sample, composite, general, nondiff
 from gradtape.ops.sampling import integers, normal, spread
 from gradtape.ops.shape import TRANSPOSE, normal_axis
 
@@ -359,8 +359,8 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
         )
     inside = logical_and(greater_equal(wanted, 0), less(wanted, scores.shape[1]))
     own = gather(scores, where(inside, wanted, zeros_like(wanted)), batch_dims=1)
-    better = reduce_sum(cast(greater(scores, expand_dims(own, -1)), "int32"), -1)
-    return logical_and(logical_and(inside, is_finite(own)), less(better, int(k)))
+    better = reduce_sum(cast(greater(scores, expand_dims(own, -1)), "int64"), -1)
+    return logical_and(logical_and(inside, is_finite(own)), less(better, cast(convert(k), "int64") if is_traced(k) else int(k)))
 
 
 OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
@@ -372,4 +372,4 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape
-from gradtape.ops.staged import SIZED, size_of
+from gradtape.ops.staged import SIZED, is_traced, size_of

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core import inference
+from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.forms import unary
+from gradtape.core.opdef import Op, Sample, composite, elementwise
 from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import UnimplementedError
-from gradtape.ops import inference
-from gradtape.ops.dispatch import CAST, apply, convert, promote, unary
-from gradtape.ops.opdef import Op, Sample, composite, elementwise
 from gradtape.ops.sampling import away, normal, positive, unit
 
 
@@ -46,7 +47,7 @@ def as_floats(*values: Any) -> tuple[Any, ...]:
         raise TypeError(f"needs real numbers, got dtype {tensors[0].dtype.name}; take gt.math.real first")
     if as_dtype(tensors[0].dtype).is_differentiable:
         return tensors
-    return tuple(apply(CAST[0], t, dtype=float32) for t in tensors)
+    return tuple(cast(t, float32) for t in tensors)
 
 
 def no_derivative(op: str, argument: str, why: str) -> Any:
@@ -324,6 +325,11 @@ def lbeta(x: Any, name: str | None = None) -> Any:
     return reduce_sum(lgamma(x), -1) - lgamma(reduce_sum(x, -1))
 
 
+__all__ = [  # of `gt.math`
+    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_j0", "bessel_j1", "bessel_k0", "bessel_k0e", "bessel_k1",
+    "bessel_k1e", "bessel_y0", "bessel_y1", "dawsn", "digamma", "erf", "erfc", "erfcinv", "erfinv", "expint", "fresnel_cos",
+    "fresnel_sin", "lbeta", "lgamma", "ndtr", "ndtri", "polygamma", "sinc",
+]  # fmt: skip
 OPS = (
     ERF,
     ERFC,
@@ -343,5 +349,5 @@ OPS = (
 COMPOSITES = (*_BESSELS, sinc, lbeta)
 
 from gradtape.ops.create import ones_like
-from gradtape.ops.elementwise import cos, exp, sign, sin
+from gradtape.ops.elementwise import cast, cos, exp, sign, sin
 from gradtape.ops.reduce import reduce_sum

@@ -1,45 +1,47 @@
 """Ops that programs need and eager code does without: constants, placeholders, sizes of axes, effects, masked products.
 
 Effects (`print`, `assert`, `draw_key`, `py_call`) have `effect=True`: they keep their order and are never removed, merged
-or run twice. Ops without operands cannot find a trace through them, so they find it through `NULLARY`.
+or run twice. Ops without operands cannot find a trace through them, so they ask `TRACING`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from math import isfinite
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from gradtape.dtypes import as_dtype, int32, numpy_dtype, uint64
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import binary
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Cost, Facts, Fails, Memory, Op, Rule, Sample, elementwise, linear, nondiff
+from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.dtypes import as_dtype, int32, int64, numpy_dtype, uint64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops import batching
-from gradtape.ops.dispatch import CAST, DIMENSION, apply, binary, convert
 from gradtape.ops.list_values import TensorList, item_spec
-from gradtape.ops.opdef import Op, Rule, Sample, elementwise, linear, nondiff
-from gradtape.ops.record import TRACING
 from gradtape.ops.sampling import normal
-from gradtape.ops.tensor import Tensor, TensorLike, box
-
-# what puts an op without operands into the program that is being traced: hook(op, attrs), None when nothing is traced
-NULLARY: list[Callable[[Op, dict[str, Any]], Any]] = []
 
 
 def nullary(op: Op, **attrs: Any) -> Any:
     """Run an op that has no operands: as part of the program that is being traced, or at once."""
-    made = NULLARY[-1](op, attrs) if NULLARY else None
-    return apply(op, **attrs) if made is None else made
+    trace = TRACING.get()
+    return apply(op, **attrs) if trace is None else trace.emit(op, (), attrs)
 
 
-def _of_programs(name: str, args: str, impl: Rule, infer: Rule, reason: str, effect: bool = False, outputs: int = 1) -> Op:
-    return Op(
-        name, "nondiff", tuple(args.split()), impl, infer, batch=batching.looped, outputs=outputs, reason=reason, effect=effect
-    )  # fmt: skip
+def _of_programs(name: str, args: str, impl: Rule, infer: Rule, reason: str, outputs: int = 1, **facts: Unpack[Facts]) -> Op:
+    return Op(name, "nondiff", tuple(args.split()), impl, infer, batch=batching.looped, outputs=outputs, reason=reason, **facts)
+
+
+def _effect(name: str, args: str, impl: Rule, infer: Rule, reason: str, outputs: int = 0, **facts: Unpack[Facts]) -> Op:
+    return replace(_of_programs(name, args, impl, infer, reason, outputs, **facts), effect=True)
 
 
 # -- values without operands -------------------------------------------------------------------------------------------
@@ -52,8 +54,9 @@ def _filled_impl(*, shape: tuple[int, ...], dtype: Any, value: Any) -> Any:
 
 
 CONSTANT = _of_programs(
-    "constant", "", lambda *, value: value, lambda *, value: item_spec(value), "constants have no derivative"
-)
+    "constant", "", lambda *, value: value, lambda *, value: item_spec(value), "constants have no derivative",
+    cost=Cost.FREE, memory=Memory.SHARED,
+)  # fmt: skip
 
 
 def _void_impl(*, type: Any) -> Any:
@@ -61,20 +64,23 @@ def _void_impl(*, type: Any) -> Any:
 
 
 # stands where a value of some type is required and never read: as small as a value of that rank can be
-VOID = _of_programs("void", "", _void_impl, lambda *, type: type, "it has no value")
+VOID = _of_programs("void", "", _void_impl, lambda *, type: type, "it has no value", memory=Memory.SHARED)
 DIM = _of_programs(
-    "dim", "", lambda *, dim: np.int32(dim), lambda *, dim: TensorSpec((), int32), "the result depends on the shapes only"
-)
+    "dim", "", lambda *, dim: np.int32(dim), lambda *, dim: TensorSpec((), int32), "the result depends on the shapes only",
+    cost=Cost.FREE,
+)  # fmt: skip
 DIMS = _of_programs(
     "dims",
     "",
     lambda *, dims, dtype: np.array(dims, numpy_dtype(dtype)),
     lambda *, dims, dtype: TensorSpec((len(dims),), dtype),
     "the result depends on the shapes only",
+    cost=Cost.FREE,
 )
 FILLED = _of_programs(
-    "filled", "", _filled_impl, lambda *, shape, dtype, value: TensorSpec(shape, dtype), "constants have no derivative"
-)
+    "filled", "", _filled_impl, lambda *, shape, dtype, value: TensorSpec(shape, dtype), "constants have no derivative",
+    cost=Cost.FREE,
+)  # fmt: skip
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
@@ -116,9 +122,9 @@ def _assert_impl(cond: Any, *values: Any, template: tuple[Any, ...], exception: 
 
 
 # template: one part per argument of `print`, joined by `sep`; see `text_of`
-PRINT = _of_programs("print", "*values", _print_impl, lambda *values, **attrs: (), "it has no result", effect=True, outputs=0)
-ASSERT = _of_programs(
-    "assert", "cond *values", _assert_impl, lambda cond, *values, **attrs: (), "it has no result", effect=True, outputs=0
+PRINT = _effect("print", "*values", _print_impl, lambda *values, **attrs: (), "it has no result")
+ASSERT = _effect(
+    "assert", "cond *values", _assert_impl, lambda cond, *values, **attrs: (), "it has no result", fails=Fails.VALUES
 )
 
 # -- other effects -----------------------------------------------------------------------------------------------------
@@ -139,22 +145,23 @@ def _declared(data: Any, spec: TensorSpec) -> Any:
     return data.astype(spec.dtype.dtype, copy=False)[()]
 
 
-DRAW_KEY = _of_programs(
+DRAW_KEY = _effect(
     "draw_key",
     "",
     lambda *, source: source.draw(),
     lambda *, source: TensorSpec((*source.counts, 2), uint64),
     "random numbers have no derivative",
-    effect=True,
+    outputs=1,
+    memory=Memory.SHARED,
 )
-PY_CALL = _of_programs(
+PY_CALL = _effect(
     "py_call",
     "*xs",
     _py_call_impl,
     lambda *xs, function, types: tuple(types),
     "a Python function called when the program runs",
-    effect=True,
-    outputs=0,
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
 )
 
 # -- on any value ------------------------------------------------------------------------------------------------------
@@ -174,14 +181,21 @@ COPY = linear(
     infer=lambda x: x if isinstance(x, ListSpec) else TensorSpec(x.shape, x.dtype),
     batch=batching.elementwise,
     call=lambda x: apply(COPY, convert(x)),
+    memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )
 
 
-def _sized_impl(x: Any, *, shape: tuple[int, ...], caller: str | None) -> Any:
+def _sized_impl(x: Any, *, shape: tuple[int, ...], caller: str | None, name: str | None = None) -> Any:
     if x.shape != tuple(shape):
         if caller is not None:
             raise InvalidArgumentError(f"{caller}: the value has shape {x.shape}, it must have shape {tuple(shape)}")
+        if name is not None:
+            raise InvalidArgumentError(
+                f"{name} has shape {x.shape} before an iteration and met a value of shape {tuple(shape)} in it. Its size "
+                "changes in the loop, so it is not known while the function is traced, counts as equal and is not broadcast: "
+                "give it the shape it has after an iteration before the loop, with gt.broadcast_to"
+            )
         raise InvalidArgumentError(
             f"a value of shape {x.shape} met one of shape {tuple(shape)}. Sizes that were not known while the function was "
             "traced count as equal, and are not broadcast: say what is meant with gt.broadcast_to or gt.reshape"
@@ -195,11 +209,11 @@ SIZED = linear(
     "x",
     _sized_impl,
     lambda ct: ct,
-    infer=lambda x, *, shape, caller: TensorSpec(shape, x.dtype),
-    batch=lambda op, flags, inputs, attrs: apply(
-        op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"]), caller=attrs["caller"]
-    ),
+    infer=lambda x, *, shape, caller, name=None: TensorSpec(shape, x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, **{**attrs, "shape": (inputs[0].shape[0], *attrs["shape"])}),
     call=lambda x, shape, caller=None: apply(SIZED, convert(x), shape=shape, caller=caller),
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(2, 3), (2, 3)),
         Sample(normal(0), (0,)),
@@ -226,6 +240,8 @@ EXTENT = nondiff(
     reason="the result does not depend on values",
     batch=batching.looped,
     call=lambda size: apply(EXTENT, convert(size)),
+    memory=Memory.SHARED,
+    fails=Fails.VALUES,
     samples=lambda: [Sample(np.array(3)), Sample(np.array(-1), raises=(ValueError, "negative"))],
 )
 
@@ -264,6 +280,7 @@ RANGE = nondiff(
     call=lambda start, limit, delta, dtype: apply(
         RANGE, convert(start), convert(limit), convert(delta), dtype=dtype, length=None
     ),
+    fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array(0), np.array(4), np.array(1), "int32"),
         Sample(np.array(0), np.array(4), np.array(0), "int32", raises=(ValueError, "delta")),
@@ -312,6 +329,13 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, Tensor) and value.wraps and TRACING.get() is not None
 
 
+def signed(number: Any) -> Any:
+    """A tensor of axes or sizes in a type that has numbers below zero; what is too large for it is its largest number."""
+    if number.dtype != uint64:
+        return number
+    return apply(HOOKS.cast_op, minimum(number, np.uint64(2**63 - 1)), dtype=int64)
+
+
 def sizes_of(vector: Any) -> tuple[Any, ...]:
     """The entries of a shape that is a tensor of the program that is being traced."""
     if vector.ndim != 1:
@@ -357,10 +381,10 @@ def filled_with(shape: tuple[Any, ...], dtype: Any, value: Any) -> Any:
 def number_of(dim: Any, dtype: Any = None) -> Any:
     """A dimension of the program as a scalar, int32 unless a dtype is asked for."""
     made = nullary(DIM, dim=dim)
-    return made if dtype is None or made.dtype == dtype else apply(CAST[0], made, dtype=as_dtype(dtype))
+    return made if dtype is None or made.dtype == dtype else apply(HOOKS.cast_op, made, dtype=as_dtype(dtype))
 
 
-DIMENSION.append(number_of)
+HOOKS.dimension = number_of
 
 
 # -- masked products -----------------------------------------------------------------------------------------------------
@@ -385,6 +409,7 @@ MASKED_MULTIPLY = elementwise(
     _masked_multiply_impl,
     lambda x, y: cleaned(x, y),
     lambda x: x,
+    cost=Cost.CHEAP,
     samples=lambda: [
         Sample(normal(3, 2), normal(3, 2)),
         Sample(normal(2, 1, 3), normal(4, 1)),
@@ -399,5 +424,5 @@ masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is
 OPS = (COPY, SIZED, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)
 PROGRAM_OPS = (CONSTANT, VOID, DIM, DIMS, FILLED, PRINT, ASSERT, DRAW_KEY, PY_CALL)
 
-from gradtape.ops.masking import cleaned
+from gradtape.ops.select import cleaned, minimum
 from gradtape.ops.shape import broadcast_to

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Cost, Memory, Sample, linear, nondiff
 from gradtape.ir.types import TensorSpec
-from gradtape.ops import batching, inference
-from gradtape.ops.conversion import IDENTITY as AS_ITS_OWN
-from gradtape.ops.dispatch import apply, convert
-from gradtape.ops.opdef import Sample, linear, nondiff
 from gradtape.ops.sampling import normal
 
 
@@ -38,6 +38,8 @@ IDENTITY = linear(
     infer=inference.same,
     batch=batching.elementwise,
     call=identity,
+    cost=Cost.FREE,
+    memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )
 STOP_GRADIENT = nondiff(
@@ -48,6 +50,8 @@ STOP_GRADIENT = nondiff(
     reason="the program stopped the gradient here",
     batch=batching.elementwise,
     call=stop_gradient,
+    cost=Cost.FREE,
+    memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3))],
 )
 
@@ -60,8 +64,10 @@ ASSIGN = linear(
     infer=lambda x, *, variable: TensorSpec(x.shape, x.dtype),
     batch=batching.elementwise,
     call=lambda x: apply(ASSIGN, convert(x), variable=None),
+    memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3))],
     skeleton=lambda attrs: attrs,
+    assigns=True,
 )
 # the results of one `tape.gradient` call, expanded into the recorded backward pass only when differentiated again
 GRADIENT = linear(
@@ -73,8 +79,9 @@ GRADIENT = linear(
     batch=batching.leading,
     call=lambda xs: apply(GRADIENT, *(convert(x) for x in xs)),
     outputs=0,
+    memory=Memory.VIEW,
     samples=lambda: [Sample([normal(2), normal(3)])],
 )
 
-AS_ITS_OWN.append(identity)
+HOOKS.identity = identity
 OPS = (IDENTITY, STOP_GRADIENT, ASSIGN, GRADIENT)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import maximum as larger
-from gradtape.ops.create import is_symbolic, static_shape
+from gradtape.ops.create import is_symbolic, sizes
 
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -40,7 +41,9 @@ def per_axis(value: Any, rank: int, first: bool, op: str, what: str) -> Ints:
     """A stride, dilation or window size for each space axis, from one number, `rank` numbers, or a full list."""
     if value is None:
         return (1,) * rank
-    parts = static_shape(value)
+    parts = sizes(value, what, op)
+    if what == "dilations":  # they decide how the code of a convolution looks
+        parts = tuple(operator.index(p) for p in parts)
     if len(parts) == 1:
         parts *= rank
     elif len(parts) == rank + 2:
@@ -67,7 +70,9 @@ def pads(padding: Any, space: Ints, kernel: Ints, strides: Ints, dilations: Ints
         if padding.upper() != "EXPLICIT":
             raise InvalidArgumentError(f'{op}: padding must be "SAME", "VALID" or a list of pairs, got {padding!r}')
     try:
-        pairs = [(int(low), int(high)) for low, high in padding]
+        pairs = [(operator.index(low), operator.index(high)) for low, high in padding]
+    except OpError:  # it says itself why it has no value
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f'{op}: padding must be "SAME", "VALID" or a list of pairs, got {padding!r}') from error
     if len(pairs) == len(space) + 2:
@@ -88,16 +93,18 @@ def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]
 
 def out_space(space: Ints, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, op: str) -> Ints:
     """How many window positions fit along each axis."""
-    sizes = []
+    places = []
     for size, k, s, (low, high), d in zip(space, kernel, strides, padding, dilations, strict=True):
         reach = (k - 1) * d + 1
+        if k == 0:
+            raise InvalidArgumentError(f"{op}: a filter of size {tuple(kernel)} has no elements")
         if size + low + high < reach:
             raise InvalidArgumentError(
                 f"{op}: a window that reaches over {reach} elements does not fit into an axis of {size} padded by "
                 f"{(low, high)}; use padding='SAME' or a smaller window"
             )
-        sizes.append((size + low + high - reach) // s + 1)
-    return tuple(sizes)
+        places.append((size + low + high - reach) // s + 1)
+    return tuple(places)
 
 
 # -- on bare arrays ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
-from gradtape.ops.regions import CHECKPOINTED, COND, SCAN, WHILE
+from gradtape.ops.structured import CHECKPOINTED, COND, SCAN, WHILE
 from gradtape.passes.facts import attr_key, same_type, uniform
 
 _SUMS = (ADD, LIST_ADD)

@@ -14,22 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gradtape.core.opdef import Memory
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild, rebuild
-from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, WHILE
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, WHILE
 from gradtape.passes.facts import same_type, static_bytes
-from gradtape.passes.inplace import (
-    ARITHMETIC,
-    COPY_OF,
-    FRESH,
-    KEEPS_LIST,
-    NEW_LISTS,
-    READS_LIST,
-    TWINS,
-    VIEWS,
-    pure_op as pure_op,
-)
+from gradtape.passes.inplace import ARITHMETIC, COPY_OF, TWINS
 
 Tokens = frozenset[int]
 FOREIGN = 0  # whatever is not this program's to change
@@ -113,12 +104,12 @@ class Plan:
 
     def callee(self, block: Block) -> Summary:
         """A program or callee: its parameters are the caller's."""
-        found = self._summaries.get(block)
-        if found is None:
+        summary = self._summaries.get(block)
+        if summary is None:
             params = [self._new(owned=False) for _ in block.params]
             results = self._block(block, [_of(value, frozenset({t})) for value, t in zip(block.params, params, strict=True)])
-            found = self._summaries[block] = Summary(params, results, set(self._escaped), set(self._owned))
-        return found
+            summary = self._summaries[block] = Summary(params, results, set(self._escaped), set(self._owned))
+        return summary
 
     def _block(self, block: Block, params: Sequence[Tokens]) -> list[Tokens]:
         """Decide on the operations of a block whose parameters may have these buffers; gives those of the results."""
@@ -176,20 +167,18 @@ class Plan:
             if isinstance(operands[0].type, ListSpec):
                 self._escape(self._union(operands[1:]))
             return [tokens]
-        name = operation.op.name
-        if name in NEW_LISTS:
-            self._escape(self._union(operands[1:] if name in KEEPS_LIST else operands))
+        memory, tokens = operation.op.memory, self._union(operands)
+        if operation.op.effect:
+            self._escape(tokens)  # Python may keep what it was given
+        elif any(isinstance(value.type, ListSpec) for value in operation.results):
+            # a new list has the items of the list it was made from, and may have anything else it was made from as an item
+            keeps = memory is Memory.FRESH and bool(operands) and isinstance(operands[0].type, ListSpec)
+            self._escape(self._union(operands[1:]) if keeps else tokens)
+        if memory is Memory.FRESH:
             return [frozenset({self._new()}) for _ in operation.results]
-        if name in FRESH:
-            return [frozenset({self._new()}) for _ in operation.results]
-        if name in VIEWS:
-            return [self._tokens[value] for value in operands[: len(operation.results)]]  # of `gradient` there are several
-        if name in READS_LIST:
-            return [frozenset({FOREIGN}) for _ in operation.results]
-        tokens = self._union(operands)
-        if operation.op.effect or any(isinstance(value.type, ListSpec) for value in operation.results):
-            self._escape(tokens)
-        return [tokens | {FOREIGN} for _ in operation.results]
+        if memory is Memory.VIEW:
+            return [self._tokens[value] for value in operands[: len(operation.results)]]
+        return [frozenset({FOREIGN}) if memory is Memory.ITEM else tokens | {FOREIGN} for _ in operation.results]
 
     def _may_change(self, operation: Operation, dying: Sequence[Value]) -> bool:
         op, operands = operation.op, operation.operands
@@ -293,10 +282,10 @@ def _of(value: Value, tokens: Tokens) -> Tokens:
 def _parameters(block: Block, carried: Sequence[Tokens], consts: Sequence[Tokens]) -> list[Tokens]:
     """Tokens for the parameters of a loop's region, by group; items of lists are foreign."""
     groups: dict[str, Sequence[Tokens]] = {"carried": carried, "consts": consts, "index": [NOTHING]}
-    found: list[Tokens] = []
+    given: list[Tokens] = []
     for name, count in block.layout.items():
-        found += groups.get(name, [frozenset({FOREIGN})] * count)
-    return [_of(value, tokens) for value, tokens in zip(block.params, found, strict=True)]
+        given += groups.get(name, [frozenset({FOREIGN})] * count)
+    return [_of(value, tokens) for value, tokens in zip(block.params, given, strict=True)]
 
 
 def _closure(carried: Sequence[int], given: Sequence[Tokens], starts: Sequence[Tokens]) -> list[Tokens]:

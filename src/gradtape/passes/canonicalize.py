@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.inference import broadcast_shapes
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Groups, Rebuild, groups_of, insert_param
@@ -33,12 +34,11 @@ from gradtape.ops.compare import (
     NOT_EQUAL,
 )
 from gradtape.ops.elementwise import ADD, CAST, CONJ, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from gradtape.ops.inference import broadcast_shapes
-from gradtape.ops.regions import COND, SCAN, WHILE
 from gradtape.ops.select import MAXIMUM, MINIMUM, WHERE
 from gradtape.ops.shape import BROADCAST_TO, CONCAT, RESHAPE, REVERSE, TRANSPOSE
 from gradtape.ops.staged import CONSTANT, VOID
 from gradtape.ops.stop import IDENTITY
+from gradtape.ops.structured import COND, SCAN, WHILE
 from gradtape.passes.facts import attrs_key, same_type, static_shape
 
 # bit for bit, whatever the operands (a product of complex numbers is not: its two halves may round differently)

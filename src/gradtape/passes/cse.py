@@ -12,7 +12,7 @@ from typing import Any
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import Rebuild, callee_of, groups_of
-from gradtape.ops.regions import CALL, COND, SCAN, WHILE
+from gradtape.ops.structured import CALL, COND, SCAN, WHILE
 from gradtape.passes.canonicalize import commutes
 from gradtape.passes.facts import attrs_key, type_key
 

@@ -15,7 +15,7 @@ from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of
-from gradtape.ops.regions import COND, SCAN, WHILE
+from gradtape.ops.structured import COND, SCAN, WHILE
 
 
 def dce(block: Block) -> Block:

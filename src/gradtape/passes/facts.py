@@ -17,6 +17,7 @@ from gradtape.ir.walk import Rebuild
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE
 from gradtape.ops.staged import CONSTANT, FILLED, VOID
+from gradtape.ops.structured import CALL, COND
 
 SMALL = 64 * 1024  # bytes; larger results are not computed, larger constants not looked into, at compile time
 
@@ -88,12 +89,12 @@ def _uniform_array(array: Any) -> Any:
 
 def is_number(value: Value, number: float) -> bool:
     """True when every element is this number; 0.0 and -0.0 are told apart in floating types."""
-    found = uniform(value)
-    if found is None or found != number:
+    constant = uniform(value)
+    if constant is None or constant != number:
         return False
     if value.type.dtype.kind not in "fc":
         return True
-    parts = (found.real, found.imag) if value.type.dtype.kind == "c" else (float(found),)
+    parts = (constant.real, constant.imag) if value.type.dtype.kind == "c" else (float(constant),)
     return all(bool(np.signbit(part)) == bool(np.signbit(number)) for part in parts if part == 0)
 
 
@@ -111,7 +112,7 @@ def may_be_void(value: Value) -> bool:
         if isinstance(callee := producer.attrs.get("callee"), Block):
             inner.append(callee)
         # by position for branches and callees; of a loop any void makes any result suspect
-        if producer.op.name in ("cond", "call"):
+        if producer.op in (COND, CALL):
             below = [part.results[value.index] for part in inner]
         else:
             below = [*producer.operands, *(v for part in inner for v in part.results)] if inner else []

@@ -20,9 +20,9 @@ from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, groups_of, rebuild
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.lists import LIST_GET, LIST_NEW
-from gradtape.ops.regions import COND, SCAN, WHILE
 from gradtape.ops.staged import CONSTANT
 from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.ops.structured import COND, SCAN, WHILE
 from gradtape.passes.facts import SMALL, constant_value, emit_constant, same_type, static_bytes
 
 _NAMED = (ASSIGN, GRADIENT)  # identities that say something to whoever differentiates the program

@@ -8,29 +8,18 @@ division and while loops stay. Nothing leaves a branch. Invariant: the same valu
 
 from __future__ import annotations
 
+from gradtape.core.opdef import Fails
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import Rebuild, groups_of, insert_param, rebuild
-from gradtape.ops.regions import COND, SCAN, WHILE
+from gradtape.ops.lists import LIST_LEN, LIST_ZEROS_LIKE
 from gradtape.ops.staged import CONSTANT, DIM, DIMS, FILLED
+from gradtape.ops.structured import COND, SCAN, WHILE
 from gradtape.passes.facts import static_shape
 
-# lane-wise or linear, but may fail for some values: checks, indices; for integers also division by 0 and negative powers
-_FAILING = frozenset(("take", "take_add", "pool_take", "pool_put", "check_numerics"))
-_FAILING_INTEGERS = frozenset(("floordiv", "mod", "pow", "power"))
-# of other kinds: never fail for operands of the types they were given
-_SAFE = frozenset((
-    "cast", "abs", "sign", "real", "imag", "conj", "complex", "where", "angle", "softmax", "log_softmax", "cumprod",
-    "einsum", "prod_last", "normalize", "sort", "argsort", "equal", "not_equal", "less", "less_equal", "greater",
-    "greater_equal", "is_nan", "is_inf", "is_finite", "is_close", "logical_and", "logical_or", "logical_xor",
-    "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "zeros_like", "ones_like", "reduce_all",
-    "reduce_any", "reduce_max", "reduce_min", "stop_gradient", "dim_value", "linear_recurrence", "running_logsumexp",
-    "list_from_tensor",
-))  # fmt: skip
-_SAFE_ON_LISTS = frozenset(("list_len", "list_zeros_like"))
 _NULLARY = (CONSTANT, FILLED, DIM, DIMS)  # nothing to save by moving them alone
-_SAFE_KINDS = ("linear", "multilinear")
+_ON_LISTS = (LIST_LEN, LIST_ZEROS_LIKE)  # what else makes lists is better made where it can be changed in place
 
 
 def hoist(block: Block) -> Block:
@@ -58,8 +47,8 @@ def _sizes_of(scope: Rebuild) -> set[str]:
 
 def _note_sizes(scope: Rebuild, operation: Operation) -> None:
     for value in operation.results:
-        if value.type.__class__ is TensorSpec and (found := symbols_in(value.type)):
-            _sizes_of(scope).update(found)
+        if value.type.__class__ is TensorSpec and (symbols := symbols_in(value.type)):
+            _sizes_of(scope).update(symbols)
 
 
 def _move(scope: Rebuild, loop: Operation) -> None:
@@ -91,7 +80,7 @@ def _leaving(scope: Rebuild, region: Block, outer: dict[Value, Value]) -> list[O
     """The operations of a region that can run in front of the loop, in order."""
     known = set(outer)
     sizes = _sizes_of(scope)
-    found = []
+    leaving = []
     for operation in region.operations:
         if operation.op in _NULLARY:
             if _symbols(operation) <= sizes:
@@ -102,17 +91,15 @@ def _leaving(scope: Rebuild, region: Block, outer: dict[Value, Value]) -> list[O
             and _symbols(operation) <= sizes
             and cannot_fail(operation)
         ):
-            found.append(operation)
+            leaving.append(operation)
             known.update(operation.results)
-    return found
+    return leaving
 
 
 def _symbols(operation: Operation) -> frozenset[str]:
     """The symbols an operation mentions, those in its regions too."""
-    found = symbols_in(operation.attrs) | symbols_in([v.type for v in operation.results])
-    for region in operation.regions.values():
-        found = found.union(*(_symbols(inner) for inner in region.operations))
-    return found
+    symbols = symbols_in(operation.attrs) | symbols_in([v.type for v in operation.results])
+    return symbols.union(*(_symbols(inner) for region in operation.regions.values() for inner in region.operations))
 
 
 def _constant(scope: Rebuild, value: Value, outer: dict[Value, Value]) -> Value:
@@ -152,17 +139,15 @@ def cannot_fail(operation: Operation) -> bool:
     if op is COND or op is SCAN:
         inside = [o for region in operation.regions.values() for o in region.operations]
         return (op is COND or not operation.layout.get("xs")) and all(map(cannot_fail, inside))
-    if op in _NULLARY or op.name in _SAFE_ON_LISTS:
+    if op in _NULLARY or op in _ON_LISTS:
         return True
     types = [v.type for v in operation.operands]
-    if op.name in _FAILING or not types or any(type.__class__ is not TensorSpec for type in types):
+    if not types or any(type.__class__ is not TensorSpec for type in types) or op.fails is Fails.VALUES:
         return False
-    if op.name in _FAILING_INTEGERS:
-        return all(type.dtype.kind in "fc" for type in types)
+    if op.fails is Fails.INTEGERS and not all(type.dtype.kind in "fc" for type in types):
+        return False
     if not all(static_shape(type.shape) for type in types):  # do they fit together at run time?
         shape = tuple(operation.results[0].type.shape)
         return op.kind == "elementwise" and all(tuple(type.shape) in ((), shape) for type in types)
-    if op.kind == "elementwise":
-        return True
-    # an axis without elements is where the others may fail
-    return all(all(type.shape) for type in types) and (op.kind in _SAFE_KINDS or op.name in _SAFE)
+    # an axis without elements is where ops that are not lane-wise may fail
+    return op.kind == "elementwise" or all(all(type.shape) for type in types)

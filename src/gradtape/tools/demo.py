@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 
 from gradtape.config import VERSION
-from gradtape.frontend.module import Module
-from gradtape.frontend.optimizers.adam import Adam
-from gradtape.frontend.optimizers.schedules import CosineDecay
-from gradtape.frontend.tape import GradientTape
-from gradtape.frontend.variable import Variable
+from gradtape.core.record import INTERNAL
 from gradtape.ops.create import constant
 from gradtape.ops.elementwise import abs as absolute, exp, log, sin, tanh
 from gradtape.ops.matmul import matmul
-from gradtape.ops.record import INTERNAL
 from gradtape.ops.reduce import reduce_mean, reduce_sum
 from gradtape.ops.select import maximum
 from gradtape.ops.shape import reshape
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools import svg
 from gradtape.tools.picture_page import write
 from gradtape.tools.report import Collector
 from gradtape.tools.report_page import report_page
 from gradtape.tools.runner import Ran
+from gradtape.train.module import Module
+from gradtape.train.optimizers.adam import Adam
+from gradtape.train.optimizers.schedules import CosineDecay
+from gradtape.variables.variable import Variable
 
 BLUE, ORANGE = "#2563eb", "#ea580c"
 

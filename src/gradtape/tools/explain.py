@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape import tree
-from gradtape.frontend.indexed_slices import IndexedSlices
-from gradtape.frontend.variable import Variable
+from gradtape.core.record import Past, Record, Unwatched, VariableKey, blended, location
+from gradtape.core.tensor import Tensor
 from gradtape.ir.graph import Location
-from gradtape.ops.record import Past, Record, Unwatched, VariableKey, blended, location
-from gradtape.ops.tensor import Tensor
 from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best
 from gradtape.tools.explain_exits import exit_cut
 from gradtape.tools.explain_paths import line_of, lineage_of, ways
 from gradtape.tools.explain_texts import is_slice, sentence, shown
 from gradtape.tools.explain_values import gives_gradient, has_values, noted_zero, reason, zero_without_place
+from gradtape.variables.indexed_slices import IndexedSlices
+from gradtape.variables.variable import Variable
 
 
 @dataclass(frozen=True, slots=True)

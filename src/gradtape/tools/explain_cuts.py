@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradtape.ir.graph import Location
+from gradtape.ops.stop import STOP_GRADIENT
+from gradtape.tape.custom_gradient import NUMPY_FUNCTION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,22 +25,22 @@ CONNECTED = Cut("connected")  # the tape can differentiate up to here
 UNSEEN = Cut("unseen")  # a value of the source's variable that the tape does not know
 
 
-def best(found: Sequence[Cut]) -> Cut:
+def best(cuts: Sequence[Cut]) -> Cut:
     """A way that can be differentiated; else one that matters; else the first."""
-    if len(found) == 1:
-        return found[0]
+    if len(cuts) == 1:
+        return cuts[0]
     for wanted in (CONNECTED, UNSEEN):
-        if wanted in found:
+        if wanted in cuts:
             return wanted
-    return next((cut for cut in found if cut.cause != "independent"), found[0])
+    return next((cut for cut in cuts if cut.cause != "independent"), cuts[0])
 
 
 def op_cut(op: Any, place: Location | None, derived: bool = False) -> Cut:
     """What an operation without a derivative does to a way; `derived`: it ran in a backward pass that the tape recorded."""
     name = op.name
-    if name == "stop_gradient":
-        return Cut("stop_gradient", name, place)
-    if name == "numpy_function":
+    if op is STOP_GRADIENT:
+        return Cut(name, name, place)
+    if op is NUMPY_FUNCTION:
         return Cut("left_to_numpy", name, place, {"how": "gt.numpy_function"})
     if derived:
         return Cut("independent", name, place, {"derivative": True})

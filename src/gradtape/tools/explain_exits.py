@@ -1,7 +1,7 @@
 """Whether a source reaches a target outside the tape: through a NumPy array or a Python number.
 
 The tape cannot follow such a value, so this is a conclusion, not an observation. It is drawn only where nothing else connects
-the two, something computed from the source did leave (`ops/exits.py`), and the target uses something from outside that may be
+the two, something computed from the source did leave (`core/exits.py`), and the target uses something from outside that may be
 younger. Lines that only look (print, log, assert) do not count.
 """
 
@@ -14,8 +14,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from gradtape.core.record import Record, Unwatched, VariableKey, location
 from gradtape.ir.graph import Location
-from gradtape.ops.record import Record, Unwatched, VariableKey, location
 from gradtape.tools.explain_cuts import Cut
 from gradtape.tools.explain_paths import inputs_of, lineage_of
 

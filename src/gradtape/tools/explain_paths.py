@@ -12,11 +12,12 @@ from typing import Any
 
 from gradtape.ad.activity import passes_derivative
 from gradtape.ad.custom import CUSTOM, Answers
+from gradtape.core.dispatch import PART
+from gradtape.core.record import Blend, Past, Record, Unwatched, VariableKey
 from gradtape.dtypes import as_dtype
-from gradtape.frontend.compiled import FUNCTION
+from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Location
-from gradtape.ops.dispatch import CAST, PART
-from gradtape.ops.record import Blend, Past, Record, Unwatched, VariableKey
+from gradtape.ops.elementwise import CAST
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best, op_cut
 from gradtape.tools.explain_program import operation_way, program_way
@@ -142,7 +143,7 @@ def _recorded(tape: Any, record: Record, states: dict[Any, Cut], known: set[Reco
     if isinstance(record.when, tuple):
         found += [_unseen(tape, record, states[n]) for n in record.when[1] if n in states]
     if not found and op is CUSTOM and any(node in states for node in _made(record)):
-        return Cut("rule_returned_none", "custom", line_of(record), {"function": _answers(record).name})
+        return Cut("rule_returned_none", op.name, line_of(record), {"function": _answers(record).name})
     return best(found) if found else None
 
 
@@ -163,15 +164,15 @@ def _step(tape: Any, record: Record, index: int, state: Cut, known: set[Record])
         return _untimely(tape, record, state)
     op = record.op
     attrs = record.attrs or {}
-    if op is CAST[0]:
+    if op is CAST:
         whole = "dtype" in attrs and not attrs["dtype"].is_differentiable
-        return Cut("integer_or_bool_on_path", "cast", line_of(record)) if whole else CONNECTED
+        return Cut("integer_or_bool_on_path", op.name, line_of(record)) if whole else CONNECTED
     if op is ASSIGN and tape._through is False:
-        return Cut("through_assignment", "assign", line_of(record), {"variable": str(attrs.get("variable", ""))})
+        return Cut("through_assignment", op.name, line_of(record), {"variable": str(attrs.get("variable", ""))})
     if op is CUSTOM:
         answers = _answers(record)
         detail = {"function": answers.name, "argument": index, "rerun": answers.rerun}
-        return Cut("rule_returned_none", "custom", line_of(record), detail) if index in answers.silent else CONNECTED
+        return Cut("rule_returned_none", op.name, line_of(record), detail) if index in answers.silent else CONNECTED
     if op.kind in ("region", "part") or op is GRADIENT or passes_derivative(op, index):
         return CONNECTED
     return op_cut(op, line_of(record), derived)

@@ -11,8 +11,8 @@ from typing import Any
 
 from gradtape.ad.activity import differentiable, passes_derivative
 from gradtape.ir.graph import Block, Location, Operation
-from gradtape.ops.dispatch import CAST
-from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, loop_result
+from gradtape.ops.elementwise import CAST
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, loop_result
 from gradtape.tools.explain_cuts import CONNECTED, Cut, best, op_cut
 
 States = list[Cut | None]
@@ -60,7 +60,7 @@ def _plain(operation: Operation, states: States, place: Location | None) -> Stat
     for index, state in enumerate(states):
         if state is None:
             continue
-        if state is CONNECTED and op is not CAST[0] and not passes_derivative(op, index):
+        if state is CONNECTED and op is not CAST and not passes_derivative(op, index):
             state = op_cut(op, place)
         found.append(state)
     state = best(found)
@@ -82,12 +82,14 @@ def _structured(operation: Operation, states: States, place: Location | None) ->
 
 def _cond(operation: Operation, states: States, place: Location | None) -> States:
     branches = [_block(block, states[1:], place) for block in operation.regions.values()]
-    chosen = [] if states[0] is None else [Cut("independent", "cond", place, {"branch": True})]
+    chosen = [] if states[0] is None else [Cut("independent", operation.op.name, place, {"branch": True})]
     return [_merged([*ways, *chosen]) for ways in zip(*branches, strict=True)]
 
 
 def _custom(operation: Operation, states: States, place: Location | None) -> States:
     """The user's rule decides: inputs it has no answer for are cut, and so is what the function used besides its inputs."""
+    if operation.attrs.get(LEAF):
+        return [best([state for state in states if state is not None])] * len(operation.results)
     name = operation.regions["vjp"].name
     places = operation.attrs["places"]
     found = []
@@ -96,7 +98,7 @@ def _custom(operation: Operation, states: States, place: Location | None) -> Sta
             detail: dict[str, Any] = {"function": name}
             if index < operation.layout["inputs"]:
                 detail["argument"] = index
-            state = Cut("rule_returned_none", "custom", place, detail)
+            state = Cut("rule_returned_none", operation.op.name, place, detail)
         if state is not None:
             found.append(state)
     return [best(found)] * len(operation.results)

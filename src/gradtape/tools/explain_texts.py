@@ -6,11 +6,21 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gradtape.frontend.variable import Variable, VariableSlice
 from gradtape.ir.graph import Location
+from gradtape.ops.dynamic import MASK_INDICES
+from gradtape.ops.elementwise import POW, POWER
+from gradtape.ops.select import WHERE, WHERE_TRUE
+from gradtape.ops.sorting import ARG_EXTREME
 from gradtape.tools.explain_cuts import Cut
+from gradtape.variables.variable import Variable, VariableSlice
 
-_NAMES = {"arg_extreme": "argmax' or 'argmin", "where_true": "where", "mask_indices": "boolean_mask", "power": "pow"}
+# op → what its users call it, where that is another name
+_NAMES = {
+    ARG_EXTREME.name: "argmax' or 'argmin",
+    WHERE_TRUE.name: WHERE.name,
+    MASK_INDICES.name: "boolean_mask",
+    POWER.name: POW.name,
+}
 
 
 def sentence(cut: Cut, source: Any) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import SparseRows, gradients
+from gradtape.ad.backward import gradients, visitor
+from gradtape.ad.sweep import SparseRows
+from gradtape.core.dispatch import PART
+from gradtape.core.record import NOBODY, TRACING, Record, scope_of
 from gradtape.ir.graph import Location
-from gradtape.ops.dispatch import PART
-from gradtape.ops.record import NOBODY, TRACING, Record, scope_of
 from gradtape.tools.explain_cuts import CONNECTED, Cut
 from gradtape.tools.explain_paths import line_of
 
@@ -52,11 +53,11 @@ def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Recor
         if node is not None and tensor.dtype.is_differentiable:
             seed = np.ones(tensor._data.shape, tensor._data.dtype)
             seeds[node] = seeds[node] + seed if node in seeds else seed
-    prepare = None if tape._memory is None else tape._memory.prepare
+    steps = [reached.add] if tape._memory is None else [reached.add, tape._memory.prepare]
     with scope_of(NOBODY):
         found = gradients(
             tuple(tape.records), seeds, wanted, boxed=False, complex_values=tape.records.complex,
-            cut=tape._through is False, reached=reached, prepare=prepare,
+            cut=tape._through is False, visit=visitor(*steps),
         )  # fmt: skip
     if tape._memory is not None:
         tape._memory.finish()

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.frontend.functional import grad, jacobian
-from gradtape.frontend.tape import GradientTape
+from gradtape.core.dispatch import convert
+from gradtape.core.tensor import Tensor, box
 from gradtape.ops.create import convert_to_tensor
-from gradtape.ops.dispatch import convert
 from gradtape.ops.elementwise import real
 from gradtape.ops.reduce import reduce_sum
-from gradtape.ops.tensor import Tensor, box
+from gradtape.tape.functional import grad, jacobian
+from gradtape.tape.gradient_tape import GradientTape
 
 
 def compute_gradient(f: Callable[..., Any], x: Sequence[Any], delta: float | None = None) -> tuple[list[Any], list[Any]]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import SparseRows, reverse_walk
-from gradtape.ops import batching
+from gradtape.ad.backward import binding, reverse_walk
+from gradtape.ad.sweep import SparseRows
+from gradtape.core import batching
+from gradtape.core.record import Record
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.record import Record
 
 Mask = Any  # an array of bool
 
@@ -44,7 +45,7 @@ def cleaned(value: Any) -> Any:
 
 def lanewise(op: Any) -> bool:
     """Whether each element of the output comes from the same element of each (broadcast) input."""
-    return op.batch is batching.elementwise
+    return batching.rule_of(op) is batching.elementwise
 
 
 def shrunk(mask: Mask, shape: tuple[int, ...]) -> Mask:
@@ -89,7 +90,7 @@ def sources_of(plain: Callable[[Record], Record], record: Record, index: int, la
     if node is not None and _structural(op, index):
         ct = lanes.astype(np.asarray(value).dtype)[()]
         own = plain(record)
-        found = reverse_walk((own,), {own: ct}, {node}, boxed=False, careful=False).get(node)
+        found = reverse_walk((own,), {own: ct}, {node}, binding()).get(node)
         found = None if found is None else np.asarray(found.dense() if isinstance(found, SparseRows) else found)
         if found is not None and found.shape == shape:
             return found != 0

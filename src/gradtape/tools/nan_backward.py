@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import SparseRows, needed_records, reverse_walk
-from gradtape.ops.dispatch import PART
-from gradtape.ops.record import Record
+from gradtape.ad.backward import binding, needed_records, reverse_walk
+from gradtape.ad.sweep import SparseRows
+from gradtape.core.dispatch import PART
+from gradtape.core.record import Record
 from gradtape.ops.stop import ASSIGN
 from gradtape.tools.lanes import Mask, bad, cleaned, lanewise, shrunk, targets_of, widened
 from gradtape.tools.nan_forward import Origin, Run, owner_of
@@ -40,7 +41,7 @@ class Fault:
 def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> tuple[list[Fault], Cotangents]:
     """The faulty steps of the walk from the seeds to the wanted versions, and the cotangents of those."""
     ends = set(wanted)
-    needed = needed_records(run.records, ends, run.cut)
+    needed = needed_records(run.records, ends, binding(cut=run.cut))
     cotangents: Cotangents = dict(seeds)
     answers: Cotangents = {}
     found: list[Fault] = []
@@ -67,7 +68,7 @@ def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> t
 def _step(record: Record, ct: Any, needed: set[Record]) -> Cotangents:
     wanted = {node for node in record.nodes if node is not None and node in needed}
     with np.errstate(all="ignore"):
-        return reverse_walk((record,), {record: ct}, wanted, boxed=False, careful=True)
+        return reverse_walk((record,), {record: ct}, wanted, binding(careful=True))
 
 
 def _add(cotangents: Cotangents, node: Record, grad: Any) -> None:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy import count_nonzero
 
 from gradtape.ad.custom import CUSTOM
-from gradtape.frontend.compiled import FUNCTION
-from gradtape.frontend.memory import Cell, at_hand
-from gradtape.ops.dispatch import PART
-from gradtape.ops.plan import save_plan
-from gradtape.ops.record import NOBODY, Record, Unwatched, scope_of
-from gradtape.ops.tensor import Tensor, box
+from gradtape.core.dispatch import PART
+from gradtape.core.record import NOBODY, Record, Unwatched, scope_of
+from gradtape.core.save_plan import save_plan
+from gradtape.core.tensor import Tensor, box
+from gradtape.functions.compiled import FUNCTION
+from gradtape.tape.memory_limit import Cell, at_hand
 from gradtape.tools.lanes import Mask, bad, cleaned, lanewise, sources_of, targets_of
 from gradtape.tools.operands import UNKNOWN, Kept, repeated
 

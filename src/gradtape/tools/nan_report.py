@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.custom import CUSTOM
+from gradtape.core.dispatch import PART
+from gradtape.core.observers import Later
+from gradtape.core.record import NOBODY, TRACING, Record, forget, scope_of
+from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
-from gradtape.frontend.compiled import FUNCTION
-from gradtape.frontend.indexed_slices import IndexedSlices
-from gradtape.frontend.numerics import checking
-from gradtape.frontend.tape_tools import Later
-from gradtape.frontend.variable import Variable
-from gradtape.ops.dispatch import PART
-from gradtape.ops.record import NOBODY, TRACING, Record, forget, scope_of
-from gradtape.ops.tensor import Tensor
+from gradtape.functions.compiled import FUNCTION
+from gradtape.functions.numerics import checking
 from gradtape.tools.lanes import Mask, bad
 from gradtape.tools.nan_backward import faults, origins
 from gradtape.tools.nan_forward import Origin, Run, Values, ancestors, owner_of, picked, scan, trace
 from gradtape.tools.nan_words import Finding, NanReport, worded
 from gradtape.tools.operands import UNKNOWN, operands_of, program_of, version
 from gradtape.tools.program_run import ProgramRun, run_again, run_program
+from gradtape.variables.indexed_slices import IndexedSlices
+from gradtape.variables.variable import Variable
 
 Starts = dict[tuple[Record, int], Mask]
 SOON = 5_000  # records: with more, the report waits until somebody asks for it, and the tape keeps its values until then

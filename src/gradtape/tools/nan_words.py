@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.custom import CUSTOM
-from gradtape.frontend.compiled import FUNCTION
+from gradtape.core.record import Record
+from gradtape.functions.compiled import FUNCTION
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.record import Record
 from gradtape.tools.lanes import bad, lanewise
 from gradtape.tools.nan_forward import Origin, Run, owner_of
 from gradtape.tools.nan_texts import reason
@@ -180,7 +180,7 @@ def _message(finding: Finding, report: NanReport) -> str:
         )  # fmt: skip
         label = _label(record, run)
         rows.append(("op", f"{label}{'' if report.phase == 'forward' else ' (its derivative)'}"))
-        why, cure = reason(report.op, report.phase)
+        why, cure = reason(record.op, report.phase)
         if not report.exact:
             why, cure = "", "look at both lines, or ask again on a tape that keeps everything: gt.GradientTape(debug=True)"
     if report.location is not None:
@@ -265,7 +265,7 @@ def non_finite(op: Any, inputs: Any, outs: Any, where: Any) -> str:
         if not isinstance(x, list)
     }
     nans = int(np.isnan(array).sum()) if array.dtype.kind in "fcV" else int(mask.sum())
-    why, cure = reason(op.name, "forward")
+    why, cure = reason(op, "forward")
     first = "" if not mask.ndim else f", first at {list(places[0])}"
     infinite = int(mask.sum()) - nans
     counts = f"{nans} NaN and {infinite} infinite of {mask.size} elements, shape {mask.shape}, dtype {array.dtype.name}"

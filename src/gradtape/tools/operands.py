@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gradtape.ad.custom import CUSTOM
-from gradtape.frontend.compiled import FUNCTION, Compiled
-from gradtape.frontend.tape_tools import TapeObserver
-from gradtape.ops.record import Record
-from gradtape.ops.recorded import stored
+from gradtape.core.observers import TapeObserver
+from gradtape.core.record import Record
+from gradtape.core.recorded import stored
+from gradtape.functions.compiled import FUNCTION, Compiled
 
 
 class Unknown:

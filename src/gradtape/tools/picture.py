@@ -10,11 +10,11 @@ import json
 from typing import Any
 
 from gradtape import tree
-from gradtape.frontend.variable import Variable
-from gradtape.ops.tensor import Tensor
+from gradtape.core.tensor import Tensor
 from gradtape.tools import picture_page
 from gradtape.tools.picture_model import Model, models
 from gradtape.tools.picture_text import dot, outline
+from gradtape.variables.variable import Variable
 
 
 class Picture:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.ops.dispatch import PART
-from gradtape.ops.record import Record
+from gradtape.core.dispatch import PART
+from gradtape.core.record import Record
 from gradtape.ops.stop import GRADIENT
 from gradtape.tools.operands import operands_of
 from gradtape.tools.picture_sites import Sites, is_named, names_of, user_frames

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.ad.custom import CUSTOM
-from gradtape.frontend.compiled import FUNCTION
+from gradtape.core.record import Record, location
+from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.printer import to_text
-from gradtape.ops.record import Record, location
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
@@ -175,7 +175,7 @@ class _Maker:
         found = self.draft.sites.of(record)
         if all(node is not None for node in record.nodes) or found is None or len(record.nodes) > 8:
             return []
-        names = operands(found.expression, record.op.name)
+        names = operands(found.expression, record.op)
         return [[i, names[i] if i < len(names) else ""] for i, node in enumerate(record.nodes) if node is None]
 
     def _edges(self) -> dict[tuple[int, int, int, int], int]:
@@ -243,7 +243,7 @@ class _Maker:
     def _called(self, end: int, slot: int) -> str:
         record = self.draft.records[self.flat.members[end][-1]]
         found = self.draft.sites.of(record)
-        names = () if found is None else operands(found.expression, record.op.name)
+        names = () if found is None else operands(found.expression, record.op)
         return names[slot] if slot < len(names) else ""
 
     def _groups(self, items: Sequence[Item]) -> list[Any]:
@@ -309,7 +309,7 @@ def _op_name(record: Record) -> str:
     if record.op is CUSTOM:
         attrs = record.attrs or {}
         answers = attrs["rule"].answers if "rule" in attrs else attrs.get("answers")
-        return (answers.name.split(".")[-1] if answers is not None else "") or "custom"
+        return (answers.name.split(".")[-1] if answers is not None else "") or record.op.name
     if record.op is FUNCTION:
         program = program_of(record.attrs)
         return "function" if program is None else str(program.name)

@@ -18,11 +18,15 @@ from functools import lru_cache
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from gradtape.ops.record import INTERNAL, Line
+from gradtape.core.opdef import Op
+from gradtape.core.record import INTERNAL, Line
+from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POW, SUBTRACT
+from gradtape.ops.matmul import MATMUL
+from gradtape.ops.select import FLOORDIV, MOD
 
-_OPERATORS = {
-    "Add": "add", "Sub": "subtract", "Mult": "multiply", "Div": "divide", "MatMult": "matmul", "Pow": "pow", "Mod": "mod",
-    "FloorDiv": "floordiv", "USub": "negative",
+_OPERATORS: dict[type[ast.AST], Op] = {
+    ast.Add: ADD, ast.Sub: SUBTRACT, ast.Mult: MULTIPLY, ast.Div: DIVIDE, ast.MatMult: MATMUL, ast.Pow: POW, ast.Mod: MOD,
+    ast.FloorDiv: FLOORDIV, ast.USub: NEGATIVE,
 }  # fmt: skip
 _UNNAMED = re.compile(r"Variable(_\d+)?(:\d+)?$")  # the names variables get when nobody names them
 _LONGEST = 28  # characters of an expression that still serves as a name
@@ -100,14 +104,14 @@ def _characters(text: str, offset: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def operands(expression: str, op: str) -> tuple[str, ...]:
+def operands(expression: str, op: Op) -> tuple[str, ...]:
     """The source of each operand, where the expression is a call or an operator that means `op`; empty for computations."""
     tree = _parsed(expression)
-    if isinstance(tree, ast.BinOp) and _OPERATORS.get(type(tree.op).__name__) == op:
+    if isinstance(tree, ast.BinOp) and _OPERATORS.get(type(tree.op)) is op:
         parts = [tree.left, tree.right]
-    elif isinstance(tree, ast.UnaryOp) and _OPERATORS.get(type(tree.op).__name__) == op:
+    elif isinstance(tree, ast.UnaryOp) and _OPERATORS.get(type(tree.op)) is op:
         parts = [tree.operand]
-    elif isinstance(tree, ast.Call) and _called(tree.func) == op:
+    elif isinstance(tree, ast.Call) and _called(tree.func) == op.name:
         parts = tree.args
     elif isinstance(tree, ast.Subscript):
         parts = [tree.value]

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import SparseRows, all_finite, innermost, reverse_walk
+from gradtape.ad.backward import all_finite, binding, innermost, reverse_walk
 from gradtape.ad.custom import CUSTOM
-from gradtape.frontend.compiled import FUNCTION
-from gradtape.ops.plan import save_plan
-from gradtape.ops.record import NOBODY, TRACING, Record, location, scope_of
+from gradtape.ad.sweep import SparseRows
+from gradtape.core.record import NOBODY, TRACING, Record, location, scope_of
+from gradtape.core.save_plan import save_plan
+from gradtape.core.tensor import Tensor
+from gradtape.functions.compiled import FUNCTION
 from gradtape.ops.stop import GRADIENT
-from gradtape.ops.tensor import Tensor
 
 FIRST = 6  # entries of a value that are shown
 SAMPLE = 1_000_000  # larger arrays are summarised from a regular sample of about this many entries
@@ -153,13 +154,13 @@ def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, R
         if size is not None:
             sizes[record] = size
 
-    prepare = tape._memory.prepare if tape._memory is not None else None
     with scope_of(NOBODY), np.errstate(all="ignore"):
         for careful in (False, True):
             sizes.clear()
             found = reverse_walk(
-                records, _Heard(seeds, tell), wanted, boxed=False, careful=careful or tape.records.complex,
-                cut=tape._through is False, prepare=prepare,
+                records, _Heard(seeds, tell), wanted,
+                binding(careful=careful or tape.records.complex, cut=tape._through is False),
+                visit=None if tape._memory is None else tape._memory.prepare,
             )  # fmt: skip
             if careful or all_finite(found.values()):
                 break

@@ -19,14 +19,14 @@ import numpy as np
 
 from gradtape.backends.numpy import Executable
 from gradtape.backends.numpy.timing import TimedExecutable
+from gradtape.core.dispatch import PART, WATCHERS
+from gradtape.core.observers import TapeObserver
+from gradtape.core.record import Record, location, user_frame
+from gradtape.core.save_plan import save_plan
 from gradtape.errors import FailedPreconditionError
-from gradtape.frontend.compiled import FUNCTION, RUNNERS, Compiled
-from gradtape.frontend.memory import Cell
-from gradtape.frontend.tape_tools import TapeObserver
-from gradtape.ops.dispatch import PART, WATCHERS
+from gradtape.functions.compiled import FUNCTION, RUNNERS, Compiled
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.plan import save_plan
-from gradtape.ops.record import Record, location, user_frame
+from gradtape.tape.memory_limit import Cell
 from gradtape.tools.operands import program_of
 from gradtape.tools.profile_table import Line, Profile, made_profile
 

@@ -15,11 +15,11 @@ import numpy as np
 from gradtape.ad.custom import Again
 from gradtape.ad.evaluation import LocatedEvaluation, Sizes
 from gradtape.ad.recording import Recording
-from gradtape.frontend.compiled import Compiled
+from gradtape.core.record import NOBODY, Record, scope_of
+from gradtape.core.tensor import Tensor, box
+from gradtape.functions.compiled import Compiled
 from gradtape.ir.graph import Operation
 from gradtape.ir.walk import has_effect
-from gradtape.ops.record import NOBODY, Record, scope_of
-from gradtape.ops.tensor import Tensor, box
 from gradtape.tools.operands import Operands
 
 LONGEST = 300_000

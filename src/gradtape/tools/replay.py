@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import needed_records
+from gradtape.ad.backward import binding, needed_records
 from gradtape.ad.custom import CUSTOM
 from gradtape.ad.evaluation import LocatedEvaluation, Sizes
+from gradtape.core.dispatch import PART, apply
+from gradtape.core.record import Line, Record
+from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError
-from gradtape.frontend.compiled import FUNCTION
+from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Operation
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import has_effect
-from gradtape.ops.dispatch import PART, apply
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.record import Line, Record
 from gradtape.ops.stop import ASSIGN
-from gradtape.ops.tensor import Tensor, box
 from gradtape.tools.nan_forward import Run, ancestors, made_by, owner_of
 from gradtape.tools.nan_words import place_of
 from gradtape.tools.operands import Kept, program_of, version
@@ -74,7 +74,7 @@ class Replay:
         self, records: Sequence[Record], kept: Mapping[Record, Kept], leaves: Iterable[Record], targets: Iterable[Record],
         cut: bool,
     ) -> None:  # fmt: skip
-        moved = needed_records(records, leaves, cut)
+        moved = needed_records(records, leaves, binding(cut=cut))
         ends = set(targets)
         wanted = ancestors(Run(records, kept), ends)
         self.kept = kept

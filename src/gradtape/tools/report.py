@@ -18,15 +18,15 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gradtape.frontend.tape_tools import SESSION, TOOLS
-from gradtape.frontend.variable import Variable
-from gradtape.ops.dispatch import PART
-from gradtape.ops.record import TRACING
-from gradtape.ops.tensor import Tensor
+from gradtape.core.dispatch import PART
+from gradtape.core.observers import SESSION, TOOLS
+from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor
 from gradtape.tools.picture import Picture
 from gradtape.tools.picture_model import models
 from gradtape.tools.picture_sites import Site, Sites, call_arguments, is_named, names_of, user_frames
 from gradtape.tools.profile import Profiler
+from gradtape.variables.variable import Variable
 
 PLACES = 150  # source lines with tapes, and with gradient calls, that are told apart
 LISTED = 40  # Nones, NaNs, traces listed one by one
@@ -146,7 +146,7 @@ def _undisturbed(method: Callable[..., None]) -> Callable[..., None]:
 
 
 class Collector:
-    """An observer of the session (see `frontend/tape_tools.py`)."""
+    """An observer of the session (see `tape/tape_tools.py`)."""
 
     def __init__(self, profile: bool = True, pictures: bool = True) -> None:
         self.profile = profile

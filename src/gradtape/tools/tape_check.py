@@ -15,22 +15,23 @@ from typing import Any
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.backward import SparseRows, gradients, reverse_walk
+from gradtape.ad.backward import binding, gradients, reverse_walk
 from gradtape.ad.custom import CUSTOM
+from gradtape.ad.sweep import SparseRows
+from gradtape.core.dispatch import PART
+from gradtape.core.record import NOBODY, Record, scope_of
+from gradtape.core.save_plan import save_plan
+from gradtape.core.tensor import box
 from gradtape.errors import FailedPreconditionError
-from gradtape.frontend.tape_messages import check_source, check_target
-from gradtape.frontend.variable import Variable
-from gradtape.ops.dispatch import PART
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.plan import save_plan
-from gradtape.ops.record import NOBODY, Record, scope_of
-from gradtape.ops.tensor import box
+from gradtape.tape.tape_messages import check_source, check_target
 from gradtape.tools.nan_forward import made_by
 from gradtape.tools.nan_words import place_of
 from gradtape.tools.operands import Kept, Operands, operands_of, version
 from gradtape.tools.program_run import KeepingRecording
 from gradtape.tools.replay import Replay, wide
 from gradtape.tools.slopes import slope_of
+from gradtape.variables.variable import Variable
 
 STEP = 1e-4  # of differences, relative to the size of the values
 RULE = 1e-5  # relative error of a rule in float64 that is still none
@@ -289,7 +290,7 @@ class _Check:
             return 0.0, None
         ct: Any = weights[0] if not isinstance(kept.out, tuple) else list(weights)
         wanted = {nodes[i] for i in places}
-        grads = reverse_walk((record,), {record: ct}, wanted, boxed=False, careful=self.complex)  # type: ignore[arg-type]
+        grads = reverse_walk((record,), {record: ct}, wanted, binding(careful=self.complex))  # type: ignore[arg-type]
         exact, seen = 0.0, set()
         for i in places:
             node = nodes[i]

@@ -4,5 +4,5 @@
 `scope.py` writes the block in order, `kernels.py` the loop nests, `control.py` loops and branches, `executable.py` the entry.
 """
 
-from gradtape.backends.llvm.executable import compile_block as compile_block
-from gradtape.backends.llvm.values import UnsupportedError as UnsupportedError
+from gradtape.backends.llvm.entry.native_executable import compile_block as compile_block
+from gradtape.backends.llvm.planning.values import UnsupportedError as UnsupportedError

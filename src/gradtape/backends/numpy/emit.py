@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.numpy.attributes import Attributes
-from gradtape.backends.numpy.checkpointing import Checkpointed
+from gradtape.backends.numpy.checkpointed import Checkpointed
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
@@ -30,8 +30,8 @@ from gradtape.ir.sizes import describes
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.regions import CALL, CHECKPOINTED, COND, CUSTOM, SCAN, WHILE
 from gradtape.ops.staged import CONSTANT, VOID
+from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, SCAN, WHILE
 
 INFIX = {
     operator.add: "{} + {}",

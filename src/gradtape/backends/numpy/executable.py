@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.numpy.emit import Place, Program, emit
+from gradtape.core.dispatch import FAILURES, explained
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
 from gradtape.ir.graph import Block, Location, Operation
-from gradtape.ops.dispatch import FAILURES, explained
-from gradtape.passes.bufferize import pure_op
+from gradtape.passes.inplace import pure_op
 
 
 class Executable:

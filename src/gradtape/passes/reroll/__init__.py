@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.walk import callee_of, walk
-from gradtape.ops.regions import SCAN
+from gradtape.ir.walk import blocks, callee_of, walk
 from gradtape.ops.staged import CONSTANT
+from gradtape.ops.structured import SCAN
+from gradtape.passes.cse import block_key
 from gradtape.passes.reroll.demand import Demand, demand, pays
 from gradtape.passes.reroll.line import OVERHEAD, Line, Table
-from gradtape.passes.reroll.loops import Loop, loops_in
 from gradtape.passes.reroll.repeats import LEAST, Run, find_runs
 from gradtape.passes.reroll.rewrite import rewrite
+from gradtape.passes.reroll.rolling import Loop, loops_in
 from gradtape.passes.reroll.tidy import with_constants_inside, without_zeros
 
 FEW = 4
@@ -52,16 +53,25 @@ class _Reroll:
     def __init__(self) -> None:
         self.folded = False
         self._callees: dict[Block, Block] = {}
+        self._alike: dict[Any, Block] = {}
+        self._keys: dict[Block, Any] = {}
+
+    def _callee(self, old: Block) -> Block:
+        """A callee with its loops; the same one for code that was traced several times, or no two calls would be alike."""
+        if old not in self._callees:
+            new = self.block(old)
+            key = block_key(new, self._keys)
+            places = tuple([operation.loc for part in blocks(new) for operation in part.operations])
+            self._callees[old] = new if key is None else self._alike.setdefault((key, new.name, places), new)
+        return self._callees[old]
 
     def block(self, block: Block, outermost: bool = False) -> Block:
         """A copy of a block with its loops folded; the outermost block itself if nothing was folded anywhere."""
         inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]] = {}
         for operation in block.operations:
             callee = callee_of(operation)
-            if callee is not None and callee not in self._callees:
-                self._callees[callee] = self.block(callee)
             if callee is not None or operation.regions:
-                attrs = operation.attrs if callee is None else {**operation.attrs, "callee": self._callees[callee]}
+                attrs = operation.attrs if callee is None else {**operation.attrs, "callee": self._callee(callee)}
                 inner[operation] = (attrs, {name: self.block(region) for name, region in operation.regions.items()})
         for hopeful in (True, False):
             line = _line(block, inner, True)

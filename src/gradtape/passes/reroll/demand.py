@@ -16,7 +16,7 @@ import numpy as np
 from gradtape.ops.lists import LIST_NEW
 from gradtape.ops.shape import CONCAT, STACK
 from gradtape.passes.reroll.line import OVERHEAD, Item, Table
-from gradtape.passes.reroll.loops import Loop
+from gradtape.passes.reroll.rolling import Loop
 
 GATHERING = (STACK, CONCAT, LIST_NEW)
 

@@ -17,9 +17,9 @@ from gradtape.ir.slots import Field, Slot, slots_in
 from gradtape.ir.walk import Rebuild, clone, flat, groups_of, insert_param, layout_of
 from gradtape.ops.dynamic import ADD_AT, GETITEM_AT, PUT_AT, UPDATE_AT, open_axes, result_axes
 from gradtape.ops.index import GETITEM, PUT_SLICE, UPDATE
-from gradtape.ops.regions import COND, COUNT, SCAN, WHILE
-from gradtape.ops.shape import PAD
+from gradtape.ops.padding import PAD
 from gradtape.ops.staged import ASSERT, PRINT
+from gradtape.ops.structured import COND, COUNT, SCAN, WHILE
 from gradtape.passes.facts import attr_key, attrs_key, type_key
 
 # op → the attribute with the template, how many operands come before those of its slots

@@ -18,7 +18,7 @@ from gradtape.ops.shape import CONCAT, RESHAPE, STACK
 from gradtape.passes.facts import same_type
 from gradtape.passes.reroll.demand import GATHERING, Demand, covers, new_axis
 from gradtape.passes.reroll.line import Item, Line, Table
-from gradtape.passes.reroll.loops import Loop
+from gradtape.passes.reroll.rolling import Loop
 from gradtape.passes.reroll.scan import Scan
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import Rebuild, rebuild, values_used
 from gradtape.ops.elementwise import ADD
-from gradtape.ops.regions import COUNT, SCAN
 from gradtape.ops.staged import CONSTANT
+from gradtape.ops.structured import COUNT, SCAN
 from gradtape.passes.facts import is_number, same_type
 
 

@@ -1,0 +1,307 @@
+"""One rule source, two bindings: the same derivative rules on bare arrays and on tensors.
+
+* `boxed`  the rule as written: its ops dispatch, so they are recorded, traced or batched.
+* `raw`    the rule rebuilt once with globals in which every op name means its NumPy `impl`: first-order backward passes,
+           which nobody records, run without tensors and without dispatch.
+
+`careful` variants mask dead lanes (zero cotangent, non-finite partial); the walk uses them only when a plain pass gave a
+non-finite result. `raw` plain rules assume real dtypes; complex tapes use the careful ones, which conjugate.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
+from gradtape.core import dispatch, forms
+from gradtape.core.opdef import Op, Rule
+from gradtape.core.record import INTERNAL, SCOPE, Record
+from gradtape.core.recorded import PART, part_of
+from gradtape.core.save_plan import parameters, save_plan
+from gradtape.core.tensor import Tensor, box
+from gradtape.dtypes import as_dtype
+from gradtape.ops.create import zeros
+from gradtape.ops.masking import conjugated_product, masked_product
+from gradtape.ops.shape import unbroadcast
+
+Pull = Callable[[Sweep, Record, Any], None]
+
+
+# -- rebuilding a function on bare arrays --------------------------------------------------------------------------
+
+
+def _raw_apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
+    return op.impl(*inputs, **attrs)
+
+
+def _raw_apply_one(op: Op, x: Any, attrs: dict[str, Any]) -> Any:
+    return op.impl(x, **attrs)
+
+
+def _raw_convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+    return np.asarray(value)[()] if isinstance(value, (list, tuple)) else value
+
+
+def _raw_promote(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def _raw_box(data: Any, node: Any = None) -> Any:
+    return data
+
+
+_memo: dict[Any, Any] = {
+    box: _raw_box,
+    dispatch.apply: _raw_apply,
+    forms.apply_one: _raw_apply_one,
+    forms.apply_two: _raw_apply,
+    dispatch.convert: _raw_convert,
+    dispatch.promote: _raw_promote,
+    dispatch.twin: _raw_box,
+    dispatch.created: _raw_box,
+}
+
+
+def raw(function: Rule) -> Rule:
+    """`function` with every op it names (also through helpers) replaced by that op's `impl`."""
+    known = _memo.get(function)
+    if known is not None:
+        return known
+    op = getattr(function, "op", None)
+    if isinstance(op, Op):
+        _memo[function] = op.impl
+        return op.impl
+    if function.__closure__:
+        raise TypeError(f"rule {function.__qualname__} has free variables {function.__code__.co_freevars}; rules are closed")
+    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": function.__module__}
+    rebuilt = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+    rebuilt.__kwdefaults__ = function.__kwdefaults__
+    _memo[function] = rebuilt
+    for name in global_names(function.__code__):
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            namespace[name] = raw(value) if _is_ours(value) else value
+    return rebuilt
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, FunctionType) and value.__module__.startswith(("gradtape.ops", "gradtape.core"))
+
+
+def global_names(code: CodeType) -> set[str]:
+    """Names a code object (and the functions inside it) may look up globally."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= global_names(constant)
+    return names
+
+
+# -- handing saved values to rules ---------------------------------------------------------------------------------
+
+
+def unpack(record: Record, entry: int, index: int) -> Any:
+    """A saved value (of input `index`; -1: the output) as the tensor it was, with its identity, so that the backward
+    pass can itself be recorded."""
+    value = record.saved[entry]
+    if value.__class__ is not tuple:
+        return reboxed(value, record.nodes[index]) if index >= 0 else _output(value, record)
+    if index < 0:
+        return parts(record, value)
+    return tuple(reboxed(v, record.nodes[index + i]) for i, v in enumerate(value))
+
+
+def reboxed(value: Any, node: Record | None) -> Any:
+    """Bare arrays become tensors again, wrappers get back their identity; Python numbers are what they were.
+
+    A wrapper that the record's recorders do not know keeps the identity that recorders outside of it know.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return box(value, node)
+    if isinstance(value, Tensor) and node is not None and value._node is not node:
+        value = value.__copy__()
+        value._node = node
+    return value
+
+
+def _output(value: Any, node: Record) -> Any:
+    """An output as its record kept it, before it had an identity."""
+    if not isinstance(value, Tensor):
+        return reboxed(value, node)
+    twin = value.__copy__()
+    twin._node = node
+    return twin
+
+
+def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs of an op with several, as parts of its record."""
+    scope = SCOPE.get()
+    if scope is None or not any(key in scope.keys for key in record.keys):
+        return tuple(reboxed(v, None) for v in values)
+    return tuple(_output(v, part_of(scope, record, i, v)) for i, v in enumerate(values))
+
+
+# -- pulls ---------------------------------------------------------------------------------------------------------
+
+# operations whose cotangents are not a matter of rules on saved values: parts, regions, compiled functions
+OWN_PULLS: dict[Op, Pull] = {PART: pull_part}
+
+
+def joint_pull(rule: Callable[[Record, Any, tuple[bool, ...]], Any]) -> Pull:
+    """The pull of a rule(record, ct, needed) that answers for all inputs at once; `ct` is as it arrived."""
+
+    def pull(sweep: Sweep, record: Record, ct: Any) -> None:
+        nodes = record.nodes
+        sweep.add_all(nodes, rule(record, ct, tuple([node in sweep.needed for node in nodes])))
+
+    return pull
+
+
+class Binding(dict[Op, Pull]):
+    """Op → its pull, written on first use: a function (sweep, record, ct) that carries the cotangent of the record's output to
+    those inputs that are needed. `cut`: no derivative flows through assignments to variables."""
+
+    def __init__(self, boxed: bool, careful: bool, cut: bool) -> None:
+        super().__init__()
+        self.boxed = boxed
+        self.careful = careful
+        self.cut = cut
+
+    def __missing__(self, op: Op) -> Pull:
+        pull = OWN_PULLS.get(op)
+        if pull is None:
+            stops = not op.differentiable or (self.cut and op.assigns)
+            pull = stop if stops else _Writer(op, self.boxed, self.careful).pull()
+        self[op] = pull
+        return pull
+
+
+BINDINGS = {key: Binding(*key) for key in product((False, True), repeat=3)}  # (boxed, careful, cut)
+
+
+class _Writer:
+    """Writes the pull of one op in one binding as Python source: fetching saved values, the rule, un-broadcasting and adding up
+    in one function, because a backward pass is little else."""
+
+    def __init__(self, op: Op, boxed: bool, careful: bool) -> None:
+        self.op = op
+        self.boxed = boxed
+        self.careful = careful
+        times = masked_product if careful else conjugated_product
+        self.space: dict[str, Any] = {
+            "unpack": unpack, "filled": _filled_tensors if boxed else _filled_arrays, "ndarray": np.ndarray,
+            "times": self._bound(times), "reduce_to": self._bound(unbroadcast),
+        }  # fmt: skip
+        self.lines = ["def pull(sweep, rec, ct):"]
+        if op.outputs != 1:
+            self.lines += [" if ct.__class__ is list:", "  ct = filled(ct, rec)"]
+
+    def _bound(self, rule: Rule) -> Rule:
+        return rule if self.boxed else raw(rule)
+
+    def pull(self) -> Pull:
+        op = self.op
+        if op.vjp is not None:
+            self.lines += [
+                " nodes, needed = rec.nodes, sweep.needed",
+                " needed = tuple([node in needed for node in nodes])",
+                f" sweep.add_all(nodes, {self._call('rule', op.vjp)})",
+            ]
+        else:
+            self.lines += [" nodes, needed, cts = rec.nodes, sweep.needed, sweep.cotangents"]
+            for index in reversed(range(len(op.args))):
+                self._input(index)
+        filename = f"<gradtape rule of {op.name}>"
+        INTERNAL.add(filename)
+        exec(compile("\n".join(self.lines), filename, "exec"), self.space)  # noqa: S102  (our own template)
+        pull: Pull = self.space["pull"]
+        return pull
+
+    def _input(self, index: int) -> None:
+        """Lines for one input: `grad` is its share, added to what has arrived."""
+        op = self.op
+        expression = self._product(index) if op.kind == "elementwise" else self._adjoint(index)
+        if expression is None:
+            return
+        lines = [f" node = nodes[{index}]", " if node in needed:"]
+        shares = [f"grad = {expression}"]
+        if op.kind == "elementwise" and len(op.args) > 1:
+            shares += ["if grad.shape != node.shape:", " grad = reduce_to(grad, node.shape)"]
+        adding = ["if node in cts:", " sweep.add(node, grad)", "else:", " cts[node] = grad"]
+        shares += adding if op.kind == "elementwise" else ["if grad is not None:", *[" " + line for line in adding]]
+        for condition, quicker in self._in_memory() if index == 0 and not self.boxed else ():
+            lines += [f"  if {condition}:", f"   {quicker}", "   return"]
+        self.lines += lines + ["  " + line for line in shares]
+
+    def _in_memory(self) -> Iterator[tuple[str, str]]:
+        """(condition, statement): ways to answer for input 0, the last one looked at, that work on arrays in place. The texts
+        that are evaluated are our own."""
+        op = self.op
+        if op.sparse_rows is not None:
+            rows = self._call("sparse_rows", op.sparse_rows)
+            yield f"sweep.sparse and node.op is None and (rows := {rows}) is not None", "sweep.add(node, SparseRows(*rows))"
+            self.space["SparseRows"] = SparseRows
+        if op.add_into is not None:
+            self.space["into"] = eval(f"lambda buffer, ct, rec: {self._call('add', op.add_into)}", self.space)  # noqa: S307
+            yield "node.shape", "sweep.add_into(into, node, rec, ct)"
+        if op.in_place is not None:
+            self.space["change"] = eval(f"lambda ct, rec: {self._call('in_place', op.in_place)}", self.space)  # noqa: S307
+            yield "ct.__class__ is ndarray", "sweep.change(change, node, rec, ct)"
+
+    def _adjoint(self, index: int) -> str | None:
+        rule = self.op.vjps[index]
+        return None if rule is None else self._call(f"rule{index}", rule)
+
+    def _product(self, index: int) -> str | None:
+        """The cotangent times the conjugated partial."""
+        partial = self.op.partials[index]
+        product = self.op.products[index] if self.op.products else None
+        if partial is None:
+            return None
+        if not callable(partial):
+            return {1: "ct", -1: "-ct"}.get(partial, f"ct * {partial!r}")
+        if product is not None and not self.careful:
+            return self._call(f"product{index}", product)
+        value = self._call("" if _returns_argument(partial) else f"partial{index}", partial)
+        return f"times(ct, {value})" if self.boxed or self.careful else f"ct * {value}"
+
+    def _call(self, name: str, rule: Rule) -> str:
+        """Source text of a call of `rule`, each parameter fetched from (ct, rec); without a name, the argument itself."""
+        if name:
+            self.space[name] = rule if name in ("add", "in_place", "sparse_rows") else self._bound(rule)
+        plan = save_plan(self.op)
+        arguments = []
+        for parameter in parameters(rule):
+            if parameter in ("ct", "needed", "buffer"):
+                arguments.append(parameter)
+            elif parameter in plan.names:
+                entry = plan.names[parameter]
+                index, spec = plan.entries[entry]
+                arguments.append(f"unpack(rec, {entry}, {index})" if self.boxed and not spec else f"rec.saved[{entry}]")
+            else:
+                arguments.append(f"rec.attrs[{parameter!r}]")
+        return f"{name}({', '.join(arguments)})"
+
+
+def _returns_argument(rule: Rule) -> bool:
+    """Whether the rule is `lambda x: x`: the partials of products are, and need no call."""
+    return rule.__code__.co_argcount == 1 and rule.__code__.co_code == (lambda x: x).__code__.co_code
+
+
+def _filled_tensors(slots: list[Any], record: Record) -> tuple[Any, ...]:
+    """Cotangents of all outputs, zeros where none arrived."""
+    return tuple([zeros(*kind) if ct is None else ct for ct, kind in zip(slots, _kinds(record), strict=True)])
+
+
+def _filled_arrays(slots: list[Any], record: Record) -> tuple[Any, ...]:
+    return tuple([zeros(*kind)._data if ct is None else ct for ct, kind in zip(slots, _kinds(record), strict=True)])
+
+
+def _kinds(record: Record) -> Iterator[tuple[Any, Any]]:
+    return ((shape, as_dtype(dtype)) for shape, dtype in record.shape)

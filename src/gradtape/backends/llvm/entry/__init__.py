@@ -1,0 +1,1 @@
+"""The border between Python and native code: arrays in, arrays out, failures, reports."""

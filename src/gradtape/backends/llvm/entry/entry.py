@@ -1,0 +1,216 @@
+"""The trampoline from Python to native code: a builtin function that takes arrays and gives a tuple of arrays.
+
+It is machine code too: it compares types, shapes and layout with what the program was made for, reads addresses out of the
+array objects, makes the arrays of the results, takes a frame, runs the program (without the GIL if that may take long), and
+frees what is left; what all trampolines do in the same way is in `door.py`. Whatever is not exactly as expected is none of its
+business: it gives None, and Python puts the arguments in order (`executable.py`). A number instead of a tuple says which
+operation failed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.llvm.entry.trampoline import (
+    ANY,
+    gt_abandon,
+    gt_answer,
+    gt_failed,
+    gt_fits,
+    gt_frame,
+    gt_give_frame,
+    gt_make,
+    gt_make_with,
+    gt_unusual,
+    incref,
+)  # fmt: skip
+from gradtape.backends.llvm.runtime import machine, runtime, symbols as outside
+from gradtape.backends.llvm.runtime.runtime import CALLS, FIRST, TABLE
+from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole
+from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Pointer, define
+from gradtape.backends.llvm.writing.element_types import bytes_of
+from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.ir.dims import Dim
+from gradtape.ir.types import ListSpec, TensorSpec
+
+Spec = TensorSpec | ListSpec
+
+save_thread = outside.python("PyEval_SaveThread", PTR)
+restore_thread = outside.python("PyEval_RestoreThread", VOID, PTR)
+array_scalar = outside.python("gt_array_scalar", PTR, PTR, PTR, PTR)
+FASTCALL = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """How one result comes back: in memory of a shape known now, or from an address with dims that run time tells."""
+
+    type: Spec
+    shape: tuple[int, ...] | None
+    param: int | None = None  # the parameter that it is: the same object comes back
+    twin: int | None = None  # the result before that it is
+
+    @property
+    def item(self) -> TensorSpec:
+        return _item(self.type)
+
+    @property
+    def rank(self) -> int:
+        """Of the array that carries it: a list is an array of its items."""
+        return len(self.item.shape) + isinstance(self.type, ListSpec)
+
+    @property
+    def computed(self) -> bool:
+        """Whether the program makes it."""
+        return self.param is None and self.twin is None
+
+    @property
+    def words(self) -> int:
+        if not self.computed:
+            return 0
+        return 1 if self.shape is not None else 1 + self.rank
+
+
+def write_entry(module: Module, params: Sequence[Spec], returns: Sequence[Return], frame: int, long: bool) -> None:
+    """The code of `gt_entry`, which calls `main`."""
+
+    def gt_entry(f: Builder, self: Pointer, args: Pointer, count: Whole) -> Pointer:
+        context = f.array(I64, runtime.CONTEXT_WORDS).to(I8)
+        given = f.array(I64, 1 + sum(_words(type) for type in params))
+        places = f.array(I64, 1 + sum(r.words for r in returns))
+        results, number = f.array(PTR, max(1, len(returns))), f.number(len(returns))
+        context[FIRST], context[CALLS], context[TABLE] = f.null(), self, f.null()
+        for k in range(len(returns)):
+            results[k] = f.null()
+
+        def unless_null(thing: Pointer) -> Pointer:
+            """Go on if there is an object; else leave with the error that Python has set."""
+            with f.if_(thing.is_null()):
+                f.leave(gt_abandon(f, context, results, number))
+            return thing
+
+        _arguments(f, params, args.to(PTR), count, given)
+        _places(f, returns, places, results, unless_null)
+        held = f.null()
+        if frame:
+            module.globals.append(f"@{machine.FRAME} = dso_local global ptr null")
+            kept: Pointer = Pointer(f.writer, f"@{machine.FRAME}")
+            held = unless_null(gt_frame(f, kept, f.number(frame)))
+        thread = save_thread(f) if long else None
+        status = f.call("@main", I32, [PTR] * 4, [context, given, places, held])
+        if thread is not None:
+            restore_thread(f, thread)
+        if frame:
+            gt_give_frame(f, kept, held)
+        with f.if_(status.differs(0)):
+            f.leave(gt_failed(f, context, results, number, status))
+        _collect(f, returns, args.to(PTR), places, results, unless_null)
+        return gt_answer(f, context, results, number)
+
+    define(module, "gt_entry", gt_entry)
+
+
+def _arguments(f: Builder, params: Sequence[Spec], args: Pointer[Pointer], count: Whole, given: Pointer[Whole]) -> None:
+    """Addresses, and sizes that are not known before; arguments that are not as expected are left to Python."""
+
+    def expect(flag: Flag) -> None:
+        with f.if_(~flag):
+            f.leave(gt_unusual(f))
+
+    expect(count.equals(len(params)))
+    place = 0
+    for k, type in enumerate(params):
+        item, listed = _item(type), isinstance(type, ListSpec)
+        words = given.at(place)
+        if not listed and not item.shape:
+            scalar = item.dtype.dtype.type
+            expect(args[k][outside.TYPE].equals(outside.lasting(f, f"gt_scalar_{np.dtype(scalar).name}", scalar)))
+            words.to(PTR).value = args[k].field(outside.SCALAR)
+        else:
+            sizes = [size if isinstance(size, int) else ANY for size in ([None, *item.shape] if listed else item.shape)]
+            shape = _numbers(f, sizes)
+            expect(gt_fits(f, args[k], _descr(f, item), f.number(len(sizes), I32), shape, f.flag(listed), words))
+        place += _words(type)
+
+
+def _item(type: Spec) -> TensorSpec:
+    """Of a list, the type of its rows: what carries other lists is a tensor."""
+    item = type.item if isinstance(type, ListSpec) else type
+    assert isinstance(item, TensorSpec)
+    return item
+
+
+def _words(type: Spec) -> int:
+    if isinstance(type, ListSpec):
+        return 2 + len(type.item.shape)
+    return 1 + sum(isinstance(size, Dim) for size in type.shape)
+
+
+def _numbers(f: Builder, numbers: Sequence[int]) -> Pointer:
+    """Integers that are known now, in memory."""
+    text = ", ".join(f"i64 {number}" for number in numbers)
+    return Pointer(f.writer, f.module.constant(("sizes", *numbers), f"[{len(numbers)} x i64]", f"[{text}]", 8))
+
+
+def _descr(f: Builder, item: TensorSpec) -> Pointer:
+    dtype = np.dtype(item.dtype.dtype)
+    return outside.lasting(f, f"gt_descr_{dtype.name}", dtype)
+
+
+def _places(
+    f: Builder,
+    returns: Sequence[Return],
+    places: Pointer[Whole],
+    results: Pointer[Pointer],
+    unless_null: Callable[[Pointer], Pointer],
+) -> None:
+    """Arrays for results of known shape, scalars' memory, and their addresses."""
+    place = 0
+    for k, spec in enumerate(returns):
+        if spec.computed and spec.shape is not None:
+            if not spec.shape:
+                data = f.array(I8, 16, 16)
+            else:
+                shape = _numbers(f, spec.shape)
+                results[k] = array = unless_null(gt_make(f, _descr(f, spec.item), f.number(len(spec.shape), I32), shape))
+                data = array[outside.DATA]
+            places.to(PTR)[place] = data
+        place += spec.words
+
+
+def _collect(
+    f: Builder, returns: Sequence[Return], args: Pointer[Pointer], places: Pointer[Whole], results: Pointer[Pointer],
+    unless_null: Callable[[Pointer], Pointer],
+) -> None:  # fmt: skip
+    """Scalars, arrays whose shape is known by now, and results that are there already."""
+    place = 0
+    for k, spec in enumerate(returns):
+        if not spec.computed:
+            results[k] = known = args[spec.param] if spec.param is not None else results[spec.twin or 0]
+            incref(f, known)
+        elif not spec.shape:
+            data, descr = places.to(PTR)[place], _descr(f, spec.item)
+            if spec.shape is not None:
+                result = array_scalar(f, data, descr, None)
+            else:
+                dims, item = places.at(place + 1), f.number(bytes_of(spec.item.dtype))
+                result = gt_make_with(f, descr, f.number(spec.rank, I32), dims, data, item)
+            results[k] = unless_null(result)
+        place += spec.words
+
+
+class _Method(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+def builtin(library: machine.Library, name: str, calls: object) -> tuple[Callable[..., Any], object]:
+    """The entry as a Python function, and what must be kept as long as it is used; callbacks find `calls` in the context."""
+    method = _Method(name.encode(), library.address("gt_entry"), FASTCALL, None)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(method), calls, None), method

@@ -1,0 +1,380 @@
+"""Programs as machine code: `compile_block(block)` gives an `Executable` with the interface of the NumPy backend's.
+
+An error found by native code (an index out of range, a failed assertion, an exception in an `impl`) is raised by running the
+program again on the reference backend, which says what eager code would say, with the user's line; if the program has effects,
+which must not happen twice, the failing operation itself is named.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape import config
+from gradtape.backends.llvm.entry import entry, native_report as report, packing
+from gradtape.backends.llvm.entry.conformity import check_results
+from gradtape.backends.llvm.entry.stacked import StackedList
+from gradtape.backends.llvm.kernels import native_lists as lists
+from gradtape.backends.llvm.kernels.scope import ON_STACK, Note, Program, Scope, copy, fixed_sizes
+from gradtape.backends.llvm.kernels.table import TABLES
+from gradtape.backends.llvm.planning.carried import in_register
+from gradtape.backends.llvm.planning.sharing import form
+from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.planning.writing_out import expanded
+from gradtape.backends.llvm.runtime import machine, symbols as outside
+from gradtape.backends.llvm.runtime.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
+from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
+from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.numpy import compile_block as reference_block
+from gradtape.errors import InternalError
+from gradtape.ir.dims import Dim
+from gradtape.ir.graph import Block, Operation
+from gradtape.ir.types import UNKNOWN, ListSpec, TensorSpec
+from gradtape.ir.verify import fits, verify
+from gradtape.ir.walk import has_effect
+from gradtape.ops.structured import SCAN
+
+LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
+HEAVY = 1 << 18  # elements: a program that computes more, or has a loop, is worth LLVM's more expensive passes
+
+
+class Calls:
+    """What native code needs of Python while it runs: the operations it leaves to NumPy, and the errors they raise.
+
+    It is the `self` of the entry, so it lives as long as anybody may call that, and the machine code with it.
+    """
+
+    __slots__ = ("calls", "errors", "library", "method")
+
+    def __init__(self, calls: list[Call], library: machine.Library) -> None:
+        self.calls = calls
+        self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
+        self.library = library
+        self.method: Any = None  # what the entry points to
+
+    def __del__(self) -> None:
+        self.library.close()
+
+
+def _callback(context: int, number: int, words: Any) -> int:
+    calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
+    call = calls.calls[number]
+    try:
+        run_callback(call, words)
+    except BaseException as error:
+        calls.errors[threading.get_ident()] = (call.operation, error)
+        return 0
+    return DONE
+
+
+_CALLBACK = SIGNATURE(_callback)  # kept for ever: native code has its address
+
+
+class Executable:
+    """A compiled program: call it with one array (or list) per parameter.
+
+    `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation.
+    """
+
+    __slots__ = (
+        "_block", "_calls", "_checked", "_entry", "_forms", "_frame", "_has_lists", "_made", "_params", "_reference",
+        "_returns", "_takes_lists", "cached", "name", "notes", "rescued", "source", "times",
+    )  # fmt: skip
+
+    def __init__(self, block: Block, name: str) -> None:
+        self.name = name
+        self._block = block
+        self._reference: Any = None
+        started = time.perf_counter()
+        module = Module()
+        program = Program(module, "main", TABLES)
+        self._params = [p.type for p in block.params]
+        program.fixed = fixed = fixed_sizes(block)
+        program.effects = self._effects()
+        self._forms = [form(type, fixed) for type in self._params]
+        self._made = [(value.type, form(value.type, fixed)) for value in block.results]
+        self._checked = config.passes_debugged()
+        whole = expanded(block, TABLES.lowerings)
+        if self._checked:
+            verify(whole)
+        self._returns = _write(program, whole, [value.type for value in block.results])
+        loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
+        long = bool(program.calls) or loops or elements > LONG
+        entry.write_entry(module, [packing.carrier(t, fixed) for t in self._params], self._returns, program.frame.size, long)
+        self._frame = program.frame.size
+        self.source = str(module)
+        written = time.perf_counter()
+        machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+        machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
+        library = machine.Library(self.source, machine.level_of(self.source, loops or elements > HEAVY))
+        self.notes: list[Note] = program.notes
+        if library.weaker is not None:
+            self.notes.insert(0, Note("LLVM broke the module", (), None, f"so it has fewer passes ({library.weaker})"))
+            if self._checked:
+                self._tell(library.weaker)
+        self._calls = Calls(program.calls, library)
+        self._entry, self._calls.method = entry.builtin(library, name, self._calls)
+        self._takes_lists = any(self._forms)
+        self._has_lists = any(how for _, how in self._made)
+        self.rescued = 0  # calls that native code gave up and the reference answered
+        self.cached = library.cached
+        self.times = {"written": written - started, "compiled": time.perf_counter() - written}
+
+    def _tell(self, weaker: machine.Passes) -> None:
+        """In debug mode, have somebody tell LLVM's people about the program that their passes break."""
+        with tempfile.NamedTemporaryFile("w", prefix=f"gradtape_{self.name}_", suffix=".ll", delete=False) as file:
+            file.write(self.source)
+        warnings.warn(
+            f"{self.name}: LLVM's passes made an invalid module of this program, so it is compiled with fewer ({weaker}). "
+            f"Its results are right; it may be slower. The program is in {file.name}: please report it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    @property
+    def native(self) -> Any:
+        """The bare entry, for who brings arrays and looks at what comes back; None if results need more."""
+        return None if self._has_lists or self._takes_lists or self._checked else self._entry
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        results = self._run(*arrays)
+        if self._checked:
+            check_results(self.name, self._block, arrays, results)
+        return results
+
+    def _run(self, *arrays: Any) -> tuple[Any, ...]:
+        given = self._unlisted(arrays) if self._takes_lists else arrays
+        found = self._entry(*given)
+        if found.__class__ is not tuple:
+            return self._otherwise(found, list(given), arrays)
+        return self._listed(found) if self._has_lists else found
+
+    def run(self, arrays: list[Any]) -> tuple[Any, ...]:
+        """As a call; the list is left as it is."""
+        return self(*arrays)
+
+    def report(self) -> list[str]:
+        """Lines for `explain`."""
+        return report.lines(self.name, self.notes, self.times, self.cached, len(self.source), self._frame)
+
+    def _unlisted(self, arrays: Sequence[Any]) -> list[Any]:
+        """Lists as the arrays that carry them."""
+        return [
+            value if not how else packing.rows(value, type) if how == "u" else packing.pack(value, type, how)
+            for value, type, how in zip(arrays, self._params, self._forms, strict=True)
+        ]
+
+    def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([
+            value if not how else StackedList(value, type.item.dtype) if how == "u" else packing.PackedList(value, type, how)
+            for value, (type, how) in zip(found, self._made, strict=True)
+        ])  # fmt: skip
+
+    def _otherwise(self, found: Any, given: list[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Arguments that are not as the entry wants them, or a failure."""
+        if found is None:
+            plain = [
+                value if how else _plain(value, type) for value, type, how in zip(given, self._params, self._forms, strict=True)
+            ]
+            found = self._entry(*plain)
+            if found is None:
+                raise InternalError(f"{self.name} was made for other arguments: {self._params}")
+        if found.__class__ is not tuple:
+            return self._again(found, arrays)
+        return self._listed(found) if self._has_lists else found
+
+    def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """What the reference raises; or gives, where a check of native code was too strict."""
+        operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
+        if error is None and status == CALLBACK_FAILED:  # nobody else can end a call back without an error of its own
+            raise KeyboardInterrupt
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
+            raise error
+        if self._effects():
+            raise InternalError(f"{self.name}: native code failed (operation {status})") from error
+        if self._reference is None:
+            self._reference = reference_block(self._block, self.name)
+        self.rescued += 1
+        return self._reference(*arrays)
+
+    def _effects(self) -> bool:
+        return any(has_effect(operation) for operation in self._block.operations)
+
+    def __repr__(self) -> str:
+        return f"<native executable {self.name}>"
+
+
+def _plain(value: Any, type: Any) -> Any:
+    """An argument as the entry wants it: contiguous and of the program's dtype, a scalar of rank 0."""
+    array = np.asarray(value, type.dtype.dtype)
+    if not array.ndim:
+        return array[()]
+    if not array.size and all(isinstance(n, int) for n in type.shape):  # a placeholder that is never read
+        return np.zeros(tuple(type.shape), array.dtype)
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+
+
+def _elements(block: Block) -> int:
+    """How many elements a block computes, as far as known; what is not known counts as much."""
+    total = 0
+    for operation in block.operations:
+        for value in operation.results:
+            size = 1
+            for n in getattr(value.type, "shape", ()):
+                size *= n if isinstance(n, int) else LONG
+            total += size
+    return total
+
+
+def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.Return]:
+    """The function `main` of a block: arguments and results are words in memory, results of the types that the program says."""
+    w = program.writer
+    for value, type in zip(block.results, types, strict=True):
+        if not fits(value.type, type):
+            raise UnsupportedError(f"a result is {value.type} where the program says {type}", value.producer)
+    w.cells.append("  %status = alloca i32")
+    w.store("i32", 0, "%status")
+    scope = Scope(program, block)
+    arguments = _arguments(scope, block)
+    returns = [_returned(program, block, i) for i in range(len(block.results))]
+    homes: dict[int, Array] = {}  # memory of results, by position
+    place = 0
+    for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
+        if spec.computed and spec.shape is not None:
+            homes[i] = Array(w.load("ptr", w.at("i64", "%results", place)), spec.shape, spec.item.dtype)
+            if isinstance(spec.type, ListSpec):
+                scope.homes.setdefault(value, homes[i])
+        place += spec.words
+    found = scope.write(arguments, {i: home for i, home in homes.items() if not isinstance(returns[i].type, ListSpec)})
+    place = 0
+    for i, (spec, lowered) in enumerate(zip(returns, found, strict=True)):
+        if not spec.computed:
+            continue
+        if spec.type is packing.PACKED:
+            _tell(scope, packing.packed(scope, lowered), place)  # type: ignore[arg-type]
+        elif spec.shape is None:
+            _tell(scope, lowered, place)
+        elif isinstance(lowered, NativeList):
+            _list_home(scope, lowered, homes[i])
+        else:
+            scope.copied(lowered, homes[i])
+        place += spec.words
+    w.go("leave")  # memory that is left is freed with the context
+    w.start("leave")
+    w.do(f"ret i32 {w.load('i32', '%status')}")
+    w.finish()
+    return returns
+
+
+def _returned(program: Program, block: Block, i: int) -> entry.Return:
+    """How result i comes back; what came in as it is, or stands there before, is not made again."""
+    value = block.results[i]
+    carrier = packing.carrier(value.type, program.fixed)
+    first = block.results.index(value)
+    if first < i:
+        return entry.Return(carrier, None, twin=first)
+    if value.producer is None and not in_register(value.type):
+        return entry.Return(carrier, None, param=block.params.index(value))
+    return entry.Return(carrier, _known_shape(value, program.fixed))
+
+
+def _arguments(scope: Scope, block: Block) -> list[Lowered]:
+    """Parameters out of the words of a call."""
+    w, program = scope.writer, scope.program
+    place = 0
+
+    def word(type: str) -> str:
+        nonlocal place
+        place += 1
+        return w.load(type, w.at("i64", "%arguments", place - 1))
+
+    found: dict[Any, Lowered] = {}
+    waiting: list[tuple[Any, str, list[str]]] = []  # lists: the sizes of their items are those of tensors
+    for value in block.params:
+        type, address = value.type, word("ptr")
+        if type.dtype.dtype.kind == "O":
+            raise UnsupportedError("text")
+        if isinstance(type, ListSpec):
+            rank = 1 if packing.carrier(type, program.fixed) is packing.PACKED else 1 + len(type.item.shape)
+            waiting.append((value, address, [word("i64") for _ in range(rank)]))
+            continue
+        dims = tuple([word("i64") if isinstance(size, Dim) else size for size in type.shape])
+        program.bind(type, dims)
+        array = Array(address, dims, type.dtype)
+        found[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
+    for value, address, told in waiting:
+        found[value] = packing.given(scope, value.type, address, told)
+    return [found[value] for value in block.params]
+
+
+def _known_shape(value: Any, fixed: frozenset[str]) -> tuple[int, ...] | None:
+    """The shape of a result's memory if it is known now: of a list, when a loop of known length makes it."""
+    type = value.type
+    if isinstance(type, TensorSpec):
+        return tuple(type.shape) if all(isinstance(n, int) for n in type.shape) else None
+    if form(type, fixed) != "u":
+        return None
+    loop = value.producer
+    length = None
+    if loop is not None and loop.op is SCAN and value in loop.result_group("ys"):
+        length = loop.attrs.get("length")
+    if not isinstance(length, int) or not all(isinstance(n, int) for n in type.item.shape):
+        return None
+    return (max(length, 0), *type.item.shape)
+
+
+def _list_home(scope: Scope, source: NativeList, home: Array) -> None:
+    """A list's items where the caller wants them, unless they are there already."""
+    w = scope.writer
+    address = lists.address(scope, source)
+    with w.when(w.let(f"icmp ne ptr {address}, {home.address}")):
+        copy(w, home.address, address, w.multiply(w.product(home.dims), bytes_of(home.dtype)))
+
+
+def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
+    """Tell the caller where a result is, and its dims."""
+    w = scope.writer
+    words: list[tuple[str, Any]]
+    if isinstance(lowered, NativeList):
+        words = [("ptr", lists.address(scope, lowered)), ("i64", lists.length(scope, lowered))]
+        words += [("i64", size) for size in lowered.items.dims or ()]
+    elif isinstance(lowered, Array):
+        words = [("ptr", _lasting(scope, lowered)), *[("i64", size) for size in lowered.dims]]
+    else:
+        raise UnsupportedError("a result that is not in memory")
+    for i, (kind, word) in enumerate(words):
+        w.store(kind, word, w.at("i64", "%results", place + i))
+
+
+def _lasting(scope: Scope, array: Array) -> str:
+    """Where an array is when the function has returned: what may be on its stack is copied."""
+    w = scope.writer
+    count = w.multiply(w.product(array.dims), bytes_of(array.dtype))
+    if isinstance(count, int) and count > ON_STACK:
+        return array.address
+    address = w.cell("ptr")
+    w.store("ptr", array.address, address)
+    with w.when("true" if isinstance(count, int) else w.let(f"icmp sle i64 {count}, {ON_STACK}")):
+        made = scope.program.allocated(count)
+        copy(w, made, array.address, count)
+        w.store("ptr", made, address)
+    return w.load("ptr", address)
+
+
+def compile_block(block: Block, name: str = "f") -> Executable:
+    """The native program of a block; UnsupportedError if it cannot be one."""
+    if not outside.available():
+        raise UnsupportedError("this Python keeps its objects in another form")
+    if any(isinstance(param.type, TensorSpec) and param.type.shape is UNKNOWN for param in block.params):
+        raise UnsupportedError("the rank of an input is not known")
+    return Executable(block, name)

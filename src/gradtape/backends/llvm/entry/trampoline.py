@@ -1,0 +1,135 @@
+"""What the trampolines of all programs do in the same way: look at arrays, make them, give answers, say what failed.
+
+`results` is a trampoline's list of objects that it has made for its caller, null where it has not yet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtape.backends.llvm.runtime import runtime
+from gradtape.backends.llvm.runtime.runtime import aligned_alloc, free, gt_cleanup
+from gradtape.backends.llvm.runtime.support import Part
+from gradtape.backends.llvm.runtime.symbols import DATA, DESCR, DIMS, FLAGS, PLAIN, RANK, TYPE, lasting, python
+from gradtape.backends.llvm.writing.algebra import I32, I64, Flag, Whole
+from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Pointer
+
+ANY = -1  # a size that is not known before the call
+
+DOOR = Part()
+
+array_empty = python("gt_array_empty", PTR, I32, PTR, PTR, I32)
+tuple_new = python("PyTuple_New", PTR, I64)
+tuple_set = python("PyTuple_SetItem", I32, PTR, I64, PTR)
+long_from = python("PyLong_FromLong", PTR, I64)
+no_memory = python("PyErr_NoMemory", PTR)
+incref = python("Py_IncRef", VOID, PTR)
+decref = python("Py_DecRef", VOID, PTR)
+
+
+@DOOR.routine
+def gt_fits(f: Builder, array: Pointer, descr: Pointer, rank: Int32, shape: Pointer, listed: Flag, words: Pointer) -> Flag:
+    """Whether an argument is an array of this dtype and shape; writes its address, and the sizes that are not known, as words.
+
+    An array that carries a list tells all its sizes, and may have any if the list is empty.
+    """
+
+    def unless(flag: Flag) -> None:
+        with f.if_(~flag):
+            f.leave(f.flag(False))
+
+    unless(array[TYPE].equals(lasting(f, "gt_ndarray", np.ndarray)))  # first: the rest is only there in an array
+    unless(array[DESCR].equals(descr) & array[RANK].equals(rank) & (array[FLAGS] & PLAIN).equals(PLAIN))
+    words.to(PTR).value = array[DATA]
+    with f.if_(rank.equals(0)):
+        f.leave(f.flag(True))
+    dims, sizes = array[DIMS].to(I64), shape.to(I64)
+    empty = listed & dims[0].equals(0)
+    word = f.variable(I64, 1)
+    with f.loop(rank.resized(I64)) as axis:
+        size, dim = sizes[axis], dims[axis]
+        unknown = size.equals(ANY)
+        unless(unknown | dim.equals(size) | empty)
+        with f.if_(unknown | listed):
+            words.to(I64)[word.value] = dim
+            word.value = word.value + 1
+    return f.flag(True)
+
+
+@DOOR.routine
+def gt_unusual(f: Builder) -> Pointer:
+    """None: Python is to put the arguments in order."""
+    none = lasting(f, "gt_none", None)
+    incref(f, none)
+    return none
+
+
+@DOOR.routine
+def gt_make(f: Builder, descr: Pointer, rank: Int32, dims: Pointer) -> Pointer:
+    """A new array, or null with Python's error."""
+    incref(f, descr)  # which the call takes over
+    return array_empty(f, rank, dims, descr, 0)
+
+
+@DOOR.routine
+def gt_make_with(f: Builder, descr: Pointer, rank: Int32, dims: Pointer, source: Pointer, item: Whole) -> Pointer:
+    """A new array with that data, `item` bytes an element; or null with Python's error."""
+    array = gt_make(f, descr, rank, dims)
+    with f.if_(~array.is_null()):
+        size = f.variable(I64, item)
+        with f.loop(rank.resized(I64)) as axis:
+            size.value = size.value * dims.to(I64)[axis]
+        array[DATA].copy_from(source, size.value)
+    return array
+
+
+@DOOR.routine
+def gt_abandon(f: Builder, context: Pointer, results: Pointer, count: Whole) -> Pointer:
+    """Drop everything; null."""
+    gt_cleanup(f, context)
+    with f.loop(count) as i:
+        result = results.to(PTR)[i]
+        with f.if_(~result.is_null()):
+            decref(f, result)
+    return f.null()
+
+
+@DOOR.routine
+def gt_failed(f: Builder, context: Pointer, results: Pointer, count: Whole, status: Int32) -> Pointer:
+    """Drop everything; a number that names the operation, or Python's error."""
+    gt_abandon(f, context, results, count)
+    with f.if_(status.equals(runtime.NO_MEMORY)):
+        f.leave(no_memory(f))
+    with f.if_(status.equals(runtime.INTERRUPTED)):
+        f.leave(f.null())
+    return long_from(f, status.resized(I64, signed=True))
+
+
+@DOOR.routine
+def gt_answer(f: Builder, context: Pointer, results: Pointer, count: Whole) -> Pointer:
+    """Free what is left; the tuple of the results, or null with Python's error."""
+    gt_cleanup(f, context)
+    answer = tuple_new(f, count)
+    with f.if_(answer.is_null()):
+        f.leave(gt_abandon(f, context, results, count))
+    with f.loop(count) as i:
+        tuple_set(f, answer, i, results.to(PTR)[i])
+    return answer
+
+
+@DOOR.routine
+def gt_frame(f: Builder, kept: Pointer, bytes: Whole) -> Pointer:
+    """The frame that is kept there, which is now ours alone, or a new one; or null with Python's error."""
+    frame = kept.to(PTR).fetch("xchg", 0)
+    with f.if_(~frame.is_null()):
+        f.leave(frame)
+    new = aligned_alloc(f, runtime.ALIGN, bytes)
+    with f.if_(new.is_null()):
+        f.leave(no_memory(f))
+    return new
+
+
+@DOOR.routine
+def gt_give_frame(f: Builder, kept: Pointer, frame: Pointer) -> None:
+    """Keep a frame, or null to free the one that is kept."""
+    free(f, kept.to(PTR).fetch("xchg", frame))

@@ -1,0 +1,1 @@
+"""How operations are written: formulas, index maps, folds, loop nests, lists, control flow."""

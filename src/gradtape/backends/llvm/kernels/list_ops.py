@@ -1,0 +1,588 @@
+"""Operations on lists: each gives a new list, unless `bufferize` made it in place.
+
+An item that is read is the list's own memory where nothing changes the list afterwards (`sharing.py` says so), a copy
+otherwise; so are the rows of an array as a list, and the items of a list as one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape.backends.llvm.kernels import native_lists as lists
+from gradtape.backends.llvm.kernels.code import plain_sum
+from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.native_lists import as_list, new_list
+from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.planning import size_checks as sizes
+from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, never
+from gradtape.backends.llvm.planning.values import Array, Flat, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.planning.writing_out import Maker
+from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, literal, name_of
+from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.core.opdef import Op
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops import lists as ops
+from gradtape.ops.reduce import REDUCE_SUM
+from gradtape.passes.inplace import COPY_OF, TWINS, is_twin
+
+Results = list[Lowered]
+
+
+def place_in(scope: Scope, operation: Operation, source: NativeList, index: Value) -> Index:
+    """An index, negative ones from the end, that is inside the list; else the call fails."""
+    w = scope.writer
+    count, at = lists.length(scope, source), scope.integer(index)
+    below = w.let(f"icmp slt i64 {at}, 0")
+    moved = w.let(f"select i1 {below}, i64 {w.add(at, count)}, i64 {at}")
+    scope.fail_if(w.let(f"icmp uge i64 {moved}, {count}"), operation)
+    return moved
+
+
+def mine(scope: Scope, operation: Operation, made: NativeList) -> NativeList:
+    """A list that an operation made: it is freed after its last use."""
+    scope.own(operation.results[0], made)
+    return made
+
+
+def target_of(scope: Scope, operation: Operation) -> NativeList:
+    """The list that an operation changes: its operand, or a copy of it."""
+    source = as_list(scope, operation.operands[0])
+    if is_twin(operation.op):
+        return source
+    return mine(scope, operation, lists.copied_list(scope, source, operation.result.type))
+
+
+# -- items
+
+
+def _get(scope: Scope, operation: Operation) -> Results:
+    source = as_list(scope, operation.operands[0])
+    found = lists.read(scope, source, place_in(scope, operation, source, operation.operands[1]))
+    if isinstance(found, Scalar) or operation in scope.plan.sharing.parts:
+        return [found]
+    if isinstance(found, NativeList):
+        return [mine(scope, operation, lists.copied_list(scope, found, operation.result.type))]
+    scope.program.bind(operation.result.type, found.dims)  # type: ignore[union-attr]
+    return [scope.copied(found, scope.room(operation.result))]
+
+
+def _len(scope: Scope, operation: Operation) -> Results:
+    count = lists.length(scope, as_list(scope, operation.operands[0]))
+    return [Scalar(scope.writer.let(f"trunc i64 {count} to i32"), operation.result.type.dtype)]
+
+
+def _new(scope: Scope, operation: Operation) -> Results:
+    made = mine(scope, operation, new_list(scope, operation.result.type))
+    count = len(operation.operands)
+    if count:
+        base = lists.room_for(scope, made, count)
+        for i, value in enumerate(operation.operands):
+            lists.write_item(scope, made.items, lists.spot(scope, base, made.items, i), value)
+    return [made]
+
+
+def _push(scope: Scope, operation: Operation) -> Results:
+    target = target_of(scope, operation)
+    lists.push(scope, target, operation.operands[1])
+    return [target]
+
+
+def _drop(scope: Scope, operation: Operation) -> Results:
+    w = scope.writer
+    source = as_list(scope, operation.operands[0])
+    scope.fail_if(w.let(f"icmp eq i64 {lists.length(scope, source)}, 0"), operation)
+    target = target_of(scope, operation)
+    last = w.add(lists.length(scope, target), -1)
+    lists.free_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, last))
+    lists.set_length(scope, target, last)
+    return [target]
+
+
+def _set(scope: Scope, operation: Operation) -> Results:
+    values, index, value = operation.operands
+    at = place_in(scope, operation, as_list(scope, values), index)
+    target = target_of(scope, operation)
+    place = lists.spot(scope, lists.address(scope, target), target.items, at)
+    lists.free_item(scope, target.items, place)
+    lists.write_item(scope, target.items, place, value)
+    return [target]
+
+
+def _clear_at(scope: Scope, operation: Operation) -> Results:
+    at = place_in(scope, operation, as_list(scope, operation.operands[0]), operation.operands[1])
+    target = target_of(scope, operation)
+    _clear_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, at))
+    return [target]
+
+
+def _clear_item(scope: Scope, items: Items, place: str) -> None:
+    """Zeros in the place of an item, of the same shape."""
+    if items.inner is not None:
+        _clear_all(scope, NativeList(place, items.inner))
+    elif items.dims is None:
+        lists.clear(scope, lists.item(scope, items, place))  # type: ignore[arg-type]
+    else:
+        lists.clear(scope, Array(place, items.dims, items.dtype))
+
+
+def _clear_all(scope: Scope, target: NativeList) -> None:
+    w, items = scope.writer, target.items
+    count, base = lists.length(scope, target), lists.address(scope, target)
+    if items.form == "u":
+        bytes = w.multiply(count, lists.stride(scope, items))
+        w.do(f"call void @llvm.memset.p0.i64(ptr {base}, i8 0, i64 {bytes}, i1 false)")
+        return
+    with w.loop(count) as i:
+        _clear_item(scope, items, lists.spot(scope, base, items, i))
+
+
+# -- sums
+
+
+def _can_add(items: Items, operation: Operation) -> None:
+    while items.inner is not None:
+        items = items.inner
+    if name_of(items.dtype) not in MEMORY or name_of(items.dtype) == "bool":
+        raise UnsupportedError(f"sums of lists of dtype {name_of(items.dtype)}", operation)
+
+
+def _add_at(scope: Scope, operation: Operation) -> Results:
+    values, index, value = operation.operands
+    at = place_in(scope, operation, as_list(scope, values), index)
+    target = target_of(scope, operation)
+    _can_add(target.items, operation)
+    place = lists.spot(scope, lists.address(scope, target), target.items, at)
+    if target.items.inner is not None:
+        _add_lists(scope, operation, NativeList(place, target.items.inner), as_list(scope, value))
+    elif target.items.dims == ():
+        kind = MEMORY[name_of(target.items.dtype)]
+        scope.writer.store(
+            kind, plain_sum(scope.writer, target.items.dtype, scope.writer.load(kind, place), scope.scalar(value)), place
+        )
+    else:
+        home = lists.item(scope, target.items, place)
+        assert isinstance(home, Array)
+        if target.items.dims is None:
+            _same_size(scope, operation, home, scope.dims(value))
+            home = Array(home.address, scope.dims(value), home.dtype)
+        _accumulate(scope, home, lambda spot: scope.element(value, spot))
+    return [target]
+
+
+def _same_size(scope: Scope, operation: Operation, a: Array, dims: Sequence[Index]) -> None:
+    w = scope.writer
+    for m, n in zip(a.dims, dims, strict=True):
+        if m != n:
+            scope.fail_if(w.let(f"icmp ne i64 {m}, {n}"), operation)
+
+
+def _accumulate(scope: Scope, home: Array, term: Callable[[Any], str]) -> None:
+    """Add elements to memory."""
+    w, kind = scope.writer, MEMORY[name_of(home.dtype)]
+    with Access(scope) as access:
+
+        def body(place: tuple[Index, ...]) -> None:
+            spot = w.at(kind, home.address, scope.offset(home.dims, place))
+            w.store(
+                kind, plain_sum(scope.writer, home.dtype, w.load(kind, spot, access.writing), term(place)), spot, access.writing
+            )
+
+        loops(scope, list(home.dims), body, access)
+
+
+def _add_lists(scope: Scope, operation: Operation, target: NativeList, other: NativeList) -> None:
+    """Add items to items, in place."""
+    w = scope.writer
+    other = lists.converted(scope, other, target.items)
+    count = lists.length(scope, target)
+    scope.fail_if(w.let(f"icmp ne i64 {count}, {lists.length(scope, other)}"), operation)
+    base, more = lists.address(scope, target), lists.address(scope, other)
+    if target.items.form == "u":
+        total = w.multiply(count, w.product(target.items.dims or ()))
+        whole, part = (Array(start, (total,), target.items.dtype) for start in (base, more))
+        _accumulate(scope, whole, lambda spot: scope.load(part, spot))
+        return
+    with w.loop(count) as i:
+        a, b = (lists.item(scope, target.items, lists.spot(scope, start, target.items, i)) for start in (base, more))
+        if isinstance(a, NativeList):
+            _add_lists(scope, operation, a, b)  # type: ignore[arg-type]
+        else:
+            assert isinstance(a, Array) and isinstance(b, Array)
+            _same_size(scope, operation, a, b.dims)
+            _accumulate(scope, a, lambda spot: scope.load(b, spot))
+
+
+def _add(scope: Scope, operation: Operation) -> Results:
+    target = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    _can_add(target.items, operation)
+    _add_lists(scope, operation, target, as_list(scope, operation.operands[1]))
+    return [target]
+
+
+# -- like another list
+
+
+def zeros_like(scope: Scope, operation: Operation) -> Results:
+    made = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    _clear_all(scope, made)
+    return [made]
+
+
+def ones_like(scope: Scope, operation: Operation) -> Results:
+    made = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    if name_of(made.items.dtype) not in MEMORY:
+        raise UnsupportedError(f"ones of dtype {name_of(made.items.dtype)}", operation)
+    _fill_all(scope, made, 1)
+    return [made]
+
+
+def _fill_all(scope: Scope, target: NativeList, number: int) -> None:
+    w, items = scope.writer, target.items
+    count, base = lists.length(scope, target), lists.address(scope, target)
+    if items.form == "u":
+        _fill(scope, Array(base, (w.multiply(count, w.product(items.dims or ())),), items.dtype), number)
+        return
+    with w.loop(count) as i:
+        found = lists.item(scope, items, lists.spot(scope, base, items, i))
+        if isinstance(found, NativeList):
+            _fill_all(scope, found, number)
+        else:
+            _fill(scope, found, number)  # type: ignore[arg-type]
+
+
+def _fill(scope: Scope, home: Array, number: int) -> None:
+    with scope.writer.loop(scope.writer.product(home.dims)) as i:
+        scope.store(literal(number, home.dtype), home, Flat(i))
+
+
+def copied(scope: Scope, operation: Operation) -> Results:
+    return [mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))]
+
+
+def same(scope: Scope, operation: Operation) -> Results:
+    return [as_list(scope, operation.operands[0])]
+
+
+# -- other lengths
+
+
+def _resize(scope: Scope, operation: Operation) -> Results:
+    """Grown with zeros of a type to at least a length."""
+    w = scope.writer
+    target = target_of(scope, operation)
+    wanted = scope.integer(operation.operands[1])
+    item = operation.attrs["item"]
+    with w.loop(wanted, start=lists.length(scope, target)):
+        place = lists.reserve(scope, target)
+        _write_zeros(scope, target.items, place, item)
+        lists.set_length(scope, target, w.add(lists.length(scope, target), 1))
+    return [target]
+
+
+def _write_zeros(scope: Scope, items: Items, place: str, type: Any) -> None:
+    if items.inner is not None:
+        lists.put(scope, NativeList(place, items.inner), "null", 0, 0)
+    elif items.dims is None:
+        _write_zeros_of(scope, items, place, scope.program.dims(type.shape))
+    else:
+        lists.clear(scope, Array(place, items.dims, items.dtype))
+
+
+def _write_zeros_of(scope: Scope, items: Items, place: str, dims: Sequence[Index]) -> None:
+    made = Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(items.dtype)))), tuple(dims), items.dtype)
+    lists.clear(scope, made)
+    lists.write_record(scope, place, made)
+
+
+def _shorten(scope: Scope, target: NativeList, count: Index) -> None:
+    """Drop what is behind the first `count` items, if there are more."""
+    w = scope.writer
+    have = lists.length(scope, target)
+    if target.items.form != "u":
+        with w.loop(have, start=count) as i:
+            lists.free_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, i))
+    lists.set_length(scope, target, w.smaller(have, count))
+
+
+def _cut(scope: Scope, operation: Operation) -> Results:
+    w = scope.writer
+    target = target_of(scope, operation)
+    wanted = scope.integer(operation.operands[1])
+    below = w.let(f"icmp slt i64 {wanted}, 0")  # counts from the end, as in Python
+    from_end = w.larger(w.add(wanted, lists.length(scope, target)), 0)
+    _shorten(scope, target, w.let(f"select i1 {below}, i64 {from_end}, i64 {wanted}"))
+    return [target]
+
+
+def _fit(scope: Scope, operation: Operation) -> Results:
+    """Cut, or grown with zeros, to the length of another list."""
+    w = scope.writer
+    target, like = target_of(scope, operation), as_list(scope, operation.operands[1])
+    like = lists.converted(scope, like, target.items)
+    wanted = lists.length(scope, like)
+    _shorten(scope, target, wanted)
+    with w.loop(wanted, start=lists.length(scope, target)) as i:
+        place = lists.reserve(scope, target)
+        if target.items.form == "u":
+            lists.clear(scope, Array(place, target.items.dims, target.items.dtype))  # type: ignore[arg-type]
+        else:
+            found = lists.read(scope, like, i)
+            if isinstance(found, NativeList):
+                assert target.items.inner is not None
+                made = NativeList(place, target.items.inner)
+                lists.copy_list(scope, found, made)
+                _clear_all(scope, made)
+            else:
+                _write_zeros_of(scope, target.items, place, found.dims)  # type: ignore[union-attr]
+        lists.set_length(scope, target, w.add(i, 1))
+    return [target]
+
+
+# -- lists and arrays
+
+
+def _from_tensor(scope: Scope, operation: Operation) -> Results:
+    w = scope.writer
+    source = scope.memory(operation.operands[0])
+    items = lists.items_of(scope, operation.result.type)
+    if operation in scope.plan.sharing.parts and items.form == "u":
+        made = lists.cell(scope, items)
+        lists.put(scope, made, source.address, source.dims[0], 0)
+        return [made]
+    made = mine(scope, operation, lists.cell(scope, items))
+    base = lists.room_for(scope, made, source.dims[0])
+    if items.form == "u":
+        copy(w, base, source.address, lists.bytes_in(scope, source))
+        return [made]
+    row = w.multiply(w.product(source.dims[1:]), bytes_of(source.dtype))
+    with w.loop(source.dims[0]) as i:
+        place = w.let(f"getelementptr inbounds i8, ptr {source.address}, i64 {w.multiply(i, row)}")
+        part = Array(place, source.dims[1:], source.dtype)
+        lists.write_record(scope, lists.spot(scope, base, items, i), lists.heap_copy(scope, part))
+    return [made]
+
+
+def _stack(scope: Scope, operation: Operation) -> Results:
+    w = scope.writer
+    source = as_list(scope, operation.operands[0])
+    count = lists.length(scope, source)
+    result = operation.result
+    dims = source.items.dims
+    if dims is None:
+        first = lists.first_dims(scope, operation, source)
+        with w.loop(count) as i:
+            _same_size(scope, operation, lists.read(scope, source, i), first)  # type: ignore[arg-type]
+        dims = tuple(first)
+    known = scope.sized(operation, result.type, (count, *dims))
+    base = lists.address(scope, source)
+    if source.items.form == "u":
+        if operation in scope.plan.sharing.parts:
+            return [Array(base, known, result.type.dtype)]
+        home = scope.room(result)
+        copy(w, home.address, base, lists.bytes_in(scope, home))
+        return [home]
+    home = scope.room(result)
+    row = w.multiply(w.product(dims), bytes_of(home.dtype))
+    with w.loop(count) as i:
+        found = lists.read(scope, source, i)
+        place = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.multiply(i, row)}")
+        copy(w, place, found.address, row)  # type: ignore[union-attr]
+    return [home]
+
+
+def _concat(scope: Scope, operation: Operation) -> Results:
+    """Items joined along an axis: each is rows of blocks, which go where the blocks of all items alternate."""
+    w = scope.writer
+    source = as_list(scope, operation.operands[0])
+    axis = operation.attrs["axis"]
+    dims = list(lists.first_dims(scope, operation, source) if source.items.dims is None else source.items.dims)
+    count = lists.length(scope, source)
+    total = w.cell("i64")
+    w.store("i64", 0, total)
+    with w.loop(count) as i:
+        found = lists.read(scope, source, i)
+        assert isinstance(found, Array)
+        _same_size(scope, operation, found, [n if k != axis else found.dims[k] for k, n in enumerate(dims)])
+        w.store("i64", w.add(w.load("i64", total), found.dims[axis]), total)
+    dims[axis] = w.load("i64", total)
+    scope.sized(operation, operation.result.type, dims)
+    home = scope.room(operation.result)
+    inner = w.multiply(w.product(dims[axis + 1 :]), bytes_of(home.dtype))
+    whole = w.multiply(dims[axis], inner)
+    w.store("i64", 0, total)
+    with w.loop(count) as i:
+        found = lists.read(scope, source, i)
+        assert isinstance(found, Array)
+        part = w.multiply(found.dims[axis], inner)
+        before = w.multiply(w.load("i64", total), inner)
+        with w.loop(w.product(dims[:axis])) as row:
+            to = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.add(w.multiply(row, whole), before)}")
+            copy(w, to, w.let(f"getelementptr inbounds i8, ptr {found.address}, i64 {w.multiply(row, part)}"), part)
+        w.store("i64", w.add(w.load("i64", total), found.dims[axis]), total)
+    return [home]
+
+
+def _lengths(scope: Scope, operation: Operation) -> Results:
+    w = scope.writer
+    source = as_list(scope, operation.operands[0])
+    count = lists.length(scope, source)
+    scope.sized(operation, operation.result.type, (count,))
+    home = scope.room(operation.result)
+    with w.loop(count) as i:
+        found = lists.read(scope, source, i)
+        assert isinstance(found, Array)
+        size = found.dims[operation.attrs["axis"]]
+        w.store("i32", size if isinstance(size, int) else w.let(f"trunc i64 {size} to i32"), w.at("i32", home.address, i))
+    return [home]
+
+
+def _split(scope: Scope, operation: Operation) -> Results:
+    """Parts of an array along an axis; the last one goes to its end."""
+    w = scope.writer
+    x, lengths = (scope.memory(value) for value in operation.operands)
+    axis = operation.attrs["axis"]
+    kind = MEMORY[name_of(lengths.dtype)]
+    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    base = lists.room_for(scope, made, lengths.dims[0])
+    size = x.dims[axis]
+    inner = w.multiply(w.product(x.dims[axis + 1 :]), bytes_of(x.dtype))
+    start = w.cell("i64")
+    w.store("i64", 0, start)
+    with w.loop(lengths.dims[0]) as i:
+        wanted = w.load(kind, w.at(kind, lengths.address, i))
+        wanted = wanted if kind == "i64" else w.let(f"sext {kind} {wanted} to i64")
+        begin = w.load("i64", start)
+        scope.fail_if(w.let(f"icmp slt i64 {wanted}, 0"), operation)
+        end = w.smaller(w.add(begin, w.smaller(wanted, size)), size)
+        w.store("i64", end, start)
+        last = w.let(f"icmp eq i64 {i}, {w.subtract(lengths.dims[0], 1)}")
+        high = w.let(f"select i1 {last}, i64 {size}, i64 {end}")
+        length = w.subtract(high, begin)
+        dims = (*x.dims[:axis], length, *x.dims[axis + 1 :])
+        place = lists.spot(scope, base, made.items, i)
+        part = w.multiply(length, inner)
+        bytes = w.multiply(w.product(x.dims[:axis]), part)
+        if made.items.dims is None:
+            piece = Array(scope.program.allocated(bytes), dims, x.dtype)
+            lists.write_record(scope, place, piece)
+        else:
+            piece = Array(place, made.items.dims, x.dtype)
+            _same_size(scope, operation, piece, dims)
+        with w.loop(w.product(x.dims[:axis])) as row:
+            offset = w.add(w.multiply(row, w.multiply(size, inner)), w.multiply(begin, inner))
+            source = w.let(f"getelementptr inbounds i8, ptr {x.address}, i64 {offset}")
+            copy(w, w.let(f"getelementptr inbounds i8, ptr {piece.address}, i64 {w.multiply(row, part)}"), source, part)
+    return [made]
+
+
+# -- an axis more or less in every array
+
+
+def _each(scope: Scope, source: NativeList, target: NativeList, one: Callable[[Array, Any], Array]) -> None:
+    """Make the items of a list (also of lists in it) from those of another; `one` makes an array, given where it may be."""
+    w = scope.writer
+    count = lists.length(scope, source)
+    base, start = lists.room_for(scope, target, count), lists.address(scope, source)
+    with w.loop(count) as i:
+        found = lists.item(scope, source.items, lists.spot(scope, start, source.items, i))
+        place = lists.spot(scope, base, target.items, i)
+        if isinstance(found, NativeList):
+            assert target.items.inner is not None
+            _each(scope, found, NativeList(place, target.items.inner), one)
+        else:
+            if isinstance(found, Scalar):
+                found = scope.copied(found, Array(w.cell(MEMORY[name_of(found.dtype)]), (), found.dtype))
+            assert isinstance(found, Array)
+            dims = target.items.dims
+            if dims is None:
+                lists.write_record(scope, place, one(found, None))
+            else:
+                one(found, Array(place, dims, target.items.dtype))
+
+
+def spread(scope: Scope, operation: Operation) -> Results:
+    size, axis = scope.program.index(operation.attrs["size"]), operation.attrs["axis"]
+    w = scope.writer
+
+    def one(found: Array, home: Array | None) -> Array:
+        dims = (*found.dims[:axis], size, *found.dims[axis:])
+        made = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
+        inner = w.multiply(w.product(found.dims[axis:]), bytes_of(found.dtype))
+        with w.loop(w.product(found.dims[:axis])) as row, w.loop(size) as k:
+            to = w.multiply(w.add(w.multiply(row, size), k), inner)
+            copy(w, w.let(f"getelementptr inbounds i8, ptr {made.address}, i64 {to}"),
+                 w.let(f"getelementptr inbounds i8, ptr {found.address}, i64 {w.multiply(row, inner)}"), inner)  # fmt: skip
+        return made
+
+    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    _each(scope, as_list(scope, operation.operands[0]), made, one)
+    return [made]
+
+
+def _collapsed(make: Maker, x: Value, size: Value, axis: int) -> Value | None:
+    """Of an array, a sum over an axis."""
+    return make(REDUCE_SUM, x, axis=(axis,), keepdims=False) if isinstance(x.type, TensorSpec) else None
+
+
+def _collapse(scope: Scope, operation: Operation) -> Results:
+    if isinstance(operation.result.type, TensorSpec):  # of a dtype that native code does not add up
+        return write_callback(scope, operation)
+    axis = operation.attrs["axis"]
+    w = scope.writer
+    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    _can_add(made.items, operation)
+
+    def one(found: Array, home: Array | None) -> Array:
+        dims = (*found.dims[:axis], *found.dims[axis + 1 :])
+        total = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
+        lists.clear(scope, total)
+        flat = Array(total.address, (w.product(dims[:axis]), w.product(dims[axis:])), found.dtype)
+        kind = MEMORY[name_of(found.dtype)]
+        whole = (flat.dims[0], found.dims[axis], flat.dims[1])
+        with w.loop(whole[0]) as i, w.loop(whole[1]) as k, w.loop(whole[2]) as j:
+            spot = w.at(kind, flat.address, scope.offset(flat.dims, (i, j)))
+            term = w.load(kind, w.at(kind, found.address, scope.offset(whole, (i, k, j))))
+            w.store(kind, plain_sum(scope.writer, found.dtype, w.load(kind, spot), term), spot)
+        return total
+
+    _each(scope, as_list(scope, operation.operands[0]), made, one)
+    return [made]
+
+
+def _sized(memory: Callable[[Scope, Operation], Results], **facts: Any) -> Lowering:
+    return Lowering(memory=memory, finds_sizes=True, **facts)
+
+
+# each changes a list, or a copy of it: the code, and the operands that may be recipes
+_UPDATES: dict[Op, tuple[Callable[[Scope, Operation], Results], tuple[int, ...]]] = {
+    ops.LIST_PUSH: (_push, (1,)),
+    ops.LIST_SET: (_set, (2,)),
+    ops.LIST_ADD_AT: (_add_at, (2,)),
+    ops.LIST_DROP: (_drop, ()),
+    ops.LIST_CLEAR_AT: (_clear_at, ()),
+    ops.LIST_RESIZE: (_resize, ()),
+    ops.LIST_CUT: (_cut, ()),
+    ops.LIST_FIT: (_fit, ()),
+}
+# what is also an operation of arrays stands in `shapes.py`
+LOWERINGS: dict[Op, Lowering] = {
+    ops.LIST_GET: _sized(_get, part=True),
+    ops.LIST_LEN: _sized(_len),
+    ops.LIST_NEW: _sized(_new),
+    COPY_OF[ListSpec]: _sized(copied),
+    ops.LIST_FROM_TENSOR: _sized(_from_tensor, part=True),
+    ops.LIST_STACK: _sized(_stack, part=True),
+    ops.LIST_CONCAT: _sized(_concat),
+    ops.LIST_LENGTHS: _sized(_lengths),
+    ops.LIST_SPLIT: _sized(_split),
+    ops.LIST_ADD: _sized(_add),
+    ops.LIST_COLLAPSE: _sized(_collapse, rewrite=_collapsed),
+    **{
+        form: _sized(write, reads=as_recipes(*places) if places else None, changes=always if form is not op else never)
+        for op, (write, places) in _UPDATES.items()
+        for form in (op, TWINS[op])
+    },
+}

@@ -1,0 +1,154 @@
+"""The functions of `math.py` and `special.py` as functions of a module.
+
+A method that holds for ordinary arguments only (`beyond`) branches to the C library's function for the others. Loops with such
+a branch still use vectors: the C function has forms on vectors under a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gradtape.backends.llvm.runtime import machine
+from gradtape.backends.llvm.writing import math, special_math as special
+from gradtape.backends.llvm.writing.algebra import DOUBLE, FORMATS, Flag, Format, Real
+from gradtape.backends.llvm.writing.ir_text import Module, Writer
+
+Method = Callable[..., Real]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function of numbers, and the method that computes it."""
+
+    method: Method
+    arguments: int = 1
+    widened: bool = False  # float32 is computed in float64
+    single: Method | None = None  # the method of float32, if that is another one
+    beyond: Callable[..., Flag] | None = None  # where the method does not hold: the C library's function of the same name does
+    alone: bool = False  # of a single number, the C library's takes less time: it looks at the number first and has tables
+
+    @property
+    def name(self) -> str:
+        return self.method.__name__
+
+    def of(self, xs: Sequence[Real]) -> Real:
+        """The function of some numbers of one format, written out."""
+        f = xs[0].format
+        if f is DOUBLE or not (self.widened or self.single):
+            return self.method(*xs)
+        return self.single(*xs) if self.single else self.method(*[x.as_format(DOUBLE) for x in xs]).as_format(f)
+
+
+EXP, EXPM1 = Function(math.exp, alone=True), Function(math.expm1)
+LOG, LOG1P = Function(math.log, alone=True), Function(math.log1p)
+POW = Function(math.pow, 2, single=math.pow_single, alone=True)
+SIN, COS = (Function(method, beyond=math.too_far, alone=True) for method in (math.sin, math.cos))
+TAN = Function(math.tan, widened=True, beyond=math.too_far, alone=True)
+ASIN, ACOS, ATAN, ATAN2 = Function(math.asin), Function(math.acos), Function(math.atan), Function(math.atan2, 2)
+SINH, COSH, TANH = Function(math.sinh, widened=True), Function(math.cosh, widened=True), Function(math.tanh)
+ASINH, ACOSH, ATANH = (Function(method, widened=True) for method in (math.asinh, math.acosh, math.atanh))
+FMOD = Function(math.fmod, 2, beyond=math.long_quotient)
+ERF, ERFC, NDTR = Function(special.erf, alone=True), Function(special.erfc), Function(special.ndtr)
+LGAMMA, DIGAMMA = Function(special.lgamma, widened=True), Function(special.digamma, widened=True)
+ERFINV, ERFCINV, NDTRI = (Function(method, widened=True) for method in (special.erfinv, special.erfcinv, special.ndtri))
+
+PURE = "nounwind willreturn memory(none)"
+
+
+def call(w: Writer, function: Function, suffix: str, operands: Sequence[str], alone: bool) -> str:
+    """A call of a function; `alone`: of a single number, not one of many that vectors could hold."""
+    kind = FORMATS[suffix].type
+    arguments = ", ".join(f"{kind} {a}" for a in operands)
+    if alone and function.alone:
+        c_function = w.module.declare(_c_name(function, suffix), f"{kind} ({', '.join([kind] * len(operands))})")
+        return w.let(f"call {kind} {c_function}({arguments}) {PURE}")
+    return w.let(f"call {kind} {_inlined(w.module, function, suffix)}({arguments})")
+
+
+def _c_name(function: Function, suffix: str) -> str:
+    return function.name + ("f" if suffix == "f32" else "")
+
+
+def _inlined(module: Module, function: Function, suffix: str) -> str:
+    """The function of a module that computes a method; always inlined."""
+
+    def make() -> str:
+        f, count = FORMATS[suffix], function.arguments
+        params = ", ".join(f"{f.type} %x{k}" for k in range(count))
+        w = Writer(module, f"gt.{function.name}.{suffix}", params, f"internal {f.type}", "alwaysinline nounwind")
+        xs = [Real(w, f, f"%x{k}") for k in range(count)]
+        result = function.of(xs)
+        if function.beyond is not None:
+            result = _with_branch(module, function, function.beyond(*xs), xs, result)
+        w.do(f"ret {f.type} {result.register}")
+        return "\n".join([w.head, *w.lines, "}"])
+
+    return module.library(f"gt.{function.name}.{suffix}", make)
+
+
+def _with_branch(module: Module, function: Function, beyond: Flag, xs: Sequence[Real], quick: Real) -> Real:
+    """The quick result, and the C library's for arguments beyond its limits."""
+    w, f = xs[0].writer, xs[0].format
+    c_name = _c_name(function, f.suffix)
+    module.declare(c_name, f"{f.type} ({', '.join([f.type] * len(xs))})")
+    variants = ",".join(_masked(module, c_name, f, len(xs), lanes) for lanes in machine.lanes())
+    rare = w.let(f"call i1 @llvm.expect.i1(i1 {beyond.register}, i1 false)")
+    before, slow, after = w.current, w.label("slow"), w.label("after")
+    w.branch(rare, slow, after)
+    w.start(slow)
+    arguments = ", ".join(f"{f.type} {x.register}" for x in xs)
+    attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
+    exact = w.let(f"call {f.type} @{c_name}({arguments}) {attributes}")
+    w.go(after)
+    w.start(after)
+    return Real(w, f, w.let(f"phi {f.type} [ {quick.register}, %{before} ], [ {exact}, %{slow} ]"))
+
+
+def _masked(module: Module, c_name: str, f: Format, count: int, lanes: int) -> str:
+    """A form of a C function on vectors under a mask, as LLVM's vectoriser is told of it.
+
+    If no lane is asked for, nothing is called: inlined into a loop (`machine.optimized` does that last), it is one branch that
+    is never taken.
+    """
+    name, far, vector = f"gt.{c_name}{machine.MASKED}{lanes}", _far(module, c_name, f, count), f"<{lanes} x {f.type}>"
+    params = ", ".join(f"{vector} %x{k}" for k in range(count))
+    cells = "\n".join(f"  %a{k} = alloca {vector}" for k in range(count))
+    stores = "\n".join(f"  store {vector} %x{k}, ptr %a{k}" for k in range(count))
+    module.library(
+        name,
+        lambda: (
+            f"""define internal {vector} @{name}({params}, <{lanes} x i1> %mask) alwaysinline nounwind {{
+{cells}
+  %some = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %mask)
+  %rare = call i1 @llvm.expect.i1(i1 %some, i1 false)
+  br i1 %rare, label %far, label %none
+none:
+  ret {vector} %x0
+far:
+{stores}
+  call void {far}({", ".join(f"ptr %a{k}" for k in range(count))}, i64 {lanes})
+  %found = load {vector}, ptr %a0
+  ret {vector} %found
+}}"""
+        ),
+    )
+    module.keep(name)
+    return f"_ZGV_LLVM_M{lanes}{'v' * count}_{c_name}({name})"
+
+
+def _far(module: Module, c_name: str, f: Format, count: int) -> str:
+    """A C function of all numbers in memory, in place of the first arguments."""
+    name = f"gt.{c_name}.far"
+
+    def make() -> str:
+        params = ", ".join(f"ptr %a{k}" for k in range(count))
+        w = Writer(module, name, f"{params}, i64 %lanes", "internal void", "noinline cold nounwind")
+        with w.loop("%lanes") as lane:
+            places = [w.at(f.type, f"%a{k}", lane) for k in range(count)]
+            arguments = ", ".join(f"{f.type} {w.load(f.type, place)}" for place in places)
+            w.store(f.type, w.let(f"call {f.type} @{c_name}({arguments})"), places[0])
+        w.do("ret void")
+        return "\n".join([w.head, *w.lines, "}"])
+
+    return module.library(name, make)

@@ -1,0 +1,515 @@
+"""Loops, branches and calls as native control flow.
+
+What a loop carries is in cells, which LLVM turns into registers: scalars in one each; arrays in two buffers that change places
+after every iteration, unless the loop works on one in place (`sharing.py` says which); arrays that change their size and lists
+by address. A branch writes its arrays to the memory of the result, or says that the result is one of its inputs. What a region
+makes and gives away (heap memory, a list) is taken over, not copied. A callee is written where it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape.backends.llvm.kernels import native_lists as lists
+from gradtape.backends.llvm.kernels.code import converted
+from gradtape.backends.llvm.kernels.scope import Note, Scope, fixed_sizes
+from gradtape.backends.llvm.planning import ranges
+from gradtape.backends.llvm.planning.carried import (
+    Carried,
+    InRegister,
+    InTwoBuffers,
+    OnHeap,
+    OwnList,
+    in_register,
+    register_of,
+    take_list,
+)
+from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.sharing import changes_size, form
+from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, NativeList, Scalar, Slot
+from gradtape.backends.llvm.runtime.runtime import INTERRUPTED, poll
+from gradtape.backends.llvm.writing.element_types import REGISTER, name_of
+from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.core.opdef import Op
+from gradtape.dtypes import bool_ as boolean
+from gradtape.ir.dims import Dim, symbols_in
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.sizes import free_sizes
+from gradtape.ir.types import ListSpec
+from gradtape.ops.structured import CALL, COND, CUSTOM, SCAN, WHILE
+from gradtape.passes.inplace import is_twin
+
+Step = Callable[[], None]
+
+
+def _arguments(scope: Scope, operation: Operation, group: str) -> list[Lowered]:
+    """Operands as regions see them: in memory, in a register, or a recipe that the region evaluates."""
+    found = []
+    for i, value in enumerate(operation.group(group)):
+        lowered = scope.find(value)
+        if isinstance(lowered, Lazy) and any(
+            scope.program.plan(block).wants_memory(block.group(group)[i])
+            for block in operation.regions.values() if group in block.layout
+        ):  # fmt: skip
+            lowered = scope.memory(value)
+        assert lowered is not None
+        found.append(lowered)
+    return found
+
+
+def _held(scope: Scope, value: Value) -> Lowered:
+    """An operand in memory or in a register."""
+    found = scope.find(value)
+    assert found is not None
+    return scope.memory(value) if isinstance(found, Lazy) else found
+
+
+def _carried(scope: Scope, operation: Operation) -> list[Carried]:
+    sharing, body = scope.plan.sharing, operation.regions["body"]
+    found: list[Carried] = []
+    for k, value in enumerate(operation.group("carried")):
+        start, param = _held(scope, value), body.group("carried")[k]
+        if in_register(value.type):
+            found.append(InRegister(scope, start, value.type.dtype))
+        elif sharing.in_place(operation, k):
+            found.append(Carried(scope, start))
+        elif isinstance(start, NativeList):
+            found.append(OwnList(scope, start, param.type))
+        elif changes_size(param.type, body.results[k].type):
+            found.append(OnHeap(scope, start))  # type: ignore[arg-type]
+        else:
+            found.append(InTwoBuffers(scope, start, (operation, k) in sharing.taken))  # type: ignore[arg-type]
+    return found
+
+
+# -- what a loop collects
+
+
+class Collected:
+    """One list of items, one for each iteration: with room for all where their number is known, else growing."""
+
+    def __init__(self, scope: Scope, value: Value, count: Index | None) -> None:
+        self.scope = scope
+        self.list = lists.cell(scope, lists.items_of(scope, value.type))
+        self.base = ""
+        self.growing = scope.writer.cell("ptr") if count is None else ""  # where the items are, as long as they may move
+        home = scope.homes.get(value)
+        if count is None:
+            scope.writer.store("ptr", "null", self.growing)
+        elif home is not None:
+            self.base = home.address
+            lists.put(scope, self.list, home.address, count, 0)
+        else:
+            self.base = lists.room_for(scope, self.list, count)
+        scope.own(value, self.list)
+
+    def spot(self, index: Index) -> str:
+        """Where the item of this iteration goes."""
+        base = self.scope.writer.load("ptr", self.growing) if self.growing else self.base
+        return lists.spot(self.scope, base, self.list.items, index)
+
+    def home(self, place: str) -> Array | None:
+        items = self.list.items
+        return None if items.dims is None or items.inner is not None else Array(place, items.dims, items.dtype)
+
+    def take(self, inner: Scope, place: str, value: Value) -> None:
+        lists.write_item(inner, self.list.items, place, value)
+
+
+class Growth:
+    """The lists of a loop whose number of iterations nobody knows: they grow together."""
+
+    def __init__(self, scope: Scope, ys: Sequence[Collected]) -> None:
+        self.scope, self.ys = scope, ys
+        self.room = scope.writer.cell("i64")
+        if ys:
+            scope.writer.store("i64", 0, self.room)
+
+    def ensure(self, count: Index) -> None:
+        """Room for one more item than so many."""
+        if not self.ys:
+            return
+        w, program = self.scope.writer, self.scope.program
+        room = w.load("i64", self.room)
+        with w.when(w.let(f"icmp sge i64 {count}, {room}"), f", !prof {program.unlikely()}"):
+            wanted = w.larger(w.let(f"shl i64 {count}, 1"), lists.SMALLEST)
+            for y in self.ys:
+                w.store("ptr", lists.grown(self.scope, y.list.items, w.load("ptr", y.growing), count, room, wanted), y.growing)
+            w.store("i64", wanted, self.room)
+
+    def close(self, count: Index) -> None:
+        """The lists have all their items."""
+        w = self.scope.writer
+        for y in self.ys:
+            lists.put(self.scope, y.list, w.load("ptr", y.growing), count, w.load("i64", self.room))
+
+
+# -- loops
+
+
+def _iteration(
+    scope: Scope,
+    operation: Operation,
+    index: Index,
+    carried: Sequence[Carried],
+    consts: Sequence[Lowered],
+    items: Sequence[Lowered],
+    ys: Sequence[Collected],
+) -> None:
+    """One iteration: write the body, keep its items, hand over what it carries."""
+    program, body = scope.program, operation.regions["body"]
+    inner = Scope(program, body, scope)
+    sizes = dict(program.sizes)
+    groups: dict[str, Sequence[Lowered]] = {
+        "index": [Scalar(_narrow(scope, index), body.group("index")[0].type.dtype)],
+        "carried": [c.read() for c in carried],
+        "consts": consts,
+        "xs": items,
+    }
+    arguments = [lowered for name in body.layout for lowered in groups[name]]
+    spots = [y.spot(index) for y in ys]
+    for k, c in enumerate(carried):
+        if c.home is not None:
+            inner.want(k, c.home)
+    for k, (y, place) in enumerate(zip(ys, spots, strict=True)):
+        home = y.home(place)
+        if home is not None:
+            inner.want(len(carried) + k, home)
+    results = inner.write(arguments)
+    for y, place, value in zip(ys, spots, body.results[len(carried) :], strict=True):
+        y.take(inner, place, value)
+    steps = [c.advance(inner, value, found) for c, value, found in zip(carried, body.results, results, strict=False)]
+    for step in steps:
+        step()
+    inner.finish()
+    program.sizes = sizes
+
+
+def _narrow(scope: Scope, index: Index) -> str:
+    if isinstance(index, int):
+        return str(index)
+    register = scope.writer.let(f"trunc i64 {index} to i32")
+    scope.program.wide[register] = index
+    return register
+
+
+def _while(scope: Scope, operation: Operation) -> list[Lowered]:
+    w, program = scope.writer, scope.program
+    test = operation.regions["test"]
+    carried = _carried(scope, operation)
+    consts = _arguments(scope, operation, "consts")
+    ys = [Collected(scope, value, None) for value in operation.result_group("ys")]
+    growth = Growth(scope, ys)
+    counter = w.cell("i64")
+    w.store("i64", 0, counter)
+    again, inside, after = w.label("while"), w.label("do"), w.label("done")
+    program.notes.append(Note("loop", (operation.op.name,), operation.loc))
+    w.go(again)
+    w.start(again)
+    scope.enter()
+    sizes = dict(program.sizes)
+    check = Scope(program, test, scope)
+    groups = {"carried": [c.read() for c in carried], "consts": consts}
+    (flag,) = check.write([lowered for name in test.layout for lowered in groups[name]])
+    register = register_of(check, flag)
+    check.finish()
+    program.sizes = sizes
+    w.branch(register, inside, after)
+    w.start(inside)
+    index = w.load("i64", counter)
+    growth.ensure(index)
+    _iteration(scope, operation, index, carried, consts, (), ys)
+    every = _stretch(_work(operation.regions["body"]) + _work(test))
+    due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
+    with w.when(due, f", !prof {program.unlikely()}"):
+        _poll(scope)
+    w.store("i64", w.add(index, 1), counter)
+    w.go(again)
+    scope.leave()
+    w.start(after)
+    (count,) = operation.result_group("count")
+    length = w.load("i64", counter)
+    growth.close(length)
+    total = Scalar(w.let(f"trunc i64 {length} to i32"), count.type.dtype)
+    return [*_ends(operation, carried), total, *[y.list for y in ys]]
+
+
+def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
+    w = scope.writer
+    body = operation.regions["body"]
+    reverse = bool(operation.attrs.get("reverse"))
+    given = operation.group("length") if "length" in operation.layout else []
+    count: Index = scope.integer(given[0]) if given else scope.program.index(operation.attrs["length"])
+    if count not in scope.program.sizes.values():  # sizes are never negative
+        count = w.larger(count, 0)
+    carried = _carried(scope, operation)
+    consts = _arguments(scope, operation, "consts")
+    xs = [lists.as_list(scope, value) for value in operation.group("xs")]
+    for source in xs:  # an item for each iteration
+        scope.fail_if(w.let(f"icmp slt i64 {lists.length(scope, source)}, {count}"), operation)
+    bases = [lists.address(scope, source) for source in xs]
+    ys = [Collected(scope, value, count) for value in operation.result_group("ys")]
+    scope.program.notes.append(
+        Note("loop", (operation.op.name,), operation.loc, f"{count} iterations" if isinstance(count, int) else "")
+    )
+    frame = ranges.Frame(scope.program, body, count)
+    scope.program.loops.append(frame)
+
+    def once(i: Index) -> None:
+        scope.enter()
+        at: Index = w.subtract(w.subtract(count, 1), i) if reverse else i
+        items = [
+            lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
+            for base, source in zip(bases, xs, strict=True)
+        ]
+        frame.spans[str(at)] = ranges.Span(ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
+        _iteration(scope, operation, at, carried, consts, items, ys)
+        scope.leave()
+
+    every = _stretch(_work(body))
+    if isinstance(count, int) and count <= every:
+        with w.loop(count) as i:
+            once(i)
+    else:  # in stretches, between which Ctrl-C is looked for: what runs long is a plain loop
+        with w.loop(count, step=every) as base:
+            end = w.add(base, every)
+            with w.loop(w.smaller(end, count), start=base) as i:
+                once(i)
+            with w.when(w.let(f"icmp slt i64 {end}, {count}"), f", !prof {scope.program.unlikely()}"):
+                _poll(scope)
+    scope.program.loops.pop()
+    frame.close()
+    return [*_ends(operation, carried), *[y.list for y in ys]]
+
+
+def _ends(operation: Operation, carried: Sequence[Carried]) -> list[Lowered]:
+    return [c.end(value) for c, value in zip(carried, operation.result_group("carried"), strict=True)]
+
+
+def _stretch(work: int) -> int:
+    """How many iterations go by before Ctrl-C is looked for again; `work` is about what one does, in elements."""
+    return 1 << max(0, 20 - max(work, 1).bit_length())
+
+
+def _poll(scope: Scope) -> None:
+    """Ask Python whether Ctrl-C was pressed."""
+    w = scope.writer
+    found = w.let(f"call i32 {poll(scope.program.module)}()")
+    stop, on = w.label("stop"), w.label("on")
+    w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
+    w.start(stop)
+    w.store("i32", INTERRUPTED, "%status")
+    w.go("leave")
+    w.start(on)
+
+
+def _work(block: Block) -> int:
+    """Roughly how many elements a block computes: of an update in place only what it puts there."""
+    total = 0
+    for operation in block.operations:
+        for region in operation.regions.values():
+            length = operation.attrs.get("length")
+            total += _work(region) * (length if isinstance(length, int) else 64)
+        changed = is_twin(operation.op)
+        for value in operation.operands[1:2] if changed else operation.results:
+            size = 1
+            for n in getattr(value.type, "shape", ()):
+                size *= n if isinstance(n, int) else 64
+            total += 1 if operation.regions else size
+    return total
+
+
+# -- branches
+
+
+class Joined:
+    """One result of a cond, in the cells that the branches write."""
+
+    def __init__(self, scope: Scope, operation: Operation, k: int) -> None:
+        w = scope.writer
+        self.scope, self.operation, self.k = scope, operation, k
+        self.value = value = operation.results[k]
+        self.home: Array | None = None
+        self.list: NativeList | None = None
+        own = value in scope.plan.buffers(value)
+        if isinstance(value.type, ListSpec):
+            self.state = w.cell("ptr")
+            if own:
+                self.list = lists.cell(scope, lists.items_of(scope, value.type))
+                scope.own(value, self.list)
+            return
+        if in_register(value.type):
+            self.cell = w.cell(REGISTER[name_of(value.type.dtype)])
+            return
+        self.address = w.cell("ptr")
+        self.known = all(not isinstance(n, Dim) or symbols_in(n) <= set(scope.program.sizes) for n in value.type.shape)
+        if self.known:
+            self.home = scope.room(value) if own else None
+        else:
+            self.dims = [w.cell("i64") for _ in value.type.shape]
+            self.mine = w.cell("ptr")
+
+    def take(self, inner: Scope, found: Lowered) -> None:
+        """At the end of a branch: what it gives."""
+        w = self.scope.writer
+        value = inner.block.results[self.k]
+        if isinstance(found, NativeList):
+            self.take_list(inner, value, found)
+        elif in_register(self.value.type):
+            w.store(REGISTER[name_of(self.value.type.dtype)], register_of(inner, found), self.cell)
+        elif not self.known:
+            self._take_any_size(inner, value, found)  # type: ignore[arg-type]
+        else:
+            own = inner.plan.buffers(value).difference(inner.block.params)
+            if self.home is not None and not own <= inner.settled:
+                found = inner.copied(found, self.home)
+            w.store("ptr", found.address, self.address)  # type: ignore[union-attr]
+
+    def _take_any_size(self, inner: Scope, value: Value, found: Array) -> None:
+        w = self.scope.writer
+        mine = "null"
+        if inner.plan.buffers(value).difference(inner.block.params):  # not the memory of an input
+            taken = lists.taken_over(inner, value)
+            found = found if isinstance(taken, Slot) else lists.heap_copy(inner, found)
+            mine = found.address
+        w.store("ptr", found.address, self.address)
+        w.store("ptr", mine, self.mine)
+        for cell, size in zip(self.dims, found.dims, strict=True):
+            w.store("i64", size, cell)
+
+    def take_list(self, inner: Scope, value: Value, found: NativeList) -> None:
+        if self.list is None:  # one of the inputs, whichever
+            self.scope.writer.store("ptr", found.state, self.state)
+            self.items = found.items
+            self.found = found if getattr(self, "found", found) == found else None
+            return
+        sharing = inner.plan.sharing
+        params, other = sharing.source(self.k)
+        if not other and all(i in sharing.changed_params() for i in params) and found.items.form == self.list.items.form:
+            lists.move(inner, found, self.list)  # an input that was changed in place: nobody else's any more
+        else:
+            take_list(inner, value, found, self.list)
+
+    def end(self) -> Lowered:
+        """The result, after both branches."""
+        w, type = self.scope.writer, self.value.type
+        if isinstance(type, ListSpec):
+            if self.list is not None:
+                return self.list
+            return self.found or NativeList(w.load("ptr", self.state), self.items)
+        if in_register(type):
+            return Scalar(w.load(REGISTER[name_of(type.dtype)], self.cell), type.dtype)
+        if self.known:
+            return Array(w.load("ptr", self.address), self.scope.dims(self.value), type.dtype)
+        if self.value in self.scope.plan.buffers(self.value):
+            self.scope.own(self.value, Slot(None, 0, w.load("ptr", self.mine)))
+        return Array(w.load("ptr", self.address), tuple([w.load("i64", cell) for cell in self.dims]), type.dtype)
+
+
+def _cond(scope: Scope, operation: Operation) -> list[Lowered]:
+    w, program = scope.writer, scope.program
+    (pred,) = operation.group("pred")
+    flag = converted(w, scope.scalar(pred), pred.type.dtype, boolean)
+    arguments = _arguments(scope, operation, "inputs")
+    results = [Joined(scope, operation, k) for k in range(len(operation.results))]
+    program.notes.append(Note("branch", (operation.op.name,), operation.loc))
+    then, orelse, after = w.label("then"), w.label("else"), w.label("joined")
+    w.branch(flag, then, orelse)
+    for label, region in ((then, "then"), (orelse, "orelse")):
+        w.start(label)
+        scope.enter()
+        sizes = dict(program.sizes)
+        inner = Scope(program, operation.regions[region], scope)
+        for k, result in enumerate(results):
+            if result.home is not None:
+                inner.want(k, result.home)
+        found = inner.write(arguments)
+        for result, lowered in zip(results, found, strict=True):
+            result.take(inner, lowered)
+        inner.finish()
+        scope.leave()
+        program.sizes = sizes
+        w.go(after)
+    w.start(after)
+    return [result.end() for result in results]
+
+
+# -- calls
+
+
+def _call(scope: Scope, operation: Operation) -> list[Lowered]:
+    program = scope.program
+    callee = operation.attrs["callee"]
+    arguments = [_held(scope, value) for value in operation.operands]
+    room = {
+        k: scope.room(value) for k, value in enumerate(operation.results)
+        if not isinstance(value.type, ListSpec) and not in_register(value.type) and _is_known(scope, value)
+    }  # fmt: skip
+    sizes, fixed = program.sizes, program.fixed
+    program.sizes, program.fixed = {}, fixed_sizes(callee)
+    program.function(callee)
+    inner = Scope(program, callee)
+    for value, lowered in zip(callee.params, arguments, strict=True):
+        if isinstance(lowered, Array):
+            program.bind(value.type, lowered.dims)
+    for name in free_sizes(callee.operations, program.sizes):  # which the caller knows
+        program.sizes[name] = sizes[name]
+    arguments = [_in_form(inner, lowered, value) for lowered, value in zip(arguments, callee.params, strict=True)]
+    found = inner.write(arguments, room)
+    results: list[Lowered] = []
+    for k, (value, lowered) in enumerate(zip(operation.results, found, strict=True)):
+        if isinstance(lowered, NativeList):
+            if scope.plan.buffers(value) != {value}:
+                results.append(lowered)
+                continue
+            made = lists.cell(scope, _items_in(scope, value, sizes, fixed))
+            take_list(inner, callee.results[k], lowered, made)
+            scope.own(value, made)
+            results.append(made)
+        elif isinstance(lowered, Array) and k not in room and not in_register(value.type):
+            taken = isinstance(lists.taken_over(inner, callee.results[k]), Slot)
+            lowered = lowered if taken else lists.heap_copy(inner, lowered)
+            scope.own(value, Slot(None, 0, lowered.address))
+            results.append(lowered)
+        else:
+            results.append(lowered)
+    inner.finish()
+    program.sizes, program.fixed = sizes, fixed
+    return results
+
+
+def _items_in(scope: Scope, value: Value, sizes: dict[str, Index], fixed: frozenset[str]) -> Any:
+    """How the items of a list lie for the caller."""
+    program = scope.program
+    inside = program.sizes, program.fixed
+    program.sizes, program.fixed = sizes, fixed
+    items = lists.items_of(scope, value.type)
+    program.sizes, program.fixed = inside
+    return items
+
+
+def _is_known(scope: Scope, value: Value) -> bool:
+    return symbols_in(value.type) <= scope.program.sizes.keys()
+
+
+def _in_form(scope: Scope, lowered: Lowered, param: Value) -> Lowered:
+    """A list in the form that a parameter has."""
+    if not isinstance(lowered, NativeList) or lowered.items.form == form(param.type, scope.program.fixed):
+        return lowered
+    made = lists.converted(scope, lowered, lists.items_of(scope, param.type))
+    scope.own(param, made)
+    return made
+
+
+def _custom(scope: Scope, operation: Operation) -> list[Lowered]:
+    return [_held(scope, value) for value in operation.group("values")]
+
+
+LOWERINGS: dict[Op, Lowering] = {
+    WHILE: Lowering(memory=_while),
+    SCAN: Lowering(memory=_scan),
+    COND: Lowering(memory=_cond),
+    CALL: Lowering(memory=_call, finds_sizes=True),
+    CUSTOM: Lowering(memory=_custom, finds_sizes=True),
+}

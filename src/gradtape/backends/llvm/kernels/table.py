@@ -1,0 +1,44 @@
+"""Which op is written how: the one place where the parts of this backend meet."""
+
+from __future__ import annotations
+
+from gradtape.backends.llvm.kernels import (
+    element_code,
+    flat_places,
+    fold_table,
+    formulas,
+    index_maps,
+    integers,
+    join_nests,
+    joining,
+    kernels,
+    list_ops,
+    native_lists,
+    picking,
+    pooling,
+    reads,
+    region_code,
+    run_time_sizes,
+    running,
+    value_checks,
+    writes,
+)
+from gradtape.backends.llvm.kernels.scope import Tables
+from gradtape.backends.llvm.planning.lowering import Lowerings
+from gradtape.backends.llvm.products import convolution, products
+from gradtape.backends.llvm.runtime import callbacks
+
+FAMILIES = (
+    formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
+    pooling, convolution, products, run_time_sizes, value_checks, list_ops, region_code,
+)  # fmt: skip
+LOWERINGS = Lowerings(*(family.LOWERINGS for family in FAMILIES))
+TABLES = Tables(
+    lowerings=LOWERINGS,
+    patterns=products.patterns,
+    kernel=kernels.write_kernel,
+    fill=kernels.fill,
+    callback=callbacks.write_callback,
+    failure=callbacks.write_failure,
+    free_list=native_lists.free_list,
+)

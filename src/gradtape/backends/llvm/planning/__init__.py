@@ -1,0 +1,1 @@
+"""What is computed where: values with memory and values recomputed per element, kernels, loops, bounds."""

@@ -1,0 +1,160 @@
+"""Loops that LLVM can make vectors of, and the starts and ends of folds in memory.
+
+`Access` tells what a loop reads and writes, so that its iterations are known to be independent; `loops` is a plain nest. Loops
+that are not tiny stay loops: LLVM would write out long ones of known length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradtape.backends.llvm.kernels.folding import Folding, finished
+from gradtape.backends.llvm.kernels.scope import Scope
+from gradtape.backends.llvm.planning.values import Array, Flat
+from gradtape.backends.llvm.writing.element_types import MEMORY, name_of
+from gradtape.backends.llvm.writing.ir_text import Index
+
+INTERLEAVED = '!{{!"llvm.loop.interleave.count", i32 {}}}'
+UNROLLED = 64  # elements of a nest that is written out
+
+
+class Access:
+    """Metadata of one phase: what it reads and what it writes are different memory, and iterations are independent."""
+
+    def __init__(self, scope: Scope) -> None:
+        module = scope.program.module
+        self.scope = scope
+        self.group = module.metadata("distinct !{}".replace("{}", "{ }"))
+        domain = module.metadata("distinct !{ {} }".replace("{ {} }", "{{}}"))
+        read = module.metadata(f"distinct !{{{{}}, {domain}}}")
+        written = module.metadata(f"distinct !{{{{}}, {domain}}}")
+        self.reads = module.metadata(f"!{{{read}}}")
+        self.writes = module.metadata(f"!{{{written}}}")
+        self.reading = f", !llvm.access.group {self.group}, !alias.scope {self.reads}, !noalias {self.writes}"
+        self.writing = f", !llvm.access.group {self.group}, !alias.scope {self.writes}, !noalias {self.reads}"
+
+    def __enter__(self) -> Access:
+        scope = self.scope
+        for names in (self.reads, self.writes):
+            scope.writer.do(f"call void @llvm.experimental.noalias.scope.decl(metadata {names})")
+        self._before, scope.access = scope.access, self.reading
+        return self
+
+    def __exit__(self, *ignored: Any) -> None:
+        self.scope.access = self._before
+
+    def loop(self, count: Index = "", whole: bool = False, together: int = 0) -> str:
+        """Metadata for the branch back of an innermost loop.
+
+        `whole`: it is not written out even if it is short. `together`: how many vectors are computed side by side, if not as
+        many as LLVM thinks.
+        """
+        module = self.scope.program.module
+        parallel = module.metadata(f'!{{!"llvm.loop.parallel_accesses", {self.group}}}')
+        nodes = [parallel, *([_vectors_only(self.scope)] if _is_long(count, 1) else [])]
+        if whole:
+            nodes.append(_no_unrolling(self.scope))
+        if together:
+            nodes.append(self.scope.program.module_node(f"together{together}", INTERLEAVED.format(together)))
+        listed = ", ".join(nodes)
+        return f", !llvm.loop {module.metadata(f'distinct !{{{{}}, {listed}}}')}"
+
+
+def rolled(scope: Scope, count: Index, inner: Index) -> str:
+    """Metadata for the branch back of an outer loop: one that is not tiny stays a loop."""
+    if not _is_long(count, inner):
+        return ""
+    return f", !llvm.loop {scope.program.module.metadata(f'distinct !{{{{}}, {_no_unrolling(scope)}}}')}"
+
+
+def _no_unrolling(scope: Scope) -> str:
+    return scope.program.module_node("rolled", '!{!"llvm.loop.unroll.disable"}')
+
+
+def _is_long(count: Index, inner: Index) -> bool:
+    return not isinstance(count, int) or not isinstance(inner, int) or count * inner > UNROLLED
+
+
+def _vectors_only(scope: Scope) -> str:
+    """For a loop that is not tiny: once it uses vectors, several at a time, it is not unrolled any further."""
+    program = scope.program
+    parts = [
+        _no_unrolling(scope),
+        program.module_node("vectorized", '!{!"llvm.loop.isvectorized", i32 1}'),
+    ]
+    return program.module_node("vectors", f'!{{!"llvm.loop.vectorize.followup_all", {", ".join(parts)}}}')
+
+
+class Level:
+    """A loop or branch begins: what it finds out is forgotten at its end."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def __enter__(self) -> None:
+        self.scope.enter()
+
+    def __exit__(self, *ignored: Any) -> None:
+        self.scope.leave()
+
+
+def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parallel: bool = True) -> None:
+    """A plain nest; the innermost loop has the metadata of the access, unless iterations may meet at one place."""
+    place: list[Index] = []
+
+    def level(d: int) -> None:
+        if d == len(dims):
+            body(tuple(place))
+            return
+        last = d == len(dims) - 1
+        extra = access.loop(dims[d]) if last and parallel else rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
+        with scope.writer.loop(dims[d], extra=extra) as counter, Level(scope):
+            place.append(counter)
+            level(d + 1)
+            place.pop()
+
+    with Level(scope):
+        level(0)
+
+
+def fill_all(scope: Scope, fold: Folding, home: Array) -> None:
+    """The start of a fold in all of its memory."""
+    count = scope.writer.product(home.dims)
+    with Access(scope) as access, scope.writer.loop(count, extra=access.loop(count)) as i:
+        scope.store(fold.rule.start(fold.operation), home, Flat(i), access.writing)
+
+
+def finish_all(scope: Scope, fold: Folding, home: Array) -> None:
+    if fold.rule.finish is None:
+        return
+    w, kind = scope.writer, MEMORY[name_of(home.dtype)]
+    count = w.product(home.dims)
+    with Access(scope) as access, w.loop(count, extra=access.loop(count)) as i:
+        before = scope.from_memory(w.load(kind, w.at(kind, home.address, i), access.writing), home.dtype)
+        scope.store(finished(scope, fold, before), home, Flat(i), access.writing)
+
+
+def fill_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
+    """The start of a fold in its memory for one iteration of the outer loops."""
+    with Access(scope) as access:
+        loops(
+            scope,
+            home.dims[len(outer) :],
+            lambda place: scope.store(fold.rule.start(fold.operation), home, (*outer, *place), access.writing),
+            access,
+        )
+
+
+def finish_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
+    if fold.rule.finish is None:
+        return
+    with Access(scope) as access:
+
+        def body(place: Sequence[Index]) -> None:
+            at = (*outer, *place)
+            w, kind = scope.writer, MEMORY[name_of(home.dtype)]
+            before = scope.from_memory(w.load(kind, scope.address(home, at), access.writing), home.dtype)
+            scope.store(finished(scope, fold, before), home, at, access.writing)
+
+        loops(scope, home.dims[len(outer) :], body, access)

@@ -1,0 +1,1 @@
+"""Matrix products and convolutions: BLAS, and tiles of our own."""

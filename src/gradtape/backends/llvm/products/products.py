@@ -1,0 +1,558 @@
+"""Matrix products in native code: loops for tiny ones, `gemm.py` for the rest, operands as they lie in memory.
+
+Transposed, sliced and broadcast operands are not copied: steps say how they lie. A product that is only added to something is
+added where it is computed; one that is only summed over its batch sums inside.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gradtape.backends.llvm.kernels.kernels import Access, rolled
+from gradtape.backends.llvm.kernels.parallel import shared
+from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of
+from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings
+from gradtape.backends.llvm.planning.plan import Special
+from gradtape.backends.llvm.planning.values import Array, Layout, Lowered, Scalar
+from gradtape.backends.llvm.planning.writing_out import Maker
+from gradtape.backends.llvm.products import gemm
+from gradtape.backends.llvm.products.contractions import (
+    Axis,
+    Choice,
+    chosen,
+    of_matmul,
+    of_pair,
+    of_role,
+    packed,
+    pair_sizes,
+    tidy,
+    weight,
+    work,
+)
+from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, is_float, is_native, literal, name_of
+from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.core.opdef import Op
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ops.contract import EINSUM, contraction_path, split_equation
+from gradtape.ops.elementwise import ADD
+from gradtape.ops.matmul import MATMUL
+from gradtape.ops.reduce import REDUCE_SUM
+from gradtape.passes.inplace import ARITHMETIC, is_twin
+
+FEW = 8  # rows of a product of windows that are few
+TINY = 600  # multiplications up to which loops in place beat a call
+UNROLLED = 16  # terms of a sum that are written out
+
+
+class Matrix:
+    """An operand or the result while code is written: where element 0 is, and its type."""
+
+    def __init__(self, address: str, dtype: Any) -> None:
+        self.address = address
+        self.dtype = dtype
+
+    @property
+    def kind(self) -> str:
+        return MEMORY[name_of(self.dtype)]
+
+
+# -- operations
+
+
+def _matmul(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not supported(operation):
+        return write_callback(scope, operation)
+    result = operation.result
+    _agree(scope, operation)
+    home = scope.room(result)
+    a, b = (operand(scope, value) for value in operation.operands)
+    shape = tuple(result.type.shape)
+    product(scope, operation, of_matmul(operation, a.layout, b.layout, shape, dense(shape)), a, b, home)
+    return [home]
+
+
+def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not supported(operation):
+        return write_callback(scope, operation)
+    result = operation.result
+    terms, out, sizes = pair_sizes(operation)
+    _agree(scope, operation)
+    a, b = (operand(scope, value) for value in operation.operands)
+    axes = of_pair(terms, out, sizes, a.layout, b.layout, dense(result.type.shape))
+    if not len(result.type.shape):
+        register = _dot(scope, operation, axes, a, b)
+        return [Scalar(register, result.type.dtype)]
+    home = scope.room(result)
+    product(scope, operation, axes, a, b, home)
+    return [home]
+
+
+def _pairs(make: Maker, *xs: Value, equation: str) -> Value | None:
+    """An einsum of several operands: two at a time, in the order that costs least."""
+    if len(xs) <= 2:
+        return None
+    terms, out = split_equation(equation)
+    guess = tuple(tuple(weight(n) for n in x.type.shape) for x in xs)
+    values, letters = list(xs), list(terms)
+    for step in contraction_path(equation, guess):
+        chosen_ones = [(values.pop(i), letters.pop(i)) for i in sorted(step, reverse=True)]
+        x, name = chosen_ones.pop()
+        while chosen_ones:
+            y, other = chosen_ones.pop()
+            rest = "".join([out, *letters, *(n for _, n in chosen_ones)])
+            last = not letters and not chosen_ones
+            kept = out if last else "".join(dict.fromkeys(c for c in name + other if c in rest))
+            x = make(EINSUM, x, y, equation=f"{name},{other}->{kept}")
+            name = kept
+        values.append(x)
+        letters.append(name)
+    return values[0]
+
+
+def supported(operation: Operation) -> bool:
+    """Whether a product can be computed natively: one dtype for all, a number of any kind."""
+    if len(operation.operands) != 2:
+        return False
+    kinds = {name_of(v.type.dtype) for v in (*operation.operands, operation.result)}
+    return len(kinds) == 1 and is_native(operation.result.type.dtype) and kinds != {"bool"}
+
+
+def _agree(scope: Scope, operation: Operation) -> None:
+    """Sizes that only run time knows and that the product counts on being equal are, or the call fails."""
+    left, right = (tuple(value.type.shape) for value in operation.operands)
+    if operation.op is EINSUM:
+        terms, _, sizes = pair_sizes(operation)
+        pairs = [(n, sizes[c]) for term, shape in zip(terms, (left, right), strict=True)
+                 for c, n in zip(term, shape, strict=True)]  # fmt: skip
+    else:
+        batch = zip(left[-3::-1], right[-3::-1], strict=False)
+        pairs = [(left[-1], right[-2]), *((m, n) for m, n in batch if not is_one(m) and not is_one(n))]
+    for m, n in pairs:
+        if m != n:
+            found, wanted = scope.program.index(m), scope.program.index(n)
+            scope.fail_if(scope.writer.let(f"icmp ne i64 {found}, {wanted}"), operation)
+
+
+# -- operands
+
+
+class Operand(NamedTuple):
+    """How an operand lies in memory, and where."""
+
+    layout: Layout
+    matrix: Matrix
+
+
+def operand(scope: Scope, value: Value) -> Operand:
+    """A value in memory, as it lies there; it is put there if it must."""
+    layout = layout_of(value, scope.program.tables.lowerings, lambda v: isinstance(scope.values.get(v), (Array, Scalar)))
+    array = scope.memory(layout.base)
+    kind = MEMORY[name_of(array.dtype)]
+    return Operand(layout, Matrix(scope.writer.at(kind, array.address, scope.program.index(layout.offset)), array.dtype))
+
+
+# -- the product
+
+
+def product(
+    scope: Scope, operation: Operation, axes: list[Axis], a: Operand, b: Operand, home: Array, add: bool = False
+) -> None:
+    """home = a·b, or home += a·b."""
+    dtype = home.dtype
+    to = Matrix(home.address, dtype)
+    if any(isinstance(axis.size, int) and axis.size == 0 for axis in axes):
+        if not add:
+            _clear(scope, home)
+        return
+    total = work(axes)
+    vector = of_role(axes, "m") or of_role(axes, "n")
+    if not is_float(dtype) or not of_role(axes, "k") or not vector or (total is not None and total <= TINY) or _by_lanes(axes):
+        scope.program.notes.append(Note("product", (operation.op.name,), operation.loc, "loops"))
+        _loops(scope, axes, a.matrix, b.matrix, to, add)
+        return
+    if not add:
+        for axis in of_role(axes, "k"):
+            if not isinstance(axis.size, int):  # where there is nothing to sum, no product starts the sum
+                with scope.writer.when(scope.writer.let(f"icmp eq i64 {scope.program.index(axis.size)}, 0")):
+                    _clear(scope, home)
+    scope.program.notes.append(Note("product", (operation.op.name,), operation.loc))
+    choice = chosen(axes)
+    if choice.n is not None or not of_role(axes, "n"):
+        _call(scope, choice, a.matrix, b.matrix, to, add)
+        return
+    # no axis of the result that a product has is dense: it is computed in another order, then copied
+    changed, inside = packed(axes, "c")
+    slot = scope.take(
+        scope.writer.multiply(scope.writer.product([scope.program.index(n.size) for n in inside]), bytes_of(dtype))
+    )
+    temporary = Matrix(slot.address, dtype)
+    if add:
+        _copy(scope, inside, to, "c", temporary, None)
+    _call(scope, chosen(tidy(changed)), a.matrix, b.matrix, temporary, add)
+    _copy(scope, inside, temporary, None, to, "c")
+    scope.give(slot)
+
+
+def _by_lanes(axes: Sequence[Axis]) -> bool:
+    """Whether there are many short sums side by side in memory: vectors over these, not products of matrices."""
+    lanes = any(axis.role == "batch" and axis.a == axis.b == axis.c == 1 for axis in axes)
+    terms = work(of_role(axes, "k"))
+    short = work(of_role(axes, "n"))
+    return lanes and terms is not None and terms <= 2 * UNROLLED and short is not None and short <= 4
+
+
+def _clear(scope: Scope, home: Array) -> None:
+    w = scope.writer
+    count = w.multiply(w.product(home.dims), bytes_of(home.dtype))
+    w.do(f"call void @llvm.memset.p0.i64(ptr {home.address}, i8 0, i64 {count}, i1 false)")
+
+
+def _copy(scope: Scope, axes: Sequence[Axis], source: Matrix, from_: str | None, target: Matrix, to: str | None) -> None:
+    """Elements from one layout to another; a layout without a letter is dense in the order of the axes."""
+    steps = dense([axis.size for axis in axes])
+    with Access(scope) as access:
+
+        def body(place: Sequence[Index]) -> None:
+            w = scope.writer
+            spots = []
+            for side, letter in ((source, from_), (target, to)):
+                along = steps if letter is None else [getattr(axis, letter) for axis in axes]
+                spots.append(w.at(side.kind, side.address, _offset(scope, place, along)))
+            w.store(target.kind, w.load(source.kind, spots[0], access.reading), spots[1], access.writing)
+
+        nest(scope, axes, body, access)
+
+
+def nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], None], access: Access | None = None) -> None:
+    """Loops over axes, the last innermost; with `access`, its iterations are independent."""
+    place: list[Index] = []
+    sizes = [scope.program.index(axis.size) for axis in axes]
+
+    def level(d: int) -> None:
+        if d == len(axes):
+            body(tuple(place))
+            return
+        if access is not None and d == len(axes) - 1:
+            extra = access.loop(sizes[d])
+        else:
+            extra = rolled(scope, sizes[d], scope.writer.product(sizes[d + 1 :]))
+        with scope.writer.loop(sizes[d], extra=extra) as counter:
+            place.append(counter)
+            level(d + 1)
+            place.pop()
+
+    level(0)
+
+
+def _offset(scope: Scope, place: Sequence[Index], steps: Sequence[Any]) -> Index:
+    w = scope.writer
+    total: Index = 0
+    for index, step in zip(place, steps, strict=True):
+        if step is not None:
+            total = w.add(total, w.multiply(index, scope.program.index(step)))
+    return total
+
+
+# -- products of matrices
+
+
+def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bool) -> None:
+    """One product of matrices, or one for each iteration of the loops around it."""
+    w = scope.writer
+    more_rows, more_terms, around = _windows(choice)
+    sums = of_role(around, "k")
+    loops = [*[axis for axis in around if axis.role != "k"], *sums]
+    sides = ((a, "a"), (b, "b"), (c, "c"))
+
+    def body(place: Sequence[Index]) -> None:
+        x, y, z = (
+            w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in loops]))
+            for side, letter in sides
+        )
+        flag = "true" if add else "false"
+        if sums and not add:  # the first term starts the sum
+            for counter in place[len(loops) - len(sums) :]:
+                flag = w.let(f"or i1 {flag}, {w.let(f'icmp ne i64 {counter}, 0')}")
+        if more_rows is None and more_terms is None:
+            _product(scope, choice, x, y, z, flag, c.kind)
+        else:
+            _window_product(scope, choice, more_rows, more_terms, x, y, z, flag, c.kind)
+
+    inside = (choice.m, choice.n, choice.k, more_rows, more_terms)
+    each = work([axis for axis in inside if axis is not None])
+    first = next((axis for axis in loops if axis.role != "k" and isinstance(axis.size, int)), None)
+    whole = work([axis._replace(b=None) for axis in loops]) if first is not None else None
+    cut = each is not None and (each < gemm.LARGE or more_rows is not None or more_terms is not None)
+    if first is not None and each is not None and whole is not None and cut and each * whole >= gemm.SHARE:
+        rest = [axis for axis in loops if axis is not first]
+        at = loops.index(first)
+
+        def some(begin: str, end: str) -> None:
+            with w.loop(end, start=begin) as counter:
+                nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
+
+        if shared(scope, scope.program.index(first.size), some):
+            return
+    nest(scope, loops, body)
+
+
+def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
+    """One more axis of rows and one more of terms for the product to run over, where a single one would be short."""
+    m, n, k = choice.m, choice.n, choice.k
+    if m is None or n is None or k is None or choice.turned or not isinstance(k.size, int) or k.size > gemm.WINDOW:
+        return None, None, choice.loops
+    around = list(choice.loops)
+    terms = max((axis for axis in around if axis.role == "k"), key=lambda axis: weight(axis.size), default=None)
+    rows = max((axis for axis in around if axis.role == "m"), key=lambda axis: weight(axis.size), default=None)
+    if rows is not None and not any(axis.role != "k" and axis is not rows for axis in around):
+        # threads share this axis, unless packing the other matrix for a few rows only would take most of the time
+        rows = None if terms is not None and weight(rows.size) > 1 and weight(m.size) > FEW else rows
+    if (work([m, n, k]) or 0) >= gemm.SHARE:
+        return None, None, choice.loops
+    around = [axis for axis in around if axis is not terms and axis is not rows]
+    return rows, terms, around
+
+
+def _number(scope: Scope, size: Any) -> Index:
+    return 1 if size is None else scope.program.index(size)
+
+
+def _product(scope: Scope, choice: Choice, x: str, y: str, z: str, add: str, kind: str) -> None:
+    """z = x·y or z += x·y for matrices at these addresses."""
+    w = scope.writer
+    m, n, k = choice.m, choice.n, choice.k
+
+    def step(letter: str, axis: Axis | None) -> Index:
+        return _number(scope, None if axis is None else getattr(axis, letter))
+
+    rows, columns, terms = (_number(scope, None if axis is None else axis.size) for axis in (m, n, k))
+    left, right = (x, step("a", m), step("a", k)), (y, step("b", k), step("b", n))
+    if choice.turned:  # zᵀ = yᵀ·xᵀ
+        rows, columns, left, right = columns, rows, (y, *right[:0:-1]), (x, *left[:0:-1])
+    out = (z, step("c", n if choice.turned else m))
+    w.do(gemm.call(w.module, kind, (rows, columns, terms), left, right, out, add))
+
+
+def _window_product(
+    scope: Scope, choice: Choice, rows: Axis | None, terms: Axis | None, x: str, y: str, z: str, add: str, kind: str
+) -> None:
+    """The same with one more axis of rows, or of terms, or both."""
+    w = scope.writer
+    m, n, k = choice.m, choice.n, choice.k
+    assert m is not None and n is not None and k is not None
+    p, q = rows or Axis(1, 0, None, 0), terms or Axis(1, 0, 0, None)
+    numbers = [_number(scope, number) for number in (p.size, p.a, p.c, m.size, n.size, q.size, q.a, q.b, k.size)]
+    steps = [[_number(scope, step) for step in pair] for pair in ((m.a, k.a), (k.b, n.b))]
+    w.do(gemm.windows_call(w.module, kind, [*numbers, x, *steps[0], y, *steps[1], z, _number(scope, m.c), add]))
+
+
+# -- loops
+
+
+def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, add: bool) -> None:
+    w = scope.writer
+    sums = of_role(axes, "k")
+    outer = sorted((axis for axis in axes if axis.role != "k"), key=lambda axis: -_order(axis.c))
+    total = work(sums)
+    with Access(scope) as access:
+        if total is None or (total > 4 * UNROLLED and of_role(axes, "n") and not _by_lanes(axes)):
+            _by_rows(scope, outer, sums, a, b, c, add, access)
+            return
+
+        def body(place: Sequence[Index]) -> None:
+            spots = [
+                w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in outer]))
+                for side, letter in ((a, "a"), (b, "b"), (c, "c"))
+            ]
+            found = _sum(scope, sums, Matrix(spots[0], a.dtype), Matrix(spots[1], b.dtype), access)
+            if add:
+                found = _plus(scope, c.dtype, w.load(c.kind, spots[2], access.writing), found)
+            w.store(c.kind, found, spots[2], access.writing)
+
+        nest(scope, outer, body, access)
+
+
+def _order(step: Any) -> int:
+    return step if isinstance(step, int) else 1 << 40
+
+
+def _by_rows(
+    scope: Scope, outer: Sequence[Axis], sums: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, add: bool, access: Access
+) -> None:
+    """Long sums: rows of the result grow term by term, so that memory is read along rows."""
+    w = scope.writer
+
+    def at(side: Matrix, letter: str, axes: Sequence[Axis], place: Sequence[Index]) -> str:
+        return w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes]))
+
+    if not add:
+        nest(scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access)
+    inner = [axis for axis in outer if axis.role == "n"][-1:] or outer[-1:]
+    order = [*[axis for axis in outer if axis not in inner], *sums, *inner]
+
+    def body(place: Sequence[Index]) -> None:
+        x, y = (
+            w.load(a.kind, at(a, "a", order, place), access.reading),
+            w.load(b.kind, at(b, "b", order, place), access.reading),
+        )
+        spot = at(c, "c", order, place)
+        before = w.load(c.kind, spot, access.writing)
+        w.store(c.kind, _plus(scope, c.dtype, before, _times(scope, c.dtype, x, y)), spot, access.writing)
+
+    nest(scope, order, body, access if inner else None)
+
+
+def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Access) -> str:
+    """The sum of products over axes; short ones are written out."""
+    w, dtype = scope.writer, a.dtype
+    total = work(axes)
+
+    def term(place: Sequence[Index]) -> str:
+        registers = [
+            w.load(
+                side.kind,
+                w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes])),
+                access.reading,
+            )
+            for side, letter in ((a, "a"), (b, "b"))
+        ]
+        return _times(scope, dtype, *registers)
+
+    if total is not None and total <= 2 * UNROLLED:
+        found = None
+        for place in itertools.product(*[range(axis.size) for axis in axes]):
+            found = term(place) if found is None else _plus(scope, dtype, found, term(place))
+        return literal(0, dtype) if found is None else found
+    kind = REGISTER[name_of(dtype)]
+    cell = w.cell(kind)
+    w.store(kind, literal(0, dtype), cell)
+
+    def body(place: Sequence[Index]) -> None:
+        found = term(place)
+        w.store(kind, _plus(scope, dtype, w.load(kind, cell), found), cell)
+
+    nest(scope, axes, body)
+    return w.load(kind, cell)
+
+
+def _times(scope: Scope, dtype: Any, x: str, y: str) -> str:
+    kind = REGISTER[name_of(dtype)]
+    return scope.writer.let(f"fmul contract {kind} {x}, {y}" if is_float(dtype) else f"mul {kind} {x}, {y}")
+
+
+def _plus(scope: Scope, dtype: Any, x: str, y: str) -> str:
+    kind = REGISTER[name_of(dtype)]
+    return scope.writer.let(f"fadd reassoc contract {kind} {x}, {y}" if is_float(dtype) else f"add {kind} {x}, {y}")
+
+
+def _dot(scope: Scope, operation: Operation, axes: Sequence[Axis], a: Operand, b: Operand) -> str:
+    scope.program.notes.append(Note("product", (operation.op.name,), operation.loc, "loops"))
+    with Access(scope) as access:
+        return _sum(scope, axes, a.matrix, b.matrix, access)
+
+
+# -- what the planner asks
+
+
+def _reads(operation: Operation, value: Value, table: Lowerings) -> str:
+    """An operand is read through index maps if one of its axes stays dense and it is not a small part of a recipe."""
+    if not supported(operation):
+        return "memory"
+    layout = layout_of(value, table, lambda v: False)
+    if layout.base is value:
+        return "memory"
+    producer = layout.base.producer
+    if producer is not None and table.kind(producer) == "element" and _count_of(layout.base) > _count_of(value):
+        return "memory"
+    return "view" if 1 in [step for step in layout.steps if isinstance(step, int)] else "memory"
+
+
+def _count_of(value: Value) -> int:
+    total = 1
+    for size in value.type.shape:
+        total *= size if isinstance(size, int) else 64
+    return total
+
+
+def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operation, Special]:
+    """Operations that are done by the product they use: sums over its batch, additions."""
+    specials: dict[Operation, Special] = {}
+    outputs = set(block.results)
+    place = {operation: i for i, operation in enumerate(block.operations)}
+    taken: set[Operation] = set()
+
+    def alone(value: Value) -> bool:
+        return len(users.get(value, ())) == 1 and value not in outputs
+
+    def product_of(value: Value, user: Operation) -> Operation | None:
+        """The product that makes a value for this user alone, if it can be done there."""
+        producer = value.producer
+        if producer is None or producer.op is not MATMUL or producer in taken or producer in specials:
+            return None
+        if not alone(value) or not supported(producer):
+            return None
+        if any(o.regions or is_twin(o.op) for o in block.operations[place[producer] + 1 : place[user]]):
+            return None  # what it reads may change before the user's turn
+        return producer
+
+    for operation in block.operations:
+        if operation.op is REDUCE_SUM:
+            factor = product_of(operation.operands[0], operation)
+            rank = len(operation.operands[0].type.shape)
+            if factor is not None and rank > 2 and max(operation.attrs["axis"], default=rank) < rank - 2:
+                specials[operation] = Special(_summed, (factor,))
+                taken.add(factor)
+        elif operation.op in (ADD, ARITHMETIC[ADD]):
+            x, y = operation.operands
+            if x is y or any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in (x, y)):
+                continue
+            for k, total, part in ((0, x, y), (1, y, x)):
+                factor = product_of(part, operation)
+                if factor is None or not is_float(operation.result.type.dtype):
+                    continue
+                # the total's memory must be ours to change: `bufferize` says so, or it is another product's for this sum alone
+                other = total.producer
+                own = other is not None and other.op is MATMUL and supported(other) and alone(total)
+                if (is_twin(operation.op) and k == 0) or (own and other not in taken):
+                    specials[operation] = Special(_added, (factor,), k)
+                    taken.add(factor)
+                    break
+    return specials
+
+
+def _summed(scope: Scope, operation: Operation) -> list[Lowered]:
+    """A sum over the batch of a product: the batch is one more axis to sum over."""
+    factor: Operation = operation.operands[0].producer  # type: ignore[assignment]
+    _agree(scope, factor)
+    home = scope.room(operation.result)
+    a, b = (operand(scope, value) for value in factor.operands)
+    shape = tuple(factor.result.type.shape)
+    axes, steps = operation.attrs["axis"], iter(dense(operation.result.type.shape))
+    along: list[Any] = []
+    for axis in range(len(shape)):
+        step = next(steps) if operation.attrs["keepdims"] or axis not in axes else None
+        along.append(None if axis in axes else step)
+    product(scope, factor, of_matmul(factor, a.layout, b.layout, shape, along), a, b, home)
+    return [home]
+
+
+def _added(scope: Scope, operation: Operation) -> list[Lowered]:
+    """A product added to what is there."""
+    (factor,) = scope.plan.special[operation].absorbed
+    _agree(scope, factor)
+    k = operation.operands.index(factor.result)
+    home = scope.memory(operation.operands[1 - k])
+    a, b = (operand(scope, value) for value in factor.operands)
+    shape = tuple(factor.result.type.shape)
+    product(scope, factor, of_matmul(factor, a.layout, b.layout, shape, dense(shape)), a, b, home, add=True)
+    return [home]
+
+
+LOWERINGS: dict[Op, Lowering] = {
+    MATMUL: Lowering(memory=_matmul, reads=_reads),
+    EINSUM: Lowering(memory=_einsum, reads=_reads, rewrite=_pairs),
+}

@@ -1,0 +1,1 @@
+"""What native programs call and are made with: memory, threads, callbacks, compiling, the cache of objects."""

@@ -1,0 +1,257 @@
+"""Operations that native code leaves to NumPy: it calls back, and the op's `impl` runs on views of native memory.
+
+The call passes an array of words: for each operand its address and dims (a list: the address of its words, and the dims of
+items of one shape), then for each result the address to write to and its dims, which must be what the program says; then the
+sizes that attributes need. A result whose size only the op knows is held by Python, which writes its dims; native code makes
+room and fetches it with a second call. `run_callback` and `fetch` are the Python side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
+from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.backends.numpy.executable import located
+from gradtape.ir.dims import substitute, symbols_in
+from gradtape.ir.graph import Operation, Value
+from gradtape.ir.sizes import describes
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.list_values import TensorList
+from gradtape.passes.inplace import pure_op
+
+SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+# what a call back gives if all went well; Ctrl-C may end it anywhere, even before its first line, with any other number
+DONE = 0x600D
+_HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
+
+
+class Call:
+    """What Python must know to run an operation: which results it holds, how the items of lists lie."""
+
+    def __init__(self, operation: Operation, held: Sequence[bool], items: Sequence[Items | None]) -> None:
+        self.operation = operation
+        self.held = held
+        self.items = items
+        self.sizes = sorted(_sizes(operation))
+
+
+def _sizes(operation: Operation) -> frozenset[str]:
+    """The symbols whose sizes an operation's attributes take; a type only describes."""
+    return symbols_in([attr for attr in operation.attrs.values() if not describes(attr)])
+
+
+def _is_scalar(value: Value) -> bool:
+    return not len(value.type.shape) and name_of(value.type.dtype) in REGISTER
+
+
+def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
+    """The code of a call back into Python."""
+    program = scope.program
+    if operation.regions or operation.op.kind == "region":
+        raise UnsupportedError(f"the structured op {operation.op.name}", operation)
+    for value in (*operation.operands, *operation.results):
+        if value.type.dtype.dtype.kind == "O":
+            raise UnsupportedError("text", operation)
+        if isinstance(value.type, TensorSpec) and value.type.shape.rank is None:
+            raise UnsupportedError(f"the rank of what {operation.op.name} gives is not known", operation)
+    words, items = _operands(scope, operation)
+    held = [_is_held(scope, value) for value in operation.results]
+    homes: list[Array | None] = []
+    places: list[int] = []
+    for value, later in zip(operation.results, held, strict=True):
+        if isinstance(value.type, ListSpec):
+            raise UnsupportedError(f"the result of {operation.op.name} is a list", operation)
+        home = None if later else _home(scope, value)
+        homes.append(home)
+        places.append(len(words))
+        dims: Sequence[Index] = [0] * len(value.type.shape) if home is None else home.dims
+        words += [("ptr", "null" if home is None else home.address), *[("i64", size) for size in dims]]
+    packed = _call(scope, operation, Call(operation, held, items), words)
+    program.notes.append(Note("numpy", (operation.op.name,), operation.loc))
+    results: list[Lowered] = []
+    for value, home, place in zip(operation.results, homes, places, strict=True):
+        if home is None:
+            home = _fetched(scope, operation, value, packed, place, sum(held[: len(results)]))
+        results.append(Scalar(scope.load(home, ()), value.type.dtype) if _is_scalar(value) else home)
+    return results
+
+
+def write_failure(scope: Scope, operation: Operation) -> None:
+    """Have Python raise what an operation that cannot be done raises, and leave the program."""
+    words, items = _operands(scope, operation)
+    words += [("i64", 0)] * sum(1 + len(value.type.shape) for value in operation.results)
+    _call(scope, operation, Call(operation, [True] * len(operation.results), items), words)
+    scope.program.fail_if("true", operation)
+
+
+def _operands(scope: Scope, operation: Operation) -> tuple[list[tuple[str, Index]], list[Items | None]]:
+    words: list[tuple[str, Index]] = []
+    items: list[Items | None] = []
+    for value in operation.operands:
+        found = scope.find(value)
+        if isinstance(found, NativeList):
+            innermost = found.items
+            while innermost.inner is not None:
+                innermost = innermost.inner
+            words += [("ptr", found.state), *[("i64", size) for size in innermost.dims or ()]]
+            items.append(found.items)
+        else:
+            array = scope.memory(value)
+            words += [("ptr", array.address), *[("i64", size) for size in array.dims]]
+            items.append(None)
+    return words, items
+
+
+def _is_held(scope: Scope, value: Value) -> bool:
+    return any(name not in scope.program.sizes for name in symbols_in(value.type))
+
+
+def _home(scope: Scope, value: Value) -> Array:
+    if not _is_scalar(value):
+        return scope.room(value)
+    return Array(scope.writer.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
+
+
+def _call(scope: Scope, operation: Operation, call: Call, words: list[tuple[str, Index]]) -> str:
+    """Pass the words and what attributes need; a call that fails ends the program."""
+    w, program = scope.writer, scope.program
+    words = [*words, *[("i64", program.index_of_symbol(name)) for name in call.sizes]]
+    packed = w.cell("i64", max(len(words), 1))
+    for k, (kind, word) in enumerate(words):
+        w.store(kind, word, w.at("i64", packed, k))
+    program.calls.append(call)
+    program.module.declare("gt_callback", "i32 (ptr, i32, ptr)")
+    status = w.let(f"call i32 @gt_callback(ptr %context, i32 {len(program.calls) - 1}, ptr {packed})")
+    _leave_unless_done(scope, status)
+    return packed
+
+
+def _leave_unless_done(scope: Scope, status: str) -> None:
+    w = scope.writer
+    bad, good = w.label("bad"), w.label("good")
+    w.branch(w.let(f"icmp ne i32 {status}, {DONE}"), bad, good, f", !prof {scope.program.unlikely()}")
+    w.start(bad)
+    w.store("i32", CALLBACK_FAILED, "%status")
+    w.go("leave")
+    w.start(good)
+
+
+def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, place: int, number: int) -> Array:
+    """Room for a result that Python holds, and the result in it."""
+    w, program = scope.writer, scope.program
+    dims = [w.load("i64", w.at("i64", packed, place + 1 + k)) for k in range(len(value.type.shape))]
+    program.bind(value.type, dims)
+    for size, found in zip(value.type.shape, dims, strict=True):
+        known = program.index(size)
+        if known != found:
+            program.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
+    home = scope.room(value)
+    program.module.declare("gt_fetch", "i32 (i32, ptr, i64)")
+    bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
+    _leave_unless_done(scope, w.let(f"call i32 @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})"))
+    return home
+
+
+# -- the Python side
+
+
+def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+    """An array on native memory."""
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not count:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_char * count).from_address(address)
+    return np.frombuffer(memory, dtype).reshape(shape)  # type: ignore[call-overload]
+
+
+def _words(address: int, count: int) -> list[int]:
+    return list((ctypes.c_int64 * count).from_address(address)) if count else []
+
+
+def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
+    """The list whose words are at an address; items are copies."""
+    start, count, _ = _words(address, 3)
+    kind = items.dtype.dtype
+    if items.inner is not None:
+        found = [read_list(start + 24 * i, items.inner, dims) for i in range(count)]
+        return TensorList(found, found[0].item and ListSpec(found[0].item) if found else None)
+    if items.dims is None:
+        found = []
+        for i in range(count):
+            at, *shape = _words(start + 8 * (1 + items.rank) * i, 1 + items.rank)
+            found.append(view(at, shape, kind).copy()[()])
+        return TensorList(found, TensorSpec([None] * items.rank, items.dtype))
+    rows = view(start, (count, *dims), kind)
+    return TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, items.dtype))
+
+
+def run_callback(call: Call, words: Any) -> None:
+    """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
+    operation = call.operation
+    k = 0
+    inputs: list[Any] = []
+    for value, items in zip(operation.operands, call.items, strict=True):
+        address = words[k]
+        k += 1
+        if items is not None:
+            innermost = items
+            while innermost.inner is not None:
+                innermost = innermost.inner
+            dims = [words[k + i] for i in range(len(innermost.dims or ()))]
+            inputs.append(read_list(address, items, dims))
+        else:
+            dims = [words[k + i] for i in range(len(value.type.shape))]
+            array = view(address, dims, value.type.dtype.dtype)
+            inputs.append(array if dims else array[()])
+        k += len(dims)
+    first = k
+    k += sum(1 + len(value.type.shape) for value in operation.results)
+    attrs = operation.attrs
+    sizes = {name: words[k + i] for i, name in enumerate(call.sizes)}
+    if sizes:
+        attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
+    op = pure_op(operation.op)
+    try:
+        with np.errstate(all="ignore"):
+            found = op.impl(*inputs, **attrs)
+    except Exception as error:
+        raise located(operation, inputs, sizes, error) from None
+    held: list[Any] = []
+    results = (found,) if op.outputs == 1 else found
+    for value, result, later in zip(operation.results, results, call.held, strict=True):
+        rank = len(value.type.shape)
+        if later:
+            held.append(np.ascontiguousarray(result, value.type.dtype.dtype))
+            for axis, size in enumerate(np.shape(result)):
+                words[first + 1 + axis] = size
+        else:
+            home = view(words[first], [words[first + 1 + i] for i in range(rank)], value.type.dtype.dtype)
+            if home.shape != np.shape(result):
+                raise AssertionError(f"{op.name} gave the shape {np.shape(result)}, the program says {home.shape}")
+            home[...] = result
+        first += 1 + rank
+    if held:
+        _HELD[threading.get_ident()] = held
+
+
+def fetch(number: int, address: int, count: int) -> int:
+    """Put a result that waits into its room."""
+    held = _HELD[threading.get_ident()]
+    if count:
+        ctypes.memmove(address, held[number].ctypes.data, count)
+    held[number] = None
+    return DONE
+
+
+FETCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has it
+
+__all__ = ["DONE", "FETCH", "SIGNATURE", "Call", "fetch", "run_callback", "view", "write_callback", "write_failure"]

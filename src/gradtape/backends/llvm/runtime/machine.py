@@ -1,0 +1,240 @@
+"""From IR text to machine code in this process, for the CPU it runs on; objects are kept on disk between processes.
+
+A module's object code is found by everything it depends on: its text, the versions of gradtape and LLVM, CPU and features,
+the optimisation level; not by Python and NumPy, since what is known of their objects stands in the text. What native code needs
+from outside (Python, NumPy, BLAS) it names; addresses are given when it is loaded, so an object from disk works in any
+process. A fork waits until nobody compiles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from gradtape import config
+from gradtape.backends.llvm.runtime import object_cache
+from gradtape.errors import InternalError
+
+_LOCK = threading.RLock()
+_STATE: dict[str, Any] = {}
+MASKED = ".masked."  # in the names of functions that only the vectoriser calls
+FRAME = "gt_kept_frame"  # what points to the memory of a program's values, kept from call to call
+REVISION = "3"  # of what is done to a module: object code on disk that was made in another way is not found
+HUGE = 1_000_000  # characters of IR from which on nothing is unrolled and made to use vectors
+LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
+
+
+def held_by_forks(acquire: Callable[[], object], release: Callable[[], object]) -> None:
+    """A fork takes a lock: else its child, which has no other thread, could find it taken for ever.
+
+    Locks that are named later are taken first: they are those of modules that use this one while they have theirs.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=acquire, after_in_parent=release, after_in_child=release)
+
+
+_LLVMS: Any = getattr(llvm.ffi.lib, "_lock", None)  # which llvmlite takes around each call, also those of the garbage collector
+if _LLVMS is not None:
+    held_by_forks(_LLVMS.__enter__, lambda: _LLVMS.__exit__(None, None, None))
+held_by_forks(_LOCK.acquire, _LOCK.release)
+
+
+def _target() -> llvm.Target:
+    if "target" not in _STATE:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _STATE["cpu"] = llvm.get_host_cpu_name()
+        _STATE["features"] = llvm.get_host_cpu_features().flatten()
+        _STATE["target"] = llvm.Target.from_default_triple()
+        llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
+    return _STATE["target"]
+
+
+def _machine(level: int) -> llvm.TargetMachine:
+    key = f"machine{level}"
+    if key not in _STATE:
+        _STATE[key] = _fresh_machine(level)
+    return _STATE[key]
+
+
+def _fresh_machine(level: int) -> llvm.TargetMachine:
+    target = _target()
+    return target.create_target_machine(
+        cpu=_STATE["cpu"], features=_STATE["features"], opt=level, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+def triple() -> str:
+    """What LLVM calls the kind of machine this is."""
+    return str(_machine(3).triple)
+
+
+def vector_bytes() -> int:
+    """The size of this machine's vector registers."""
+    _target()
+    features = _STATE["features"]
+    return 64 if "+avx512f" in features else 32 if "+avx," in features else 16
+
+
+def lanes() -> tuple[int, ...]:
+    """How many numbers a vector in a loop may have: of float64, of float32, and half of that where full ones are avoided."""
+    wide = vector_bytes() // 8
+    return (wide, 2 * wide) if wide < 8 else (wide // 2, wide, 2 * wide)
+
+
+def symbol(name: str, address: int) -> None:
+    """Make an address known to all modules."""
+    llvm.add_symbol(name, address)
+
+
+class Passes(NamedTuple):
+    """Which of LLVM's passes run: those of `-O1` to `-O3`; whether loops and straight code are made to use vectors.
+
+    At level 0 variables on the stack become registers, and that is all.
+    """
+
+    level: int
+    loops: bool
+    straight: bool
+
+    def __str__(self) -> str:
+        names = [name for name, used in (("loops", self.loops), ("straight code", self.straight)) if used]
+        return f"-O{self.level}, vectors in {' and '.join(names) or 'nothing'}"
+
+
+def attempts(level: int) -> tuple[Passes, ...]:
+    """The passes for a level, then what is tried instead if LLVM breaks the module: each does less than the one before."""
+    ways = [Passes(level, True, True), Passes(level, True, False), Passes(level, False, False)] if level > 1 else []
+    return (*ways, Passes(1, False, False), Passes(0, False, False)) if level else (Passes(0, False, False),)
+
+
+def optimized(text: str, level: int = 3) -> tuple[llvm.ModuleRef, Passes]:
+    """The module of a text after LLVM's passes, and which those were.
+
+    A module is valid before the passes, or it is our mistake; after them it may not be, as LLVM has mistakes of its own, and
+    code generation ends the process over one. So it is verified again, and passes that break it are left out.
+    """
+    with _LOCK:
+        broken = ""
+        for passes in attempts(level):
+            module = _parsed(text, _machine(level or 1))
+            module.verify()
+            _run_passes(module, text, passes)
+            try:
+                module.verify()
+            except RuntimeError as error:
+                broken = str(error)
+                continue
+            return module, passes
+    raise InternalError(f"LLVM accepts a module and refuses it when no pass has changed it: {broken}")
+
+
+def _parsed(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """A module in a context of its own: what LLVM keeps of types, constants and metadata goes when the module goes."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def _run_passes(module: llvm.ModuleRef, text: str, passes: Passes) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
+    options.loop_vectorization, options.slp_vectorization = passes.loops, passes.straight
+    options.loop_unrolling = options.loop_interleaving = passes.level > 1
+    builder = llvm.create_pass_builder(_machine(passes.level), options)
+    if passes.level:
+        manager = builder.getModulePassManager()
+    else:
+        manager = llvm.create_new_module_pass_manager()
+        manager.add_sroa_pass()
+    inlining = "vector-function-abi-variant" in text  # what the vectoriser calls in loops is to be inlined there
+    if inlining:
+        manager.add_always_inliner_pass()
+        manager.add_instruction_combine_pass()
+        manager.add_simplify_cfg_pass()
+    manager.run(module, builder)  # once: a builder that has run keeps the addresses of what ended with the run
+    _free(manager)
+    builder.close()
+    options.close()
+    for function in module.functions if inlining else ():
+        if MASKED in function.name and not function.is_declaration:  # nobody calls it any more: no code for it
+            function.linkage = "available_externally"
+
+
+def _free(manager: llvm.newpassmanagers.ModulePassManager) -> None:
+    """End a pass manager and its passes, which hold about 0.1 MB.
+
+    Its own `close` does not: of its two base classes, the one whose `_dispose` does nothing comes first.
+    """
+    llvm.newpassmanagers.NewPassManager._dispose(manager)
+    manager.detach()
+
+
+def level_of(text: str, heavy: bool) -> int:
+    """How much is done about a program: the more it computes the more, the longer it is the less."""
+    return 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
+
+
+def key_of(text: str, level: int) -> str:
+    """What names a module's object code on disk."""
+    _target()
+    if "makers" not in _STATE:
+        _STATE["makers"] = config.VERSION, llvmlite.__version__, str(llvm.llvm_version_info), REVISION
+    parts = (*_STATE["makers"], _STATE["cpu"], _STATE["features"], str(level), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def object_code(text: str, level: int) -> tuple[bytes, Passes | None]:
+    """A module as object code, and the passes it went through; None if it was on disk."""
+    key = key_of(text, level)
+    kept = object_cache.load(key)
+    if kept is not None:
+        return kept, None
+    module, passes = optimized(text, level)
+    code = bytes(_machine(level or 1).emit_object(module))
+    object_cache.store(key, code)
+    return code, passes
+
+
+# by id: in here, where the garbage collector does not end an engine before the library that has to close it
+_ENGINES: dict[int, llvm.ExecutionEngine] = {}
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends, threads may still be running code
+
+
+class Library:
+    """Loaded machine code. Keep it as long as a function of it may run."""
+
+    def __init__(self, text: str, level: int = 3) -> None:
+        with _LOCK:
+            code, passes = object_code(text, level)
+            self.cached = passes is None
+            self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
+            empty = llvm.parse_assembly("", llvm.create_context())
+            empty.triple = _machine(level or 1).triple
+            engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            engine.finalize_object()
+        self._key = id(engine)
+        _ENGINES[self._key] = engine
+
+    def address(self, name: str) -> int:
+        """Where a function is; 0 if there is none of that name."""
+        return int(_ENGINES[self._key].get_function_address(name))
+
+    def close(self) -> None:
+        """Free what calls have kept, and the code itself."""
+        engine = None if _ENGINES is None else _ENGINES.pop(self._key, None)  # while the process ends, modules are empty
+        if engine is None or ctypes is None:
+            return
+        kept = engine.get_global_value_address(FRAME)
+        if kept:
+            give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(llvm.address_of_symbol("gt_give_frame"))
+            give(kept, None)

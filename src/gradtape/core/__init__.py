@@ -1,0 +1,4 @@
+"""One operation at run time: the `Op` and its facts, the tensor, dispatch, records. Knows no family of operations.
+
+Read in this order: `opdef`, `tensor`, `record`, `dispatch` (`forms` is its short form), `recorded`, `save_plan`, `conversion`.
+"""

@@ -1,0 +1,43 @@
+"""What the run time of an operation needs of rooms above it: one object, its fields filled once by those who define them.
+
+`core/` knows no family of operations. Where it cannot do without one (a list with tensors in it is stacked, a number takes
+another dtype), it asks this object, whose every field says who fills it. A field nobody filled is an AttributeError.
+Results are typed Any: the classes they have are defined by modules that import this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Hooks:
+    """The fields; classes in `quick` and `weak` are looked up in hot paths, so these two are plain dicts."""
+
+    __slots__ = (
+        "broadcast_to", "cast", "cast_op", "dimension", "identity", "op_by_name", "opened", "over_batch", "quick", "reshape",
+        "stack", "weak",
+    )  # fmt: skip
+    # -- families of ops
+    cast_op: Any  # ops/elementwise.py
+    cast: Callable[[Any, Any], Any]  # ops/elementwise.py: a value in another dtype, recorded
+    stack: Callable[[Any], Any]  # ops/shape.py: packs lists that contain tensors
+    reshape: Callable[[Any, tuple[Any, ...]], Any]  # ops/shape.py
+    broadcast_to: Callable[[Any, tuple[Any, ...]], Any]  # ops/shape.py
+    identity: Callable[[Any], Any]  # ops/stop.py
+    dimension: Callable[..., Any]  # ops/staged.py: a symbolic dimension as a scalar
+    op_by_name: Callable[[str], Any]  # ops/registry.py: where pickle finds an op again
+    # -- tracing
+    # functions/staging: the list value behind a Python list whose items live in a program, and its length where known
+    opened: Callable[[Any], tuple[Any, int | None] | None]
+    over_batch: Callable[..., Any]  # ad/batch_regions.py: a structured operation on batched operands
+    quick: dict[type, Callable[..., Any]]  # class → quick(op, x[, y]): a short way for elementwise ops. trace/fast_path.py
+    weak: dict[type, Callable[[list[Any]], tuple[Any, ...]]]  # classes that stand for Python numbers → promotion. trace/weak.py
+
+    def __init__(self) -> None:
+        self.quick = {}
+        self.weak = {}
+        self.opened = lambda values: None  # until a function is traced there is no such list
+
+
+HOOKS = Hooks()

@@ -1,0 +1,86 @@
+"""Who looks on: the tools by name, observers of the process, observers of one tape.
+
+Lower rooms may not import the tools, so they ask this table, which `gradtape/tools/__init__.py` fills; a tool's module is
+imported when it is first used. Invariant: a tape nobody observes pays nothing for this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+class Tools:
+    """Name of a tool → the function that does it, imported at first use."""
+
+    __slots__ = ("_loaded", "_places")
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[str, str]] = {}
+        self._loaded: dict[str, Callable[..., Any]] = {}
+
+    def fill(self, places: dict[str, tuple[str, str]]) -> None:
+        """Called once, by the package of the tools: name → (module, function)."""
+        self._places.update(places)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        tool = self._loaded.get(name)
+        if tool is None:
+            module, function = self._places[name]
+            tool = self._loaded[name] = getattr(import_module(module), function)
+        return tool
+
+
+TOOLS = Tools()
+
+
+class Session:
+    """Who wants to hear of every tape of the process (`gradtape run`); nobody, ordinarily.
+
+    An observer has the methods `made(tape)`, `asked(tape, targets, sources, answers)` (after a gradient was computed,
+    before a one-shot tape frees its values; flat lists), `released(tape)` (before a tape forgets its records) and
+    `traced(name, function, number, reasons, seconds)` (a compiled function was traced).
+    """
+
+    __slots__ = ("observers",)
+
+    def __init__(self) -> None:
+        self.observers: list[Any] = []
+
+
+SESSION = Session()
+
+
+class Later:
+    """A report that takes long to make: `make()` does it when somebody asks. Until then the tape keeps its values."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+class TapeObserver:
+    """Who looks at one tape (`tape.add_observer`): told what it does, when it does it. Subclasses override what they need."""
+
+    def fresh(self) -> None:
+        """The tape begins anew: nothing recorded so far counts."""
+
+    def entered(self) -> None:
+        """The tape's block begins, in this thread."""
+
+    def left(self) -> None:
+        """The tape's block ends."""
+
+    def recorded(self, record: Any, inputs: Any, nodes: Any, out: Any) -> None:
+        """One operation was recorded; `inputs` are bare arrays, `out` a tensor or a tuple of tensors."""
+
+    def asked(self, records: Any) -> None:
+        """A backward pass over these records begins."""
+
+    def prepare(self, record: Any) -> None:
+        """The rules of this record are about to run."""
+
+    def answered(self) -> None:
+        """The backward pass has ended."""

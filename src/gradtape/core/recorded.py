@@ -1,0 +1,195 @@
+"""From an operation that ran to its record: on every tape and accumulator that watches one of its inputs.
+
+`record` is the short way when only plain tapes record and all of them know the inputs; `record_mixed` when some inputs are not
+watched but have a past; `record_general` for everything else. Invariant: a record stands in the lists of all its open tapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sys import _getframe
+from typing import Any
+
+from gradtape.core.opdef import Op
+from gradtape.core.record import INTERNAL, SCOPE, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
+from gradtape.core.save_plan import PLANS, save_plan
+from gradtape.core.tensor import Tensor
+
+
+def record(
+    scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any, depth: int = 2
+) -> Tensor:
+    """The hot path: only plain tapes record, every watched input is known to all. The frame `depth` up may be the user's."""
+    entry = Record()
+    entry.op = op
+    entry.nodes = nodes
+    entry.saved = saved
+    entry.attrs = attrs
+    entry.keys = scope.keys
+    shape = entry.shape = data.shape
+    entry.when = scope.when
+    frame = _getframe(depth)
+    code = frame.f_code
+    if code is not scope.code:
+        while code.co_filename in INTERNAL and frame.f_back is not None:
+            frame = frame.f_back
+            code = frame.f_code
+        scope.code = code
+    entry.code = code
+    entry.lasti = frame.f_lasti
+    out._node = entry
+    records = scope.records
+    if records is None:
+        _append_to(scope.lists, entry, data.nbytes + 200)
+        return out
+    records.append(entry)
+    budget = records.budget - (data.nbytes + 200 if shape else 200)
+    records.budget = budget
+    if budget < 0:
+        records.sweep()
+    return out
+
+
+def record_mixed(scope: Scope, op: Op, datas: Any, nodes: tuple[Any, ...], attrs: Any, out: Tensor, result: Any) -> Tensor:
+    """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most."""
+    if len(nodes) == 1 and nodes[0].__class__ is Past:
+        out._node = nodes[0]
+        return out
+    fast, covers = scope.fast, scope.covers
+    watched, bit = 0, 1
+    known: list[Any] = []
+    unknown: list[Any] = []
+    for node in nodes:
+        if node is None:
+            known.append(None)
+        elif not (keys := node.keys):
+            known.append(None)
+            unknown.append(node)
+        elif keys is fast or keys in covers:
+            known.append(node)
+            watched += bit
+        else:
+            return record_general(scope, op, tuple(datas), nodes, attrs, out)
+        bit += bit
+    if not watched:
+        out._node = past_of(op, nodes)
+        return out
+    if result.dtype.kind == "c":
+        for records in scope.lists:
+            records.complex = True
+    record(scope, op, tuple(known), PLANS[op].savers[watched](datas, result), attrs, out, result, 3)
+    out._node.when = (scope.when, tuple(unknown))  # type: ignore[union-attr]
+    return out
+
+
+def record_general(
+    scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: tuple[Any, ...], attrs: dict[str, Any], out: Any
+) -> Any:
+    """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
+    keys = scope.keys
+    unknown: tuple[Unwatched, ...] = ()
+    if not all([n is None or n.keys is keys for n in nodes]):  # noqa: C419  (quicker than a generator)
+        keys = scope.subset(nodes)
+        if not keys:
+            return unrecorded(op, nodes, out)
+        known = set(keys)
+        if keys is scope.fast:
+            scope.covers.update([n.keys for n in nodes if n is not None and known.issubset(n.keys)])
+        unknown = pasts(op, nodes, known)
+        nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
+    entry = Record()
+    entry.op = op
+    entry.when = (scope.when, unknown) if unknown else scope.when
+    entry.nodes = nodes
+    entry.attrs = attrs
+    entry.keys = keys
+    frame = _getframe(2)
+    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
+        frame = frame.f_back
+    entry.code = frame.f_code
+    entry.lasti = frame.f_lasti
+    several = isinstance(out, tuple)
+    values: Any = tuple(stored(t) for t in out) if several else stored(out)
+    entry.saved = save_plan(op).collect(inputs, nodes, values)
+    entry.shape = tuple((t.shape, t.dtype) for t in values) if several else values.shape
+    _append(scope, keys, entry, values)
+    if several:
+        for index, part in enumerate(out):
+            part._node = part_of(scope, entry, index, values[index])
+    else:
+        out._node = entry
+    for recorder in scope.listeners:
+        if recorder.key in keys:
+            recorder.recorded(entry, inputs, nodes, out)
+    if not any(key.holds for key in keys):  # forward mode alone: the tangent is all that is needed of the past
+        entry.nodes = entry.saved = ()
+    return out
+
+
+def unrecorded(op: Op, nodes: Iterable[Any], out: Any) -> Any:
+    """No recorder wants the operation: its results keep in mind where they came from, for `tape.explain`."""
+    past = past_of(op, nodes)
+    if past is not None:
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if not tensor.wraps:  # what evaluators make of a value is not looked into
+                tensor._node = past
+    return out
+
+
+def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> None:
+    size = 200
+    is_complex = False
+    for value in values if isinstance(values, tuple) else (values,):
+        size += value.nbytes
+        is_complex = is_complex or (value.dtype.is_complex if isinstance(value, Tensor) else value.dtype.kind == "c")
+    holding = [r.records for r in scope.recorders if r.key in keys and r.key.holds]
+    if is_complex:
+        for records in holding:
+            records.complex = True
+    _append_to(holding, entry, size)
+
+
+def _append_to(lists: list[RecordList], entry: Record, size: int) -> None:
+    for records in lists:
+        records.append(entry)
+        records.budget -= size
+    for records in lists:  # only now: a sweep counts on the record standing in all of them
+        if records.budget < 0:
+            records.sweep()
+
+
+def part_of(scope: Scope, owner: Record, index: int, value: Any) -> Record:
+    """The record of one output of an op with several."""
+    entry = Record()
+    entry.op = PART
+    entry.nodes = (owner,)
+    entry.saved = ()
+    entry.attrs = {"index": index}
+    entry.keys = scope.subset((owner,))
+    entry.when = owner.when
+    entry.shape = value.shape
+    entry.code = owner.code
+    entry.lasti = owner.lasti
+    _append(scope, entry.keys, entry, ())
+    return entry
+
+
+def reparted(owner: Record, index: int, value: Any) -> Record | None:
+    """The record of an output that an operation got later, for the tapes that record now and know the operation."""
+    scope = SCOPE.get()
+    if scope is None or not any(key in scope.keys for key in owner.keys):
+        return None
+    return part_of(scope, owner, index, value)
+
+
+def _no_part(*args: Any, **attrs: Any) -> Any:
+    raise TypeError("`part` is made by dispatch, not called")
+
+
+PART = Op("part", "part", ("x",), _no_part, _no_part, skeleton=lambda attrs: attrs)
+
+
+def stored(tensor: Tensor) -> Any:
+    """What a record keeps of a tensor: its bare array, or this version of a wrapper (batched, traced): `t[i] = v` gives the
+    user's object another."""
+    return tensor._data if tensor.__class__ is Tensor else tensor.__copy__()

@@ -1,0 +1,334 @@
+"""The value the user holds: an immutable array version, and the record that made it.
+
+`_data` is a NumPy array or (for 0-d) a NumPy scalar and is never written to once another object can see it; `_node` is
+the version's identity for the tapes that watch it, or None. Python operators are attached in `ops/operators.py`;
+conversion from Python values is `core/conversion.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradtape.core.array_methods import ArrayMethods
+from gradtape.core.escapes import refuse_escape, watched
+from gradtape.core.exits import left
+from gradtape.core.record import CLOCK, Record
+from gradtape.dtypes import BY_NUMPY, DType, as_dtype
+from gradtape.errors import OutOfRangeError
+from gradtape.ir.types import TensorShape
+
+_ELSEWHERE = {
+    "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)",
+    "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
+    "backward": "tape.gradient(t, sources) of a gt.GradientTape", "requires_grad": "tape.watch(t), or a gt.Variable",
+    "assign": "a gt.Variable, or t[...] = v", "resize": "gt.reshape(t, shape)",
+}  # fmt: skip
+
+
+class Operators(ArrayMethods):
+    """Python's operators, for everything that reads as a tensor; `ops/operators.py` binds them to the ops."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
+        def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rlshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __rrshift__(self, other: Any) -> Tensor: ...
+        def __round__(self, ndigits: int | None = None) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
+
+
+class TensorLike(Operators):
+    """Anything that can be read as a tensor: `Variable` is one. Subclasses define `read`."""
+
+    __slots__ = ()
+
+    def read(self) -> Tensor:
+        """The current value as a tensor, watched as the scope demands."""
+        raise TypeError(f"{type(self).__name__} cannot be read as a tensor")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.read().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.read().__dlpack_device__()
+
+
+class Tensor(Operators):
+    """An array of numbers that tapes can follow.
+
+    Made by `gt.constant`, by operations, or from NumPy data. Each version is immutable; `t[i] = v` gives this object a
+    new version and leaves what was recorded before untouched.
+
+    >>> import gradtape as gt
+    >>> t = gt.constant([4.0, 5.0, 6.0])
+    >>> print(t)
+    gt.Tensor([4. 5. 6.], shape=(3,), dtype=float32)
+    >>> t[0] = 1.0
+    >>> t.numpy()
+    array([1., 5., 6.], dtype=float32)
+    """
+
+    # `level` is used by batched tensors only; the same layout lets `t[i] = batched` turn a plain tensor into one
+    __slots__ = ("__weakref__", "_data", "_node", "level")
+    wraps = False  # True in subclasses whose ops an evaluator runs: batched and traced tensors
+    _data: Any
+    _node: Record | None
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> TensorShape:
+        return tuple.__new__(TensorShape, self._data.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return BY_NUMPY.get(self._data.dtype) or as_dtype(self._data.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements, as NumPy says it."""
+        return self._data.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+    @property
+    def device(self) -> str:
+        return "/CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
+            cure = _ELSEWHERE.get(name)
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'" + (f"; use {cure}" if cure else "")
+            )
+
+    # -- leaving the tape ----------------------------------------------------------------------------------------
+
+    def numpy(self) -> Any:
+        """The values: a read-only view of the array, or a NumPy scalar (bytes of a string) for 0-d tensors."""
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".numpy()")
+        data = self._data
+        if isinstance(data, np.ndarray):
+            if not data.ndim:
+                return data[()]
+            data = data.view()
+            data.flags.writeable = False
+        return data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        doubt = None
+        if self._node is not None:
+            if watched(self._node):
+                doubt = refuse_escape(self._node, "__array__", bool(copy))
+            if CLOCK.open:
+                left(self._node, "np.asarray")
+        data = self.numpy()
+        taken = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
+        if doubt is not None:
+            doubt.follow(taken)
+        return taken
+
+    def item(self, *index: int) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".item()")
+        try:
+            return self._data.item(*index)
+        except (IndexError, TypeError, ValueError) as error:
+            kind = OutOfRangeError if isinstance(error, IndexError) else type(error)
+            raise kind(f"item: {', '.join(map(repr, index)) or 'no index'} for shape {tuple(self.shape)}: {error}") from None
+
+    def tolist(self) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, ".tolist()")
+        return self._data.tolist()
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise ValueError(
+                f"the truth value of a tensor with shape {tuple(self.shape)} is ambiguous; "
+                "use gt.reduce_any(t) or gt.reduce_all(t)"
+            )
+        if CLOCK.open and self._node is not None:
+            left(self._node, "bool()")
+        return bool(self._data)
+
+    def __int__(self) -> int:
+        number = int(self._number())
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__int__")
+            if CLOCK.open:
+                left(self._node, "int()")
+        return number
+
+    def __float__(self) -> float:
+        number = float(self._number())
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__float__")
+            if CLOCK.open:
+                left(self._node, "float()")
+        return number
+
+    def __complex__(self) -> complex:
+        number = complex(self._number())
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, "__complex__")
+            if CLOCK.open:
+                left(self._node, "complex()")
+        return number
+
+    def _number(self) -> Any:
+        if self._data.size != 1:
+            raise TypeError(f"only a tensor of one element is a number; this one has shape {tuple(self.shape)}")
+        return self._data.item()
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "iu" or self._data.ndim:
+            raise TypeError(
+                f"only scalar integer tensors can be used as an index, got shape {tuple(self.shape)}, dtype {self.dtype.name}"
+            )
+        if CLOCK.open and self._node is not None:
+            left(self._node, "an index")
+        return int(self._data)
+
+    def __len__(self) -> int:
+        if self._data.ndim == 0:
+            raise TypeError("a scalar tensor has no len()")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._data.ndim == 0:
+            raise TypeError("cannot iterate over a scalar tensor")
+        return (self[i] for i in range(len(self._data)))  # no generator function: what cannot be iterated says so at once
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if CLOCK.open and self._node is not None:
+            left(self._node, "__dlpack__()")
+        return np.array(self._data, order="C").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return np.empty(0).__dlpack_device__()
+
+    # -- identity, copies, printing ------------------------------------------------------------------------------
+
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+    def ref(self) -> Any:
+        """A hashable reference to this tensor object, as in TensorFlow."""
+        return Reference(self)
+
+    def __copy__(self) -> Tensor:
+        twin = Tensor()
+        twin._data = self._data
+        twin._node = self._node
+        return twin
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        """As in TensorFlow, a copy has the gradients of what it was copied from; versions never change, so they are shared."""
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return box, (self._data,)
+
+    def __str__(self) -> str:
+        return f"gt.Tensor({_values(self._data)}, shape={self.shape}, dtype={self.dtype.name})"
+
+    def __repr__(self) -> str:
+        return f"<gt.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={array_repr(self._data)}>"
+
+    def __format__(self, spec: str) -> str:
+        """The bare values, as TensorFlow formats eager tensors: `f"{t}"` is "[1. 2.]", `f"{t:.2f}"` of a scalar "1.50"."""
+        if self.wraps:
+            return format(str(self), spec)
+        return format(self._data.item() if spec and self._data.ndim == 0 else str(self._data), spec)
+
+
+class Reference:
+    """Hashable handle of a tensor or variable; `deref()` gives it back."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, target: Any) -> None:
+        self._object = target
+
+    def deref(self) -> Any:
+        return self._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._object is self._object
+
+
+def box(data: Any, node: Record | None = None) -> Tensor:
+    """A tensor around an array nobody else will write to."""
+    tensor = Tensor()
+    tensor._data = data
+    tensor._node = node
+    return tensor
+
+
+def _values(data: Any) -> str:
+    text = str(data)
+    return "\n" + text if "\n" in text else text
+
+
+def array_repr(data: Any) -> str:
+    """NumPy's text of an array, on lines of its own when it needs several; the bare number of a scalar."""
+    text = np.array_repr(data) if isinstance(data, np.ndarray) and data.ndim else str(data)
+    return "\n" + text if "\n" in text else text

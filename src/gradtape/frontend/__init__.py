@@ -1,1 +1,0 @@
-"""What the user touches: tapes, variables, accumulators, functional forms, modules, optimizers."""

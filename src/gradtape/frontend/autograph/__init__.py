@@ -1,8 +1,0 @@
-"""AutoGraph: Python functions rewritten, on the standard `ast`, so that loops and branches can be staged.
-
-One notion per file. The order of the passes is in `convert.py`: source, names, desugar, jumps, scopes, liveness, emission
-(`emitter.py` and its neighbours). `operators.py` is what converted code calls. Converted code keeps Python's meaning on
-plain values exactly; what happens on traced values is decided in `frontend/staging.py`, never here.
-"""
-
-from gradtape.frontend.autograph.convert import convert as convert, do_not_convert as do_not_convert, to_code as to_code

@@ -1,0 +1,4 @@
+"""`@function`: from a call to a program. Signature, cache, guards, tracing, running; then `staging/` and `autograph/`.
+
+Read in this order: `function`, `signature`, `engine`, `tracer`, `program`, `compiled`; then `staging/` and `autograph/`.
+"""

@@ -1,0 +1,41 @@
+"""Library functions that look at values (print, the assert family): in a traced function they run when the program does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gradtape import tree
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.ops import staged
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import current_trace
+from gradtape.trace.weak import WeakTensor
+
+
+def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
+    """`function`, which returns nothing; while a function is traced, an effect of the program in its place."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> None:
+        if active() is None:
+            function(*args, **kwargs)
+            return
+        leaves = tree.flatten((args, kwargs))
+        values = [leaf.read() if isinstance(leaf, TensorLike) else leaf for leaf in leaves]
+        places = [i for i, leaf in enumerate(values) if isinstance(leaf, Tensor)]
+        given = [v.strong() if isinstance(v, WeakTensor) else v for v in (values[i] for i in places)]
+
+        def run(*tensors: Any) -> None:
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors, strict=True):
+                filled[place] = tensor
+            again, keywords = tree.pack_sequence_as((args, kwargs), filled)
+            function(*again, **keywords)
+
+        trace = current_trace()
+        operands = [trace.own(t) for t in given]
+        trace.emit(staged.PY_CALL, operands, {"function": run, "types": ()})
+
+    return called

@@ -1,0 +1,66 @@
+"""What converted code calls: it knows this module as `ag__`. Only names; each is explained where it is defined."""
+
+from builtins import slice as slice
+
+from gradtape.functions.autograph.calling import (
+    call as call,
+    conv as conv,
+    frame_locals as frame_locals,
+    globals_ as globals_,
+    looking as looking,
+    method as method,
+    super_ as super_,
+    with_defaults as with_defaults,
+)
+from gradtape.functions.autograph.control_calls import (
+    and_ as and_,
+    assert_stmt as assert_stmt,
+    binding as binding,
+    compare as compare,
+    for_stmt as for_stmt,
+    generator as generator,
+    get_nothing as get_nothing,
+    if_exp as if_exp,
+    if_stmt as if_stmt,
+    is_ as is_,
+    is_not as is_not,
+    not_ as not_,
+    nothing as nothing,
+    or_ as or_,
+    set_nothing as set_nothing,
+    while_stmt as while_stmt,
+)
+from gradtape.functions.autograph.formatting import fstring as fstring, part as part
+from gradtape.functions.autograph.raising import after_try as after_try, guarded_try as guarded_try, raising as raising
+from gradtape.functions.autograph.reading import (
+    add as add,
+    append as append,
+    attr as attr,
+    before_free as before_free,
+    before_global as before_global,
+    del_attr as del_attr,
+    del_free as del_free,
+    del_global as del_global,
+    del_item as del_item,
+    forget_free as forget_free,
+    forget_global as forget_global,
+    in_ as in_,
+    inplace as inplace,
+    item as item,
+    ld as ld,
+    ld_free as ld_free,
+    made as made,
+    managed as managed,
+    new_set as new_set,
+    not_in as not_in,
+    outer as outer,
+    plus as plus,
+    put as put,
+    set_attr as set_attr,
+    set_free as set_free,
+    set_global as set_global,
+    set_item as set_item,
+    times as times,
+    unpack as unpack,
+)
+from gradtape.functions.staging.staged_values import Undefined as Undefined

@@ -1,0 +1,301 @@
+"""Builtins inside converted code while a function is traced.
+
+Each first asks whether anything it was given is staged; if not, it is the builtin. What a staged call means is decided by
+`staging.call_builtin`. Functions given to higher-order builtins are converted.
+"""
+
+from __future__ import annotations
+
+import bisect
+import builtins
+import functools
+import heapq
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any
+
+from gradtape.functions.autograph.reading import attr, before_change, del_attr, iterate, own_method, set_attr
+from gradtape.functions.impure import refuse_advancing
+from gradtape.functions.staging import absent, staged_code as _staging
+from gradtape.functions.staging.iterables import StagedIterable
+from gradtape.functions.staging.staged_values import staged_items
+from gradtape.functions.staging.staging import is_staged, valued
+from gradtape.trace.effects import KEYS, LENGTH, active
+
+staging: Any = _staging
+
+CHANGES = {
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
+    "__imul__", "update", "setdefault", "popitem", "__ior__", "add", "discard", "difference_update", "intersection_update",
+    "symmetric_difference_update", "__iand__", "__isub__", "__ixor__", "appendleft", "popleft", "extendleft", "rotate",
+}  # fmt: skip
+TAKES_KEY = {"pop", "insert", "get", "setdefault", "index", "count", "remove", "extend", "__getitem__", "__setitem__"}
+
+
+def is_part_of_program(value: Any) -> bool:
+    """Whether a builtin given this value must be staged."""
+    return is_staged(value) or isinstance(value, StagedIterable) or staged_items(value) is not None
+
+
+def _asked(value: Any) -> bool:
+    """The same of a value whose number is asked for: a variable's is known only when the program runs."""
+    return is_part_of_program(valued(value))
+
+
+def _holds(value: Any) -> bool:
+    """Whether a value is staged or a list or tuple of staged values."""
+    if _asked(value):
+        return True
+    return value.__class__ in (list, tuple) and any(_asked(part) for part in value)
+
+
+def converted_argument(value: Any) -> Any:
+    """A function given to something that will call it, converted."""
+    if value.__class__ in (FunctionType, MethodType, functools.partial):
+        from gradtape.functions.autograph.calling import conv
+
+        return conv(value)
+    return value
+
+
+def container_method(tracer: Any, method: Any) -> Any:
+    """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
+    container, name = method.__self__, method.__name__
+    if name in CHANGES:
+        before_change(tracer, container)
+        return _changing(tracer, container, _container_method(tracer, method, container, name))
+    return _container_method(tracer, method, container, name)
+
+
+def _changing(tracer: Any, container: Any, method: Any) -> Any:
+    """A method after which the container has changed."""
+    if not tracer.follows_changes:
+        return method
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        found = method(*args, **kwargs)
+        tracer.changed(container)
+        return found
+
+    return called
+
+
+def _container_method(tracer: Any, method: Any, container: Any, name: str) -> Any:
+    if isinstance(container, dict) and any(map(absent.is_absent, container.values())):
+        if name in absent.METHODS:
+            return functools.partial(_of_absent, method, container, name)
+        if name not in absent.KEYLESS:
+            absent.whole(container)
+    if name in ("keys", "items", "values"):
+        tracer.item(container, KEYS, tuple(container))
+        for key in container if name != "keys" else ():
+            tracer.item(container, key, container[key])
+    if staged_items(container) is not None:
+        return staging.list_method(container, name)
+    if name not in TAKES_KEY:
+        if name == "sort":
+            return lambda *args, **kwargs: _sort(container, args, kwargs)
+        return method
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if any(is_part_of_program(arg) for arg in args[: 1 if name != "index" else None]):
+            return staging.container_call(container, name, args, kwargs)
+        value = method(*args, **kwargs)
+        return tracer.item(container, args[0], value) if name in ("get", "__getitem__") and args[0] in container else value
+
+    return checked
+
+
+def _of_absent(method: Any, container: Any, name: str, key: Any, *default: Any) -> Any:
+    """A method that asks a dict about a key which may not be there."""
+    return absent.METHODS[name](container, key, *default) if absent.is_absent(container.get(key)) else method(key, *default)
+
+
+def _sort(container: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if "key" in kwargs:
+        kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
+    container.sort(*args, **kwargs)
+
+
+def _next(iterator: Any, *default: Any) -> Any:
+    """`next(iterator)`: what is from outside is not used up by a trace."""
+    if (tracer := active()) is not None:
+        refuse_advancing(iterator, tracer.external)
+    return next(iterator, *default)
+
+
+def _staged_if(any_of: Callable[[Any], bool], builtin: Any) -> Any:
+    """A builtin that is staged if `any_of` holds for one of its arguments."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if any_of(arg):
+                return staging.call_builtin(name, args, kwargs)
+        return builtin(*args, **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _len(*args: Any, **kwargs: Any) -> Any:
+    if len(args) == 1 and is_part_of_program(args[0]):
+        return staging.call_builtin("len", args, kwargs)
+    if len(args) == 1 and isinstance(args[0], dict):
+        absent.whole(args[0])
+    own = own_method(args[0], "__len__") if len(args) == 1 else None
+    if own is not None:
+        return own()
+    count = len(*args, **kwargs)
+    return active().item(args[0], LENGTH, count) if isinstance(args[0], (list, tuple, dict, set)) else count
+
+
+def _consume(builtin: Any) -> Any:
+    """A builtin that goes through the whole of its one argument, or is given several values (max, min, sorted, sum)."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("key") is not None:
+            kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
+        if len(args) == 1 and isinstance(args[0], Iterator):
+            args = (builtins.list(args[0]),)
+        if any(_holds(arg) for arg in args):
+            return staging.call_builtin(name, args, kwargs)
+        args = _noted(args)
+        if kwargs.get("key") is not None and args:
+            return _by_key(builtin, args, kwargs)
+        return builtin(*args, **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`max`, `min` or `sorted` of Python values; their keys may be staged all the same."""
+    values = args if len(args) > 1 else builtins.list(args[0])
+    keys = [kwargs["key"](value) for value in values]
+    found = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
+    kwargs = {**kwargs, "key": lambda value: found[id(value)]}  # each is asked once, as in Python
+    if any(_asked(key) for key in keys):
+        return staging.call_builtin(builtin.__name__, (values,), kwargs)
+    return builtin(values, **kwargs)
+
+
+def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    tracer = active()
+    return builtins.tuple([builtins.list(iterate(tracer, a)) if a.__class__ is list else a for a in args])
+
+
+def _quantifier(builtin: Any) -> Any:
+    """`any` and `all`: items are taken one by one, as Python does, until one is staged."""
+    name, ends_with = builtin.__name__, builtin is builtins.any
+
+    def overload(*args: Any) -> Any:
+        if len(args) != 1:
+            return builtin(*args)
+        if _asked(args[0]):
+            return staging.call_builtin(name, args, {})
+        items = iter(iterate(active(), args[0]))
+        for item in items:
+            if _asked(item):
+                return staging.call_builtin(name, ([item, *items],), {})
+            if bool(item) is ends_with:
+                return ends_with
+        return not ends_with
+
+    overload.__name__ = name
+    return overload
+
+
+def _with_function(builtin: Any) -> Any:
+    """`map` and `filter`."""
+    name = builtin.__name__
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        args = builtins.tuple([converted_argument(arg) for arg in args[:1]]) + args[1:]
+        if any(_holds(arg) for arg in args[1:]):
+            return staging.call_builtin(name, args, kwargs)
+        return builtin(*args, **kwargs)
+
+    overload.__name__ = name
+    return overload
+
+
+def _getattr(*args: Any) -> Any:
+    if len(args) == 2 and isinstance(args[1], str):
+        return attr(args[0], args[1])
+    if len(args) != 3 or not isinstance(args[1], str):
+        return getattr(*args)
+    if absent.is_absent(found := _own(*args[:2])):
+        return staging.stage_if_exp(found.flag, lambda: found.value, lambda: args[2])
+    return attr(args[0], args[1]) if _hasattr(*args[:2]) else args[2]
+
+
+def _own(target: Any, name: str) -> Any:
+    return getattr(target, "__dict__", {}).get(name)
+
+
+def _hasattr(*args: Any) -> Any:
+    if len(args) != 2 or not isinstance(args[1], str):
+        return hasattr(*args)
+    if absent.is_absent(found := _own(*args)):
+        return found.flag
+    if hasattr(*args):
+        attr(*args)  # noted: what is found may change, or go
+        return True
+    active().no_attr(*args)
+    return False
+
+
+def _setattr(*args: Any) -> None:
+    if len(args) == 3 and isinstance(args[1], str):
+        set_attr(*args)
+    else:
+        setattr(*args)
+
+
+def _delattr(*args: Any) -> None:
+    if len(args) == 2 and isinstance(args[1], str):
+        del_attr(*args)
+    else:
+        delattr(*args)
+
+
+def _print(*args: Any, **kwargs: Any) -> None:
+    """Printing is an effect of the program: it happens at each call of the function, not while it is traced."""
+    staging.print_(*args, **kwargs)
+
+
+def _reduce(*args: Any) -> Any:
+    return functools.reduce(*(converted_argument(arg) for arg in args))
+
+
+def _changing_list(function: Any) -> Any:
+    """A function of the standard library that changes the list it is given first."""
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if not args or args[0].__class__ is not list:
+            return function(*args, **kwargs)
+        tracer = active()
+        tracer.before_list(args[0])
+        found = function(*args, **kwargs)
+        tracer.changed(args[0])
+        return found
+
+    return overload
+
+
+CHANGING_LISTS = (
+    heapq.heappush, heapq.heappop, heapq.heapify, heapq.heappushpop, heapq.heapreplace, bisect.insort_right, bisect.insort_left,
+)  # fmt: skip
+OVERLOADS: dict[Any, Any] = {
+    builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
+    builtins.delattr: _delattr, builtins.next: _next,
+    builtins.print: _print, functools.reduce: _reduce,
+    **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
+    **{f: _staged_if(_holds, f) for f in (list, tuple)},
+    **{f: _consume(f) for f in (max, min, sorted, sum)},
+    **{f: _quantifier(f) for f in (any, all)},
+    **{f: _with_function(f) for f in (map, filter)},
+    **{f: _changing_list(f) for f in CHANGING_LISTS},
+}  # fmt: skip

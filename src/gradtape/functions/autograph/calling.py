@@ -1,0 +1,170 @@
+"""The run time of calls: what a callee becomes before the user's frame calls it.
+
+Functions are converted (`convert.py`), builtins with a staged meaning are replaced by one that looks at its arguments
+(`builtin_calls.py`), methods that change a list, dict or set announce the write, everything else is called as it is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections import deque
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
+from typing import Any
+
+from gradtape.functions.autograph.bindings import Bindings
+from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
+from gradtape.functions.autograph.code_registry import ENTRIES
+from gradtape.functions.autograph.convert import converted_function
+from gradtape.functions.autograph.reading import attr
+from gradtape.functions.impure import warn_frozen
+from gradtape.functions.staging.staged_values import Maybe, Undefined
+from gradtape.trace.effects import active
+
+CONTAINERS = (list, dict, set, deque)
+GIVEN = (list, tuple, dict, Maybe)
+LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
+LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
+STATIC = (list, dict, set, str, tuple)
+
+
+def conv(callee: Any) -> Any:
+    """What to call instead of `callee`."""
+    kind = callee.__class__
+    if kind is FunctionType:
+        kept = callee.__dict__.get(LIBRARY)
+        if kept is not None and kept.__closure__[0].cell_contents is callee and active() is not None:
+            return kept
+        made = converted_function(callee)
+        if made is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
+            return made
+        home = str(callee.__module__).partition(".")[0]
+        if home == "gradtape":
+            return library(callee)
+        warn_frozen(callee, tracer.external)
+        if home not in LIBRARIES:
+            tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
+        return made
+    if kind is MethodType:
+        function = callee.__func__
+        if (tracer := active()) is not None:
+            warn_frozen(callee, tracer.external)
+        made = conv(function)
+        return callee if made is function else MethodType(made, callee.__self__)
+    if isinstance(callee, BuiltinFunctionType):
+        tracer = active()
+        if tracer is None:
+            return callee
+        if isinstance(callee.__self__, CONTAINERS):
+            return container_method(tracer, callee)
+        warn_frozen(callee, tracer.external)
+        return OVERLOADS.get(callee, callee)
+    if kind is type:
+        return callee if active() is None else OVERLOADS.get(callee) or _constructor(callee)
+    if kind is partial:
+        made = conv(callee.func)
+        return callee if made is callee.func else partial(made, *callee.args, **callee.keywords)
+    if kind is MethodWrapperType:
+        tracer = active()
+        return callee if tracer is None or not isinstance(callee.__self__, CONTAINERS) else container_method(tracer, callee)
+    function = getattr(kind, "__call__", None)  # noqa: B004  (it is called, not only asked for)
+    if function.__class__ is FunctionType:
+        made = converted_function(function)
+        return callee if made is function else MethodType(made, callee)
+    return callee
+
+
+def library(callee: Any) -> Any:
+    """A function of gradtape: containers it is given are given as the program knows them."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if arg.__class__ in GIVEN:
+                args = tuple([_given(a) if a.__class__ in GIVEN else a for a in args])
+                break
+        for arg in kwargs.values():
+            if arg.__class__ in GIVEN:
+                kwargs = {k: _given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
+                break
+        return callee(*args, **kwargs)
+
+    if getattr(sys.modules.get(callee.__module__), callee.__name__, None) is callee:  # it stays: so may this
+        callee.__dict__[LIBRARY] = called
+    return called
+
+
+def _given(container: Any) -> Any:
+    tracer = active()
+    return container if tracer is None else tracer.given(container)
+
+
+def call(callee: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """Call something as converted code does."""
+    return conv(callee)(*args, **(kwargs or {}))
+
+
+def method(target: Any, name: str) -> Any:
+    """What `target.name(...)` calls."""
+    if target.__class__ in STATIC:
+        return conv(getattr(target, name))
+    return conv(attr(target, name))
+
+
+def _constructor(cls: type) -> Any:
+    """A user's class: its `__init__` is converted. Classes that are made in another way are called as they are."""
+    init = cls.__init__  # type: ignore[misc]
+    new: Any = cls.__new__
+    if new is not object.__new__ or init.__class__ is not FunctionType:
+        return cls
+    made = converted_function(init, quiet=True)
+    if made is init:
+        return cls
+
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        instance: Any = object.__new__(cls)
+        result = made(instance, *args, **kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+        return instance
+
+    return construct
+
+
+def with_defaults(function: Any, defaults: tuple[Any, ...], keyword_defaults: dict[str, Any]) -> Any:
+    """A lambda's function with the defaults its expression has now."""
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, defaults or None, function.__closure__)
+    made.__kwdefaults__ = keyword_defaults or None
+    made.__qualname__ = function.__qualname__
+    made.__module__ = function.__module__
+    return made
+
+
+# -- builtins that look at the frame of their caller -------------------------------------------------------------------
+
+
+def super_(function: Any, cls: Any, instance: Any) -> Any:
+    """`super()`, with what it would find in the frame."""
+    return function(cls, instance) if function is builtins.super else function()
+
+
+def globals_(function: Any, scope: Bindings) -> Any:
+    """`globals()` of the user's module."""
+    return scope.globals if function is builtins.globals else conv(function)()
+
+
+def looking(function: Any, scope: Bindings, local: dict[str, Any], *args: Any) -> Any:
+    """`locals()`, `vars()`, `dir()`, `eval(text)`, `exec(text)` in the user's function."""
+    local = {name: value for name, value in local.items() if value.__class__ is not Undefined}
+    if function is builtins.locals or function is builtins.vars:
+        return local
+    if function is builtins.dir:
+        return sorted(local)
+    if function in (builtins.eval, builtins.exec):
+        return function(*args, scope.globals, local)
+    return conv(function)(*args)
+
+
+def frame_locals() -> dict[str, Any]:
+    """The variables of a frame whose control flow was left alone."""
+    return {name: value for name, value in sys._getframe(1).f_locals.items() if not name.startswith("ag__")}

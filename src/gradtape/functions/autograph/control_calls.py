@@ -1,0 +1,259 @@
+"""The run time of control flow: `if`, `while`, `for`, short circuits, comparisons, `assert`.
+
+On plain values each does what Python does, in the same order. On staged values `functions/staging/staging.py` takes over.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.tensor import Tensor
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.autograph.raising import ending, raising
+from gradtape.functions.autograph.reading import in_, iterate, not_in, there
+from gradtape.functions.staging import staged_code as _staging
+from gradtape.functions.staging.iterables import is_staged_iterable
+from gradtape.functions.staging.joins import JoinError
+from gradtape.functions.staging.staging import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import current_trace
+
+staging: Any = _staging
+Thunk = Callable[[], Any]
+MAX_GUARDED = 10_000
+PATIENCE = 1_000  # iterations of a `while` on a tensor with a known value that Python runs
+
+
+def nothing() -> None:
+    """A branch that is not there."""
+
+
+def get_nothing() -> tuple[Any, ...]:
+    """The state of a construct that changes no names."""
+    return ()
+
+
+def set_nothing(values: Any) -> None:
+    """There is no state to set."""
+
+
+def if_stmt(
+    test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
+    dead: Dead = BOTH_LIVE,
+) -> None:  # fmt: skip
+    """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
+    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
+        staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
+    elif test:
+        body()
+    else:
+        orelse()
+
+
+def while_stmt(
+    test: Thunk, body: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int
+) -> None:
+    """`while test(): body()`; from the first staged test on, the rest of the loop is staged.
+
+    A test that is a tensor with a known value (`i = gt.constant(0)`, `while i < n`) makes a Python loop like others, but only
+    so long: then the rest is staged, if it can be, so that the time to trace does not grow with the number of iterations.
+    """
+    traced = active() is not None
+    patience = PATIENCE
+    while True:
+        go_on = test()
+        if traced and is_staged(go_on := valued(go_on)):
+            staging.stage_while(test, ending(body), State(get_state, set_state, names, line), first=go_on)
+            return
+        if not go_on:
+            return
+        if traced and isinstance(go_on, Tensor):
+            patience -= 1
+            if patience == 0 and _staged_from_here(test, body, State(get_state, set_state, names, line)):
+                return
+        body()
+
+
+def _staged_from_here(test: Thunk, body: Thunk, state: State) -> bool:
+    """Stage a loop that has been run by Python so far; False, and nothing changed, if its state cannot be staged."""
+    try:
+        staging.stage_while(test, ending(body), state, first=current_trace().constant(np.bool_(True)))
+    except JoinError:
+        return False
+    return True
+
+
+def for_stmt(
+    iterated: Any, extra_test: Thunk | None, body: Callable[[Any], None],
+    get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
+) -> None:  # fmt: skip
+    """`for item in iterated: body(item)`, while `extra_test()` holds after each item."""
+    tracer = active()
+    if tracer is None:
+        items: Iterable[Any] = iterated
+    elif is_staged_iterable(iterated := there(iterated)):
+        staging.stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
+        return
+    else:
+        items = iterate(tracer, iterated)
+    if extra_test is None:
+        for item in items:
+            body(item)
+        return
+    iterator = iter(items)
+    for item in iterator:
+        body(item)
+        go_on = extra_test()
+        if tracer is not None and is_staged(go_on := valued(go_on)):
+            _guarded(iterated, iterator, extra_test, body, (get_state, set_state, names, line))
+            return
+        if not go_on:
+            return
+
+
+def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[Any], None], state: tuple[Any, ...]) -> None:
+    """The rest of a Python loop that a tensor may end: each iteration runs only if the loop is still going on."""
+    for count, item in enumerate(iterator):
+        if count >= MAX_GUARDED and operator.length_hint(iterated, -1) < 0:
+            raise InvalidArgumentError(
+                f"line {state[-1]}: this loop over a {type(iterated).__name__} ends when a tensor says so, and after "
+                f"{MAX_GUARDED} iterations the iterator still gives items; a traced loop needs an end: loop over a sequence, "
+                "a range or a tensor, or write it as `while`"
+            )
+
+        def run(item: Any = item) -> None:
+            body(item)
+
+        if_stmt(extra_test(), run, nothing, *state)
+
+
+class Binding:
+    """An operand that is evaluated only sometimes and binds names (`:=`) then: they are state of the branch it is in."""
+
+    __slots__ = ("run", "state")
+
+    def __init__(self, run: Thunk, state: State) -> None:
+        self.run = run
+        self.state = state
+
+    def __call__(self) -> Any:
+        return self.run()
+
+
+def binding(run: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str]) -> Binding:
+    """`run`, which binds these names."""
+    return Binding(run, State(get_state, set_state, names, 0))
+
+
+def _state_of(*operands: Thunk) -> State:
+    """The names that some of these bind."""
+    states = [operand.state for operand in operands if operand.__class__ is Binding]
+    if len(states) < 2:
+        return states[0] if states else NO_STATE
+
+    def set_all(values: Any) -> None:
+        values = list(values)
+        for state in states:
+            state.set(tuple(values[: len(state.names)]))
+            del values[: len(state.names)]
+
+    unique = {name: state for state in states for name in state.names}
+    if len(unique) < sum(len(state.names) for state in states):  # two may bind the same name: it is read and set once
+        states = [one_name(state, name) for name, state in unique.items()]
+    names = [name for state in states for name in state.names]
+    return State(lambda: tuple(v for state in states for v in state.get()), set_all, names, 0)
+
+
+def one_name(state: State, name: str) -> State:
+    """One of the names of a state."""
+    place = state.names.index(name)
+
+    def set_one(values: Any) -> None:
+        now = list(state.get())
+        now[place] = values[0]
+        state.set(tuple(now))
+
+    return State(lambda: (state.get()[place],), set_one, (name,), state.line)
+
+
+def and_(first: Any, second: Thunk) -> Any:
+    """`first and second()`."""
+    if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
+        return staging.stage_and(first, ending(second), _state_of(second))
+    return second() if first else first
+
+
+def or_(first: Any, second: Thunk) -> Any:
+    """`first or second()`."""
+    if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
+        return staging.stage_or(first, ending(second), _state_of(second))
+    return first if first else second()
+
+
+def not_(value: Any) -> Any:
+    """`not value`."""
+    if value is not True and value is not False and active() is not None and is_staged(value := valued(value)):
+        from gradtape.ops.compare import logical_not
+
+        return logical_not(staging.truth(value))
+    return not value
+
+
+def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
+    """`body() if test else orelse()`."""
+    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
+        return staging.stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
+    return body() if test else orelse()
+
+
+def is_(left: Any, right: Any) -> Any:
+    """`left is right`; a value that may be None when the program runs is asked then."""
+    if (left.__class__ is staging.Maybe or right.__class__ is staging.Maybe) and (left is None or right is None):
+        maybe = right if left is None else left
+        if maybe.missing is None:
+            return not_(maybe.flag)
+    if left is not right and (tracer := active()) is not None and left is not None and right is not None:
+        return tracer.same(left, right)
+    return left is right
+
+
+def is_not(left: Any, right: Any) -> Any:
+    """`left is not right`."""
+    return not_(is_(left, right))
+
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "is_": is_, "is_not": is_not, "in_": in_, "not_in": not_in,
+}  # fmt: skip
+
+
+def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
+    """A chain like `a < b < c`: each operand is evaluated once, and only as long as the chain holds."""
+    result = COMPARE[names[0]](left, right)
+    if not later:
+        return result
+    rest: Thunk = lambda: compare(names[1:], right, later[0](), *later[1:])  # noqa: E731
+    state = _state_of(*later)
+    return and_(result, Binding(rest, state) if state.names else rest)
+
+
+def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
+    """`assert test, message()`."""
+    if active() is not None and is_staged(test := valued(test)):
+        staging.assert_(test, message, line)  # noqa: PT009  (not a unit test)
+    elif not test:
+        raise raising(AssertionError(message()) if message is not None else AssertionError())
+
+
+def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[Any], Any]) -> Any:
+    """A generator expression: lazy over Python values, a list over staged ones."""
+    tracer = active()
+    if tracer is None:
+        return lazy(iter(iterated))
+    iterated = there(iterated)
+    return collected(iterated) if is_staged_iterable(iterated) else lazy(iter(iterate(tracer, iterated)))

@@ -1,0 +1,122 @@
+"""Expressions that decide something, or read what may be state: short circuits, comparisons, f-strings, attributes, items.
+
+What Python evaluates only sometimes becomes a function of no arguments. Arithmetic stays as it is (tensors have operators),
+except for what lists mean by it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gradtape.functions.autograph import build
+from gradtape.functions.autograph.emitter import Emitter, Table, each_child
+from gradtape.functions.autograph.scopes import VARIABLE
+
+LISTS = {ast.Add: "plus", ast.Mult: "times"}
+MEMBERSHIP = {ast.Is: "is_", ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in"}
+COMPARISONS = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", **MEMBERSHIP,
+}  # fmt: skip
+
+
+def _name(emitter: Emitter, node: ast.Name) -> ast.expr:
+    return emitter.read(node)
+
+
+def _boolean(emitter: Emitter, node: ast.BoolOp) -> ast.expr:
+    """`a and b and c` is `and_(a, lambda: and_(b, lambda: c))`."""
+    first, *rest = node.values
+    value = emitter.expr(first)
+    remaining = rest[0] if len(rest) == 1 else build.located(ast.BoolOp(node.op, rest), rest[0])
+    operator = "and_" if isinstance(node.op, ast.And) else "or_"
+    return build.located(build.call(operator, value, emitter.thunk(remaining)), node)
+
+
+def _binary(emitter: Emitter, node: ast.BinOp) -> ast.expr:
+    """`+` and `*` may be about lists; other arithmetic is about tensors and numbers."""
+    operator = LISTS.get(type(node.op))
+    if operator is None or any(isinstance(part, ast.Constant) for part in (node.left, node.right) if operator == "plus"):
+        return each_child(emitter, node)
+    left, right = emitter.expr(node.left), emitter.expr(node.right)
+    return build.located(build.call(operator, left, right), node)
+
+
+def _unary(emitter: Emitter, node: ast.UnaryOp) -> ast.expr:
+    if isinstance(node.op, ast.Not):
+        return build.located(build.call("not_", emitter.expr(node.operand)), node)
+    return each_child(emitter, node)
+
+
+def _compare(emitter: Emitter, node: ast.Compare) -> ast.expr:
+    left, first = emitter.expr(node.left), emitter.expr(node.comparators[0])
+    if len(node.ops) == 1:
+        operator = MEMBERSHIP.get(type(node.ops[0]))
+        if operator is None:
+            node.left, node.comparators = left, [first]
+            return node
+        return build.located(build.call(operator, left, first), node)
+    names = build.strings(COMPARISONS[type(op)] for op in node.ops)
+    later = [emitter.thunk(comparator) for comparator in node.comparators[1:]]
+    return build.located(build.call("compare", names, left, first, *later), node)
+
+
+def _choice(emitter: Emitter, node: ast.IfExp) -> ast.expr:
+    test = emitter.expr(node.test)
+    body, orelse = emitter.thunk(node.body), emitter.thunk(node.orelse)
+    return build.located(build.call("if_exp", test, body, orelse, build.constant(node.lineno)), node)
+
+
+def _walrus(emitter: Emitter, node: ast.NamedExpr) -> ast.expr:
+    value, name = emitter.expr(node.value), node.target.id
+    kind = emitter.scope.kind(name)
+    if kind != VARIABLE:
+        return build.located(build.call(f"set_{kind}", build.load(build.SCOPE), build.constant(name), value), node)
+    emitter.bind([name])
+    node.value = value
+    return node
+
+
+def _fstring(emitter: Emitter, node: ast.JoinedStr) -> ast.expr:
+    """Each part is formatted, or kept for later if it is traced, before the next one is evaluated."""
+    parts: list[ast.expr] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = emitter.expr(part.value)
+            spec = emitter.expr(part.format_spec) if part.format_spec else build.constant("")
+            parts.append(build.located(build.call("part", value, build.constant(part.conversion), spec), part.value))
+        else:
+            parts.append(part)
+    return build.located(build.call("fstring", ast.Tuple(parts, ast.Load())), node)
+
+
+def _attribute(emitter: Emitter, node: ast.Attribute) -> ast.expr:
+    return build.located(build.call("attr", emitter.expr(node.value), build.constant(node.attr)), at_attribute(node))
+
+
+def at_attribute(node: ast.Attribute) -> ast.expr:
+    """Where Python says an attribute is read: on the line of its name, if the expression spans several."""
+    if node.lineno == node.end_lineno or node.end_lineno is None or node.end_col_offset is None:
+        return node
+    place = build.located(ast.Name("", ast.Load()), node)
+    place.lineno, place.col_offset = node.end_lineno, max(0, node.end_col_offset - len(node.attr))
+    return place
+
+
+def _subscript(emitter: Emitter, node: ast.Subscript) -> ast.expr:
+    return build.located(build.call("item", emitter.expr(node.value), emitter.expr(node.slice)), node)
+
+
+def _slice(emitter: Emitter, node: ast.Slice) -> ast.expr:
+    bounds = [emitter.expr(part) if part else build.constant(None) for part in (node.lower, node.upper, node.step)]
+    return build.located(build.call("slice", *bounds), node)
+
+
+def _untouched(emitter: Emitter, node: ast.expr) -> ast.expr:
+    return node
+
+
+EXPRESSIONS: Table = {
+    ast.Name: _name, ast.BoolOp: _boolean, ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _choice,
+    ast.NamedExpr: _walrus, ast.JoinedStr: _fstring, ast.Attribute: _attribute, ast.Subscript: _subscript,
+    ast.Slice: _slice, ast.Lambda: _untouched,
+}  # fmt: skip

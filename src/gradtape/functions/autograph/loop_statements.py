@@ -1,0 +1,67 @@
+"""`while` and `for`: test and body become functions that share the state names with the function around them.
+
+`else` and the jumps are gone by now (`jumps.py`); `ag_extra` of a `for` is true while no jump has left it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from gradtape.functions.autograph import build
+from gradtape.functions.autograph.emitter import Emitter, Table
+from gradtape.functions.autograph.liveness import certain_walrus
+from gradtape.functions.autograph.names import unbound
+from gradtape.functions.autograph.stores import store
+
+ITEM = "ag__item"
+
+
+def _while(emitter: Emitter, node: Any) -> list[ast.stmt]:
+    if emitter.plain:
+        node.test = emitter.expr(node.test)
+        node.body, node.orelse = emitter.block(node.body), emitter.block(node.orelse)
+        return [node]
+    state, number = node.ag_state, emitter.number()
+    emitter.enter_state(state)
+    emitter.unbind(unbound(node.body))
+    head = emitter.definite
+    test = emitter.thunk(node.test)
+    emitter.bind(certain_walrus(node.test))
+    after = emitter.definite
+    body = emitter.generated(f"ag__body_{number}", [], [], node.body, state, node)
+    emitter.definite = None if head is None else after
+    functions, arguments = emitter.state_functions(state, number, node)
+    call = build.call("while_stmt", test, build.load(body.name), *arguments, build.constant(node.lineno))
+    return [body, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
+
+
+def _for(emitter: Emitter, node: Any) -> list[ast.stmt]:
+    iterated = emitter.expr(node.iter)
+    if emitter.plain:
+        node.iter = iterated
+        return _plain_for(emitter, node)
+    state, number = node.ag_state, emitter.number()
+    emitter.enter_state(state)
+    emitter.unbind(unbound(node.body))
+    head = emitter.definite
+    extra = emitter.thunk(node.ag_extra) if node.ag_extra is not None else build.constant(None)
+    take = build.located(ast.Assign([node.target], build.load(ITEM)), node.target)
+    body = emitter.generated(f"ag__body_{number}", [ITEM], [take], node.body, state, node)
+    emitter.definite = head
+    functions, arguments = emitter.state_functions(state, number, node)
+    call = build.call("for_stmt", iterated, extra, build.load(body.name), *arguments, build.constant(node.lineno))
+    return [body, *functions, build.located(ast.Expr(build.located(call, node.iter)), node.iter)]
+
+
+def _plain_for(emitter: Emitter, node: Any) -> list[ast.stmt]:
+    take: list[ast.stmt] = []
+    if not (isinstance(node.target, ast.Name) and emitter.is_variable(node.target.id)):
+        take = store(emitter, node.target, build.located(build.load(ITEM), node.target))
+        node.target = build.located(build.store(ITEM), node.target)
+    node.body = [*take, *emitter.block(node.body)]
+    node.orelse = emitter.block(node.orelse)
+    return [node]
+
+
+LOOPS: Table = {ast.While: _while, ast.For: _for}

@@ -1,0 +1,36 @@
+"""Which functions are converted: the user's. gradtape, NumPy, SciPy and the standard library run as they are."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from types import CodeType, FunctionType
+
+import numpy as np
+
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__))
+_GRADTAPE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PATHS = sysconfig.get_paths()
+_INSTALLED = tuple(os.path.join(_PATHS[key], "") for key in ("purelib", "platlib"))
+_LIBRARIES = tuple(os.path.join(folder, "") for folder in (_GRADTAPE, _NUMPY, os.path.join(os.path.dirname(_NUMPY), "scipy")))
+_STANDARD = tuple(os.path.join(_PATHS[key], "") for key in ("stdlib", "platstdlib"))
+
+SUSPENDS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
+HIGHER_ORDER = frozenset({
+    "case", "cond", "foldl", "foldr", "grad", "hessian", "hvp", "jacobian", "jvp", "map_fn", "recompute_grad", "scan",
+    "switch_case", "value_and_grad", "vectorized_map", "vjp", "while_loop",
+})  # fmt: skip
+
+
+def left_alone(code: CodeType) -> bool:
+    """Whether functions with this code always run as they are."""
+    name = code.co_filename
+    if code.co_flags & SUSPENDS or name.startswith(("<frozen", *_LIBRARIES)):
+        return True
+    return name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
+
+
+def calls_its_arguments(function: FunctionType) -> bool:
+    """Whether this is a function of gradtape that calls the functions it is given."""
+    return function.__name__ in HIGHER_ORDER and str(function.__module__).startswith(("gradtape.functions.", "gradtape.tape."))

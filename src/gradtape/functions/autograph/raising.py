@@ -1,0 +1,159 @@
+"""`raise` and `try` in traced code.
+
+An exception that the user's code raises inside a staged branch or loop body belongs to the program: it is raised when, and if,
+that point is reached at run time. A `try` outside of it could not catch it then, so that is refused; a `try` around it in the
+same branch catches it while tracing, as in Python. Errors of gradtape itself are never deferred.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from gradtape.core.opdef import Fails
+from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.functions.staging.staged_builtins import _Template
+from gradtape.ops import staged
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import current_trace
+
+MARK = "ag__raised"
+# what operations raise that fail at run time for reasons no type shows
+OP_ERRORS = frozenset(cls.__name__ for kind in (InvalidArgumentError, OutOfRangeError) for cls in kind.__mro__)
+
+
+def in_region() -> bool:
+    """Whether what runs now is traced into a branch or loop body."""
+    return active() is not None and len(current_trace().blocks) > 1
+
+
+def raising(error: Any) -> Any:
+    """The operand of a `raise` statement; inside a staged construct, marked as the user's own."""
+    if active() is None or not in_region():
+        return error
+    raised = error() if isinstance(error, type) and issubclass(error, BaseException) else error
+    if isinstance(raised, BaseException):
+        setattr(raised, MARK, True)
+    return raised
+
+
+def ending(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A branch or body that may end with an exception: then the program raises it there."""
+
+    def traced(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except Exception as error:
+            if not getattr(error, MARK, False):
+                raise
+            for guard in GUARDS.get():
+                guard.consider({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised in it")
+            emit_error(error)
+            return None
+
+    return traced
+
+
+class Again:
+    """An exception that cannot be rebuilt from a text: raised as it was, each time anew."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, *text: Any) -> BaseException:
+        try:
+            raised = copy.copy(self.error)
+        except Exception:
+            raised = self.error
+        return raised.with_traceback(None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self.error).__name__}>"
+
+
+def emit_error(error: BaseException, due: Any = None) -> None:
+    """The program raises this error here; with `due`, not before that value is computed."""
+    template = _Template()
+    plain = len(error.args) <= 1 and error.__cause__ is None and type(error).__init__ in _SIMPLE
+    parts = tuple(template.part(arg) for arg in error.args) if plain else ()
+    trace = current_trace()
+    never = trace.constant(False)
+    attrs = {"template": parts, "exception": type(error) if plain else Again(error)}
+    trace.emit(staged.ASSERT, [never, *template.values, *(() if due is None else (due,))], attrs)
+
+
+_SIMPLE = {Exception.__init__, ValueError.__init__, OSError.__init__, KeyError.__init__, AssertionError.__init__}
+
+
+class Guard:
+    """The body of a `try` statement with handlers, while a function is traced."""
+
+    __slots__ = ("block", "line", "names", "refusal", "start", "token")
+
+    def __init__(self, line: int, names: tuple[str, ...]) -> None:
+        self.line = line
+        self.names = names
+        self.refusal = ""  # said after the statement: its own handlers must not catch it
+
+    def __enter__(self) -> None:
+        self.block = current_trace().block
+        self.start = len(self.block.operations)
+        around = GUARDS.get()
+        if not around:
+            REFUSED.set("")
+        self.token = GUARDS.set((*around, self))
+
+    def __exit__(self, kind: Any, *rest: object) -> None:
+        GUARDS.reset(self.token)
+        if kind is None:
+            for operation in _all(self.block.operations[self.start :]):
+                if operation.op.fails is Fails.VALUES:
+                    exception = operation.attrs.get("exception")
+                    mro = {c.__name__ for c in exception.__mro__} if isinstance(exception, type) else OP_ERRORS
+                    self.consider(mro, f"what `{operation.op.name}` raises")
+        if self.refusal:
+            REFUSED.set(self.refusal)
+
+    def consider(self, mro: set[str] | frozenset[str], what: str) -> None:
+        """An exception with these bases may come at run time: refuse if a handler waits for it."""
+        if not self.refusal and not mro.isdisjoint(self.names):
+            self.refusal = (
+                f"line {self.line}: this `try` would have to catch {what} when the program runs, and a compiled program has no "
+                "`except`. Test the condition instead (an `if`, gt.where), or move the `try` out of the function"
+            )
+
+
+GUARDS: ContextVar[tuple[Guard, ...]] = ContextVar("gradtape_try", default=())
+REFUSED: ContextVar[str] = ContextVar("gradtape_try_refused", default="")
+
+
+def _all(operations: Any) -> Iterator[Any]:
+    for operation in operations:
+        yield operation
+        for block in operation.regions.values():
+            yield from _all(block.operations)
+
+
+class _Unguarded:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+_UNGUARDED = _Unguarded()
+
+
+def guarded_try(line: int, names: tuple[str, ...]) -> Any:
+    """Around the body of a `try` statement whose handlers catch exceptions of these names."""
+    return _UNGUARDED if active() is None else Guard(line, names)
+
+
+def after_try() -> None:
+    """After a `try` statement with handlers: say what could not be caught."""
+    if active() is not None and (refusal := REFUSED.get()):
+        REFUSED.set("")
+        raise InvalidArgumentError(refusal)

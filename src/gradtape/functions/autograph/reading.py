@@ -1,0 +1,418 @@
+"""The run time of reads and writes: names, attributes, items, containers.
+
+While a function is traced, the tracer (`trace/effects.py`) is told after each read and before each write; otherwise
+each of these is the plain Python operation. Nothing here decides what a read or write means for the program.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Iterator
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.autograph.bindings import Bindings
+from gradtape.functions.impure import refuse_advancing
+from gradtape.functions.staging import absent, staged_code as _staging
+from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
+from gradtape.functions.staging.staging import is_staged, valued
+from gradtape.trace.effects import KEYS, LENGTH, active
+
+staging: Any = _staging
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def ld(value: Any, name: str) -> Any:
+    """A variable that may have no value."""
+    if value.__class__ is Undefined:
+        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+    if value.__class__ is Maybe and isinstance(value.missing, Undefined):
+        return value.get(name)
+    return value
+
+
+def ld_free(value: Any, name: str) -> Any:
+    """A variable of a function around this one that may have no value."""
+    if value.__class__ is Undefined:
+        raise NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")
+    return ld(value, name)
+
+
+def outer(scope: Bindings, name: str, value: Any) -> Any:
+    """A global or a captured variable of the converted function."""
+    tracer = active()
+    if tracer is not None:
+        value = tracer.outer(scope, name, value)
+    return ld_free(value, name) if value.__class__ is Undefined or value.__class__ is Maybe else value
+
+
+def before_global(scope: Bindings, name: str) -> None:
+    """A global is about to be written."""
+    if (tracer := active()) is not None:
+        tracer.before_global(scope, name)
+
+
+def before_free(scope: Bindings, name: str) -> None:
+    """A captured variable is about to be written."""
+    if (tracer := active()) is not None:
+        tracer.before_free(scope, name)
+
+
+def set_global(scope: Bindings, name: str, value: Any) -> Any:
+    """`global name; name = value`."""
+    before_global(scope, name)
+    scope.globals[name] = value
+    return value
+
+
+def set_free(scope: Bindings, name: str, value: Any) -> Any:
+    """`nonlocal name; name = value`."""
+    before_free(scope, name)
+    scope.cells[name].cell_contents = value
+    return value
+
+
+def del_global(scope: Bindings, name: str) -> None:
+    """`global name; del name`."""
+    before_global(scope, name)
+    if name not in scope.globals:
+        raise NameError(f"name '{name}' is not defined")
+    del scope.globals[name]
+
+
+def del_free(scope: Bindings, name: str) -> None:
+    """`nonlocal name; del name`."""
+    before_free(scope, name)
+    try:
+        _ = scope.cells[name].cell_contents
+    except ValueError:
+        message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        raise NameError(message) from None
+    del scope.cells[name].cell_contents
+
+
+def forget_global(scope: Bindings, name: str) -> None:
+    """The end of `except E as name` where the name is a global."""
+    before_global(scope, name)
+    scope.globals.pop(name, None)
+
+
+def forget_free(scope: Bindings, name: str) -> None:
+    """The end of `except E as name` where the name is captured."""
+    before_free(scope, name)
+    scope.cells[name].cell_contents = None
+    del scope.cells[name].cell_contents
+
+
+def made(cls: Any) -> None:
+    """A class statement was run."""
+    if (tracer := active()) is not None and isinstance(cls, type):
+        tracer.made_class(cls)
+
+
+# -- attributes and items --------------------------------------------------------------------------------------------
+
+
+def attr(target: Any, name: str) -> Any:
+    """`target.name`; the getter of a user's property is converted like any function."""
+    tracer = active()
+    if tracer is None:
+        return getattr(target, name)
+    if target.__class__ is ModuleType:
+        return tracer.attr(target, name, getattr(target, name))
+    found = getattr(type(target), name, None)
+    if found.__class__ is property and found.fget.__class__ is FunctionType:
+        from gradtape.functions.autograph.convert import converted_function
+
+        getter = converted_function(found.fget, quiet=True)
+        if getter is not found.fget:
+            return getter(target)
+    value = tracer.attr(target, name, getattr(target, name))
+    return absent.attribute(target, name, value) if absent.is_absent(value) else value
+
+
+def set_attr(target: Any, name: str, value: Any) -> None:
+    """`target.name = value`; the setter of a user's property is converted like any function."""
+    if (tracer := active()) is not None:
+        setter = _converted_setter(target, name)
+        if setter is not None:
+            setter(target, value)
+            return
+        tracer.before_attr(target, name)
+    setattr(target, name, value)
+
+
+def _converted_setter(target: Any, name: str) -> Any:
+    found = getattr(type(target), name, None)
+    if found.__class__ is not property or found.fset.__class__ is not FunctionType:
+        return None
+    from gradtape.functions.autograph.convert import converted_function
+
+    setter = converted_function(found.fset, quiet=True)
+    return None if setter is found.fset else setter
+
+
+def del_attr(target: Any, name: str) -> None:
+    """`del target.name`."""
+    if (tracer := active()) is not None:
+        tracer.before_attr(target, name)
+    delattr(target, name)
+
+
+def staged_key(key: Any) -> bool:
+    """Whether an index is, or contains, a staged value."""
+    if key.__class__ is tuple:
+        return any(staged_key(part) for part in key)
+    if key.__class__ is slice:
+        return is_staged(key.start) or is_staged(key.stop) or is_staged(key.step)
+    return is_staged(key)
+
+
+def item(target: Any, key: Any) -> Any:
+    """`target[key]`."""
+    tracer = active()
+    if tracer is None:
+        return target[key]
+    target = there(target)
+    if _staged_item(target, key):
+        return staging.item(target, key)
+    own = own_method(target, "__getitem__")
+    if own is not None:
+        return own(key)
+    value = tracer.item(target, key, target[key])
+    return absent.key(target, key) if absent.is_absent(value) and isinstance(target, dict) else value
+
+
+def own_method(target: Any, name: str) -> Any:
+    """A special method that the user's class defines, converted; None for any other object."""
+    function = getattr(type(target), name, None)
+    if function.__class__ is not FunctionType:
+        return None
+    from gradtape.functions.autograph.convert import converted_function
+
+    made = converted_function(function, quiet=True)
+    return None if made is function else MethodType(made, target)
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """`target[key] = value`."""
+    if (tracer := active()) is not None:
+        target = there(target)
+        tracer.before_item(target)
+        if _staged_item(target, key):
+            staging.set_item(target, key, value)
+            tracer.changed(target)
+            return
+        if isinstance(target, np.ndarray) and (is_staged(value) or staged_key(key)):
+            raise InvalidArgumentError(
+                "a NumPy array cannot hold a value that is known only when the function runs; make it a tensor: gt.constant(a) "
+                "or gt.zeros(shape), and assign to that"
+            )
+        if (own := own_method(target, "__setitem__")) is not None:
+            own(key, value)
+            return
+    target[key] = value
+    if tracer is not None and isinstance(target, (list, dict)):
+        tracer.changed(target)
+
+
+def _staged_item(target: Any, key: Any) -> bool:
+    if isinstance(target, (list, tuple, dict)):
+        # a variable is the key of a dict by what it is, the index of a list by what it holds
+        return staged_key(key if isinstance(target, dict) else valued(key)) or staged_items(target) is not None
+    return False
+
+
+def there(value: Any) -> Any:
+    """A value that is used: one that may be missing must be there when the program runs."""
+    return value.get() if value.__class__ is Maybe else value
+
+
+def del_item(target: Any, key: Any) -> None:
+    """`del target[key]`."""
+    if (tracer := active()) is not None:
+        target = there(target)
+        tracer.before_item(target)
+        if _staged_item(target, key):
+            staging.del_item(target, key)
+            return
+        if (own := own_method(target, "__delitem__")) is not None:
+            own(key)
+            return
+        if isinstance(target, dict) and absent.is_absent(target.get(key)):
+            absent.key(target, key)
+    del target[key]
+    if tracer is not None:
+        tracer.changed(target)
+
+
+def inplace(operation: str, target: Any, value: Any) -> Any:
+    """`target += value` and its kin: the new value. `operation` is the name of a function of `operator`, as "iadd"."""
+    function = getattr(operator, operation)
+    if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set, deque)):
+        before_change(tracer, target)
+        if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
+            result = staging.inplace(operation, target, value)
+        else:
+            result = function(target, value)
+        tracer.changed(target)
+        return result
+    if tracer is not None and (own := own_method(target, f"__{operation}__")) is not None:
+        result = own(value)
+        if result is not NotImplemented:
+            return result
+    return function(target, value)
+
+
+def plus(left: Any, right: Any) -> Any:
+    """`left + right`; a list whose items live in the program is not a Python list of them."""
+    if left.__class__ is list and right.__class__ is list and (staged_items(left) or staged_items(right)) is not None:
+        return staging.joined(left, right)
+    return left + right
+
+
+def times(left: Any, right: Any) -> Any:
+    """`left * right`."""
+    for value in (left, right):
+        if value.__class__ is list and staged_items(value) is not None:
+            return staging.repeated(value)
+    return left * right
+
+
+def before_change(tracer: Any, target: Any) -> None:
+    """A container is about to be changed by one of its methods."""
+    if isinstance(target, list):
+        tracer.before_list(target)
+    elif isinstance(target, dict):
+        tracer.before_dict(target)
+    elif isinstance(target, deque):
+        tracer.before_deque(target)
+    else:
+        tracer.before_set(target)
+
+
+class _Managed:
+    """A user's context manager, its methods converted."""
+
+    __slots__ = ("enter", "exit")
+
+    def __init__(self, enter: Any, exit: Any) -> None:
+        self.enter = enter
+        self.exit = exit
+
+    def __enter__(self) -> Any:
+        return self.enter()
+
+    def __exit__(self, *error: object) -> Any:
+        return self.exit(*error)
+
+
+def managed(manager: Any) -> Any:
+    """What `with manager` enters."""
+    if active() is None:
+        return manager
+    enter, leave = own_method(manager, "__enter__"), own_method(manager, "__exit__")
+    return manager if enter is None or leave is None else _Managed(enter, leave)
+
+
+# -- whole containers ------------------------------------------------------------------------------------------------
+
+
+def iterate(tracer: Any, iterated: Any) -> Any:
+    """What a Python loop goes over, the reads of lists, tuples and dicts noted as they happen."""
+    if iterated.__class__ is list or iterated.__class__ is tuple:
+        return _items(tracer, iterated)
+    if isinstance(iterated, dict):
+        absent.whole(iterated)
+    if isinstance(iterated, (dict, set)):
+        tracer.item(iterated, KEYS, tuple(iterated))
+    else:
+        refuse_advancing(iterated, tracer.external)
+    return iterated
+
+
+def _items(tracer: Any, sequence: Any) -> Iterator[Any]:
+    place = 0
+    while place < len(sequence):  # a list may change while a loop goes over it
+        yield tracer.item(sequence, place, sequence[place])
+        place += 1
+    tracer.item(sequence, LENGTH, place)
+
+
+def in_(value: Any, container: Any) -> Any:
+    """`value in container`."""
+    if (tracer := active()) is not None:
+        if _staged_search(value, container):
+            return staging.contains(container, value)
+        if isinstance(container, (list, tuple)):
+            return value in list(_items(tracer, container))
+        if isinstance(container, (dict, set)):
+            tracer.item(container, KEYS, tuple(container))
+        if isinstance(container, dict) and absent.is_absent(container.get(value)):
+            return container[value].flag
+        if (own := own_method(container, "__contains__")) is not None:
+            from gradtape.functions.autograph.control_calls import not_
+
+            return not_(not_(own(value)))
+    return value in container
+
+
+def _staged_search(value: Any, container: Any) -> bool:
+    """Whether only the program knows if a value is in a container; an object is found in a list by what it is first."""
+    if is_staged(value) or is_staged(valued(container)) or staged_items(container) is not None:
+        return True
+    if container.__class__ not in (list, tuple):
+        return False
+    items = list(container)
+    return not any(item is value for item in items) and any(is_staged(valued(part)) for part in (value, *items))
+
+
+def not_in(value: Any, container: Any) -> Any:
+    """`value not in container`."""
+    from gradtape.functions.autograph.control_calls import not_
+
+    return not_(in_(value, container))
+
+
+def unpack(value: Any, count: int, star: int | None) -> Any:
+    """What `a, *b = value` should unpack: the value itself, unless it is staged."""
+    tracer = active()
+    if tracer is None:
+        return value
+    value = there(value)
+    if is_staged(value) or staged_items(value) is not None:
+        return staging.unpack(value, count, star)
+    return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else value
+
+
+def append(target: list[Any], value: Any) -> None:
+    """One more item of a list comprehension."""
+    if (tracer := active()) is not None:
+        tracer.before_list(target)
+        if staged_items(target) is not None:
+            staging.method(target, "append")(value)
+            return
+    target.append(value)
+
+
+def add(target: set[Any], value: Any) -> None:
+    """One more member of a set comprehension."""
+    if (tracer := active()) is not None:
+        tracer.before_set(target)
+    target.add(value)
+
+
+def put(target: dict[Any, Any], key: Any, value: Any) -> None:
+    """One more entry of a dict comprehension."""
+    set_item(target, key, value)
+
+
+def new_set() -> set[Any]:
+    """An empty set."""
+    return set()

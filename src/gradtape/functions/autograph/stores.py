@@ -1,0 +1,158 @@
+"""Assignments of every kind: names, attributes, items, patterns, augmented, `del`, imports.
+
+The value is evaluated before the target's parts, each part once, as in Python. Names that are variables of the function
+stay plain assignments; globals and captured cells are written through their bindings so that the write can be noted.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gradtape.functions.autograph import build
+from gradtape.functions.autograph.emitter import Emitter, Table, undefined
+from gradtape.functions.autograph.names import written
+from gradtape.functions.autograph.scopes import VARIABLE
+
+INPLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul, ast.MatMult: operator.imatmul,
+    ast.Div: operator.itruediv, ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod, ast.Pow: operator.ipow,
+    ast.LShift: operator.ilshift, ast.RShift: operator.irshift, ast.BitAnd: operator.iand, ast.BitOr: operator.ior,
+    ast.BitXor: operator.ixor,
+}  # fmt: skip
+
+
+def store(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
+    """Statements that give an emitted value to a target."""
+    match target:
+        case ast.Name(id=name):
+            if emitter.is_variable(name):
+                emitter.bind([name])
+                return [build.located(ast.Assign([target], value), target)]
+            write = build.call(f"set_{emitter.scope.kind(name)}", build.load(build.SCOPE), build.constant(name), value)
+            return [build.located(ast.Expr(build.located(write, target)), target)]
+        case ast.Tuple() | ast.List():
+            return _unpack(emitter, target, value)
+        case ast.Starred():
+            return store(emitter, target.value, value)
+    before, value = _evaluated(emitter, value, target)
+    if isinstance(target, ast.Attribute):
+        write = build.call("set_attr", emitter.expr(target.value), build.constant(target.attr), value)
+    else:
+        write = build.call("set_item", emitter.expr(target.value), emitter.expr(target.slice), value)
+    return [*before, build.located(ast.Expr(build.located(write, target)), target)]
+
+
+def _evaluated(emitter: Emitter, value: ast.expr, where: ast.AST) -> tuple[list[ast.stmt], ast.expr]:
+    """`value` under a name, if evaluating it later could give something else."""
+    if isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and value.id.startswith("ag__value")):
+        return [], value
+    name = f"ag__value_{emitter.number()}"
+    return [build.located(build.assign(name, value), where)], build.located(build.load(name), where)
+
+
+def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
+    stars = [place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
+    count, star = build.constant(len(target.elts)), build.constant(stars[0] if stars else None)
+    literal = isinstance(value, ast.Tuple) and not stars and not any(isinstance(part, ast.Starred) for part in value.elts)
+    unpacked = value if literal else build.located(build.call("unpack", value, count, star), target)
+    inner = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
+    if all(_is_plain(emitter, part) for part in inner):
+        emitter.bind(written(inner))
+        return [build.located(ast.Assign([target], unpacked), target)]
+    names = [f"ag__value_{emitter.number()}" for _ in inner]
+    parts: list[ast.expr] = [build.store(name) for name in names]
+    if stars:
+        parts[stars[0]] = ast.Starred(parts[stars[0]], ast.Store())
+    result: list[ast.stmt] = [build.located(ast.Assign([ast.Tuple(parts, ast.Store())], unpacked), target)]
+    for name, part in zip(names, inner, strict=True):
+        result += store(emitter, part, build.located(build.load(name), part))
+    return result
+
+
+def _is_plain(emitter: Emitter, target: Any) -> bool:
+    return isinstance(target, ast.Name) and emitter.is_variable(target.id)
+
+
+def _assign(emitter: Emitter, node: ast.Assign) -> list[ast.stmt]:
+    value = emitter.expr(node.value)
+    if len(node.targets) == 1:
+        made = store(emitter, node.targets[0], value)
+        if len(made) == 1:
+            return [build.located(made[0], node)]
+        return made
+    result, value = _evaluated(emitter, value, node.value)
+    for target in node.targets:
+        result += store(emitter, target, value)
+    return result
+
+
+def _annotated(emitter: Emitter, node: ast.AnnAssign) -> list[ast.stmt]:
+    return store(emitter, node.target, emitter.expr(node.value)) if node.value else []
+
+
+def _augmented(emitter: Emitter, node: ast.AugAssign) -> list[ast.stmt]:
+    operation = build.constant(INPLACE[type(node.op)].__name__)
+    target = node.target
+    if isinstance(target, ast.Name):
+        old = emitter.read(build.located(build.load(target.id), target))
+        value = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
+        return [build.located(part, node) for part in store(emitter, target, value)]
+    holder = f"ag__value_{emitter.number()}"
+    result: list[ast.stmt] = [build.assign(holder, emitter.expr(target.value))]
+    if isinstance(target, ast.Attribute):
+        key: ast.expr = build.constant(target.attr)
+        read, write = "attr", "set_attr"
+    else:
+        name = f"ag__value_{emitter.number()}"
+        result.append(build.assign(name, emitter.expr(target.slice)))
+        key = build.load(name)
+        read, write = "item", "set_item"
+    old = build.located(build.call(read, build.load(holder), key), target)
+    new = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
+    result.append(ast.Expr(build.located(build.call(write, build.load(holder), key, new), node)))
+    return result
+
+
+def _delete(emitter: Emitter, node: ast.Delete) -> list[ast.stmt]:
+    result: list[ast.stmt] = []
+    for target in node.targets:
+        result += [build.located(part, target) for part in _delete_one(emitter, target)]
+    return result
+
+
+def _delete_one(emitter: Emitter, target: Any) -> list[ast.stmt]:
+    match target:
+        case ast.Name(id=name) if emitter.scope.kind(name) != VARIABLE:
+            kind = emitter.scope.kind(name)
+            return [ast.Expr(build.call(f"del_{kind}", build.load(build.SCOPE), build.constant(name)))]
+        case ast.Name(id=name):
+            if not emitter.exposed(name):
+                return [ast.Delete([target])]
+            read = emitter.read(build.located(build.load(name), target))
+            owner = emitter.frame.owner(name)
+            assert owner is not None
+            owner.undefined.add(name)
+            emitter.unbind([name])
+            check: list[ast.stmt] = [ast.Expr(read)] if isinstance(read, ast.Call) else []
+            return [*check, build.assign(name, undefined(name))]
+        case ast.Attribute(value=value, attr=attr):
+            return [ast.Expr(build.call("del_attr", emitter.expr(value), build.constant(attr)))]
+        case ast.Subscript(value=value, slice=key):
+            return [ast.Expr(build.call("del_item", emitter.expr(value), emitter.expr(key)))]
+    return [part for inner in target.elts for part in _delete_one(emitter, inner)]
+
+
+def _import(emitter: Emitter, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
+    names = written([node])
+    hooks = emitter.declare(names)
+    emitter.bind(name for name in names if emitter.is_variable(name))
+    return [*hooks, node]
+
+
+STORES: Table = {
+    ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.Delete: _delete,
+    ast.Import: _import, ast.ImportFrom: _import,
+}  # fmt: skip

@@ -1,0 +1,257 @@
+"""From a call to the program that serves it: bind, take apart, find or trace, run.
+
+`Engine` holds what all calls of a function share (parameters, options); `State` what was traced, for a function or for one
+object's method. Neither refers to the function itself: the callable comes with each call, so a state lives and dies with
+its owner. Programs come from `functions/tracer.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from gradtape import config
+from gradtape.core.observers import SESSION, TOOLS
+from gradtape.core.record import SCOPE
+from gradtape.core.tensor import Tensor
+from gradtape.errors import OpError, UnimplementedError
+from gradtape.functions import tracer
+from gradtape.functions.autograph import convert
+from gradtape.functions.cache import Cache, Generality, Pattern, Traced
+from gradtape.functions.declared import Declared
+from gradtape.functions.retracing import WARN_AFTER, warn_retracing
+from gradtape.functions.signature import Binder, Call, has_batches
+from gradtape.functions.unknown_arguments import name_argument
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TRACE
+
+_COUNTED = ("shape", "value", "object")  # reasons for which a function should not be traced often
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose for a function."""
+
+    input_signature: tuple[Any, ...] | None = None
+    autograph: bool = True
+    jit_compile: bool | None = None
+    reduce_retracing: bool = False
+    backend: str | None = None
+    check: bool = False
+    memory_limit: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)  # TensorFlow's experimental_ options, kept only
+
+    def target(self) -> str:
+        """What runs the programs, in words."""
+        backend = self.for_tracer()["backend"]
+        native = config.native_code_enabled() if backend is None else backend == "llvm"
+        return "machine code (LLVM)" if native else "NumPy interpreter"
+
+    def for_tracer(self) -> dict[str, Any]:
+        if self.backend is None and self.jit_compile is not None:
+            return {"backend": "llvm" if self.jit_compile else "numpy"}
+        return {"backend": self.backend}
+
+
+class State:
+    """What was traced for one function or one object's method."""
+
+    __slots__ = ("__weakref__", "cache", "generality", "quick")
+
+    def __init__(self) -> None:
+        self.quick: Any = None  # the short way of the program that ran last (quick.py)
+        self.cache = Cache()
+        self.generality = Generality()
+
+    def clear(self) -> None:
+        self.quick = None
+        self.cache.clear()
+        self.generality = Generality()
+
+
+def short_key(args: tuple[Any, ...]) -> Any:
+    """The key of a call with nothing but different plain tensors; None for any other call."""
+    if len(args) == 1:
+        x = args[0]
+        if x.__class__ is not Tensor:
+            return None
+        data = x._data
+        return data.shape, data.dtype
+    key = []
+    for x in args:
+        if x.__class__ is not Tensor:
+            return None
+        data = x._data
+        key.append(data.shape)
+        key.append(data.dtype)
+    return tuple(key) if len({*map(id, args)}) == len(args) else None
+
+
+class Engine:
+    """How the calls of one function are served."""
+
+    def __init__(self, function: Callable[..., Any], options: Options, name: str) -> None:
+        self.options = options
+        self.name = name
+        self.binder = Binder(function)
+        signature = options.input_signature
+        self.declared = None if signature is None else Declared(signature, self.binder, name)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def call(self, target: Callable[..., Any], state: State, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function: its program, or Python where a program cannot stand for it."""
+        if config.functions_run_eagerly():
+            return target(*args, **kwargs)
+        call, pattern = self.bound(args, kwargs)
+        scope = SCOPE.get()
+        if scope is not None and scope.batches and (has_batches(call.tensors) or any(b is not None for b in scope.batches)):
+            return Caller(target, call, self.binder).inline(self.options.autograph)  # Python runs on batched tensors
+        traced, new = self.traced(target, state, call, pattern)
+        caller = Caller(target, call, self.binder)
+        if TRACE.get() is not None:
+            return self._inside(traced, caller)
+        if new and self.options.check:
+            TOOLS["check_function"](self.name, target, partial(self._run_apart, target, traced, call), call, traced.leaves)
+        if not kwargs and call.is_plain(args):
+            state.cache.alias(short_key(args), traced)
+        return traced.program(call.tensors, caller)
+
+    def _run_apart(self, target: Callable[..., Any], traced: Traced, call: Call, tensors: Sequence[Any]) -> Any:
+        """Run a program on other tensors and on copies of the call's lists and dicts."""
+        twin = Call(*call.rebuild(self.binder)(tensors))
+        return traced.program(twin.tensors, Caller(target, twin, self.binder))
+
+    def _inside(self, traced: Traced, caller: Caller) -> Any:
+        """A call while another function is traced: its program becomes part of that one, and so does what it read."""
+        program = traced.program
+        around = active()
+        if any(capture.kind == "number" for capture in program.captures):
+            # Python numbers that are state: the trace around this call must see the reads and writes themselves
+            return caller.inline(self.options.autograph)
+        if around is not None:
+            around.guards.include(program.guards.guards)
+        return program(caller.tensors, caller)
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Pattern | None]:
+        """The call taken apart, and the pattern its declared types give (None if no dimension is open)."""
+        args, kwargs = self.binder(*args, **kwargs)
+        if self.declared is None:
+            return Call(args, kwargs), None
+        args, kwargs, declared = self.declared.apply(args, kwargs)
+        call = Call(args, kwargs)
+        pattern = tuple(declared.get(id(t), own) for t, own in zip(call.tensors, call.shapes, strict=True))
+        return call, pattern if any(None in shape for shape in pattern) else None
+
+    # -- programs ------------------------------------------------------------------------------------------------------
+
+    def traced(
+        self, target: Callable[..., Any], state: State, call: Call, pattern: Pattern | None = None
+    ) -> tuple[Traced, bool]:
+        """The program for a call, and whether it was traced just now."""
+        found = self._find(state, call, pattern)
+        if found is None:
+            with state.cache.tracing(call.key) as first:
+                if not first:
+                    raise UnimplementedError(
+                        f"`{self.name}` calls itself with arguments of the same types while it is being traced: how deep the "
+                        "recursion goes would depend on the values of tensors, known only when the function runs. Use a loop, "
+                        "or make the depth depend on Python numbers"
+                    )
+                found = self._find(state, call, pattern)  # another thread may have traced it meanwhile
+                if found is None:
+                    state.cache.misses += 1
+                    try:
+                        return self._new(target, state, call, pattern), True
+                    except Exception as error:
+                        name_argument(error)
+                        raise
+        state.cache.hits += 1
+        return found, False
+
+    def _find(self, state: State, call: Call, pattern: Pattern | None) -> Traced | None:
+        pattern = pattern or state.generality.pattern(call)
+        if pattern is not None:
+            found = state.cache.find((call.family(), pattern), call.tensors)
+            if found is not None:
+                return found
+        return state.cache.find(call.key, call.tensors)
+
+    def _new(self, target: Callable[..., Any], state: State, call: Call, pattern: Pattern | None) -> Traced:
+        if pattern is None:
+            pattern = state.generality.pattern(call)
+            if pattern is None and self.options.reduce_retracing:
+                pattern = state.generality.seen(call)
+        if pattern is not None:
+            family = call.family()
+            key = (family, pattern)
+            if not state.generality.refused(family, pattern) and not state.cache.unfit(key, call.tensors):
+                try:
+                    made = self._trace(target, state, call, key, pattern)
+                except (OpError, ValueError, TypeError) as error:
+                    # with sizes known the trace may succeed; if not, its error speaks of the sizes the user knows
+                    traced = self._trace(target, state, call, call.key, call.shapes)
+                    state.generality.refuse(family, pattern)
+                    state.cache.notes[f"traced per shape, because with unknown sizes: {error}"] = None
+                    return traced
+                if made.fits(call.tensors):
+                    return made
+        return self._trace(target, state, call, call.key, call.shapes)
+
+    def _trace(
+        self, target: Callable[..., Any], state: State, call: Call, key: Any, pattern: Sequence[tuple[Any, ...]]
+    ) -> Traced:
+        rebuild = call.rebuild(self.binder)
+        specs = call.specs(pattern, rebuild.names)
+        cache = state.cache
+        reasons = cache.why(key, rebuild.leaves, call.tensors)
+        start = time.perf_counter()
+        try:
+            program = tracer.trace_program(
+                target, rebuild, specs, rebuild.names, autograph=self.options.autograph, name=self.name,
+                memory_limit=self.options.memory_limit, options=self.options.for_tracer(),
+            )  # fmt: skip
+        finally:
+            rebuild.release()
+        seconds = time.perf_counter() - start
+        cache.traces += 1
+        traced = Traced(key, program, specs, rebuild.leaves, reasons, seconds, cache.traces)
+        cache.add(traced, call.objects())
+        cache.record(traced)
+        for observer in SESSION.observers:
+            observer.traced(self.name, target, traced.number, reasons, seconds)
+        if any(reason.kind in _COUNTED for reason in reasons):
+            cache.retraces += 1
+            if cache.retraces >= WARN_AFTER and not cache.warned:
+                cache.warned = True
+                warn_retracing(self.name, cache.traces, [r for r in reasons if r.kind in _COUNTED])
+        return traced
+
+
+class Caller:
+    """What a running program may need of the call it serves."""
+
+    __slots__ = ("_binder", "_call", "_target", "containers", "tensors")
+
+    def __init__(self, target: Callable[..., Any], call: Call, binder: Binder) -> None:
+        self._target = target
+        self._call = call
+        self._binder = binder
+        self.containers = call.containers
+        self.tensors = call.tensors
+
+    def rerun(self, tensors: Sequence[Any]) -> Any:
+        """The call, done by Python: the function itself on its own arguments (converted to tensors where they are not)."""
+        call = self._call
+        if any(a is not b for a, b in zip(tensors, call.tensors, strict=True)):
+            args, kwargs = call.rebuild(self._binder)(tensors)
+            return self._target(*args, **kwargs)
+        return self._target(*call.args, **call.kwargs)
+
+    def inline(self, autograph: bool) -> Any:
+        """The call as part of the code around it."""
+        target = convert(self._target) if autograph and TRACE.get() is not None else self._target
+        return target(*self._call.args, **self._call.kwargs)

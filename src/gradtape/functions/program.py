@@ -1,0 +1,600 @@
+"""A traced function, ready to run: gather the inputs, run the compiled block, give back results and effects.
+
+Each call reads the captures anew, runs, and then writes back what the function wrote: variables, tensors changed in place,
+attributes, containers, globals. Results and written values are described by templates: structures whose leaves say which
+output of the block goes there. An error while it runs changes nothing; the undecorated function is then run in its
+place, so that state, message and traceback are those of eager code.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.core.conversion import typed
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Op
+from gradtape.core.record import SCOPE
+from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
+from gradtape.functions.compiled import Compiled
+from gradtape.functions.staging.absent import is_absent, whole
+from gradtape.functions.staging.places import (
+    MISSING,
+    ArrayContent,
+    Attribute,
+    Cell,
+    DictContent,
+    Global,
+    Lifted,
+    ListContent,
+    Place,
+    SetContent,
+    TensorVersion,
+    VariableValue,
+)
+from gradtape.functions.staging.staged_values import Maybe, StagedItems, staged_items
+from gradtape.ir.graph import Block
+from gradtape.ir.printer import to_text
+from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.walk import walk
+from gradtape.ops.lists import LIST_GET
+from gradtape.ops.operators import rebind
+from gradtape.ops.staged import ASSERT
+from gradtape.ops.structured import CHECKPOINTED
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TRACE, TracedTensor, tracing
+from gradtape.trace.weak import WeakTensor, default_number
+from gradtape.variables.indexed_slices import IndexedSlices
+from gradtape.variables.leaf_versions import versions_now
+from gradtape.variables.locking import Exclusive, exclusive
+from gradtape.variables.variable import Variable
+
+
+class Capture:
+    """An input that is not an argument: how to read it now, and the type the program was made for."""
+
+    __slots__ = ("kind", "label", "read", "spec", "target")
+
+    def __init__(self, read: Callable[[], Any], spec: Any, label: str, kind: str, target: Any = None) -> None:
+        self.read = read
+        self.spec = spec
+        self.label = label
+        self.kind = kind  # "variable", "versions" (of a variable, given by the program), "tensor", "array", "number"
+        self.target = target
+
+    def tensor(self) -> Any:
+        value = self.read()
+        if self.kind == "versions":
+            return versions_now(value, active())
+        if self.kind == "number":
+            return box(self.spec.dtype.as_numpy_dtype(value))
+        return value if value.__class__ is Tensor else convert(value)
+
+    def changed(self) -> str | None:
+        """In words, if what is found now is not what the program was made for."""
+        if self.kind == "number" and self.target is not None:
+            return self._other_number()
+        value: Any = self.read()
+        if not isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic)):
+            return f"{self.label} was a tensor, now {type(value).__name__}"
+        found: Any = value
+        if tuple(found.shape) != tuple(self.spec.shape):
+            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(found.shape)}"
+        dtype = found.dtype if isinstance(found, np.ndarray | np.generic) else found.dtype.as_numpy_dtype
+        if np.dtype(dtype) != np.dtype(self.spec.dtype.as_numpy_dtype):
+            return f"{self.label} had dtype {self.spec.dtype.name}, now {np.dtype(dtype).name}"
+        return None
+
+    def _other_number(self) -> str | None:
+        try:
+            kind = type(self.read())
+        except LookupError:
+            return f"{self.label} has lost an item"
+        return None if kind is self.target else f"{self.label} was of type {self.target.__name__}, now {kind.__name__}"
+
+
+class Output:
+    """A leaf of a template: output number `index` of the block, as a tensor, a Python number or a list of tensors."""
+
+    __slots__ = ("index", "number")
+
+    def __init__(self, index: int, number: type | None = None) -> None:
+        self.index = index
+        self.number = number  # the Python type to convert to, for state that was a Python number
+
+
+class Optional:
+    """A leaf that is None where output `flag` is false."""
+
+    __slots__ = ("flag", "inner")
+
+    def __init__(self, flag: int, inner: Any) -> None:
+        self.flag = flag
+        self.inner = inner
+
+
+class Slices(NamedTuple):
+    """A leaf that is an `IndexedSlices` of two outputs."""
+
+    values: Any
+    indices: Any
+    dense_shape: Any
+
+
+class Checks:
+    """Guards and captures together: whether a program is still right for the world as it is."""
+
+    def __init__(self, guards: Any, captures: Sequence[Capture]) -> None:
+        self.guards = guards
+        self.captures = [c for c in captures if c.kind in ("tensor", "array") or (c.kind == "number" and c.target is not None)]
+
+    def changed(self) -> str | None:
+        found: str | None = self.guards.changed()
+        if found is not None:
+            return found
+        for capture in self.captures:
+            reason = capture.changed()
+            if reason is not None:
+                return reason
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.guards, name)
+
+
+class Program:
+    """One traced signature of a function."""
+
+    def __init__(self, name: str, block: Any, captures: list[Capture], guards: Any, constraints: Any) -> None:
+        self.name = name
+        self.block = block
+        self.captures = captures
+        self.guards = Checks(guards, captures)
+        self.constraints = constraints
+        self.compiled = Compiled(block, optimized, name)
+        self.result: Any = None  # template
+        self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
+        self.notes: list[str] = []
+        self.exclusive: Exclusive | None = None  # the variables it assigns
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that a call may keep for its backward pass; None: no limit."""
+        return self.compiled.memory_limit
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Keep at most so many bytes for backward passes, where loops can be run again."""
+        self.compiled.memory_limit = limit
+
+    def use_backend(self, backend: str | None) -> None:
+        """Run there: "llvm", "numpy", or None for what is usual."""
+        self.compiled.backend = backend
+
+    def __call__(self, tensors: Sequence[Any], caller: Any = None) -> Any:
+        """Run on the tensors of one call.
+
+        `caller.rerun(tensors)` runs the undecorated function instead, and `caller.containers` are the call's own lists and
+        dicts, in the order of `rebuild.containers`: a program holds neither the function nor its arguments.
+        """
+        if TRACE.get() is not None:
+            return self.inside(tensors, caller)
+        return self._run(tensors, caller) if self.exclusive is None else self.exclusive.run(self._run, tensors, caller)
+
+    def _run(self, tensors: Sequence[Any], caller: Any) -> Any:
+        inputs = [*tensors, *(c.tensor() for c in self.captures)]
+        scope = SCOPE.get()
+        if (scope is not None and scope.level) or any(t.wraps for t in inputs):
+            return self._eagerly(tensors, caller)
+        if scope is not None and any(not r.key.holds for r in scope.recorders):
+            return self._eagerly(tensors, caller)
+        try:
+            outs = self.compiled(inputs)
+        except Exception as error:
+            return self._failed(error, tensors, caller)
+        for action in self.actions:
+            action(outs, tensors, caller)
+        return filled(self.result, outs)
+
+    def inside(self, tensors: Sequence[Any], caller: Any = None) -> Any:
+        """Called while another function is traced: one call operation of that program."""
+        from gradtape.ops.structured import CALL
+
+        trace = TRACE.get()
+        inputs = [*tensors, *(_captured(c) for c in self.captures)]
+        operands = [trace.own(t) for t in inputs]
+        attrs: dict[str, Any] = {"callee": self.block}
+        if self.memory_limit is not None:
+            attrs["memory_limit"] = self.memory_limit
+        outs = trace.structured(CALL, {"inputs": operands}, {}, attrs)["outputs"]
+        for action in self.actions:
+            action(outs, tensors, caller)
+        return filled(self.result, outs)
+
+    def _eagerly(self, tensors: Sequence[Any], caller: Any) -> Any:
+        if caller is None:
+            raise InvalidArgumentError(f"{self.name} cannot run operation by operation here")
+        return caller.rerun(tensors)
+
+    def _failed(self, error: Exception, tensors: Sequence[Any], caller: Any) -> Any:
+        """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
+        if caller is not None and not self.has_effects():
+            try:
+                caller.rerun(tensors)
+            except Exception as eager:
+                raise eager from None
+        raise error
+
+    def has_effects(self) -> bool:
+        return any(operation.op.effect and operation.op is not ASSERT for operation in walk(self.block))
+
+    @property
+    def output_specs(self) -> Any:
+        """The structure of the result with types for tensors."""
+        return filled(self.result, [v.type for v in self.block.results])
+
+    def to_text(self) -> str:
+        return to_text(self.compiled.optimized)
+
+    def report(self) -> list[str]:
+        """Lines for `explain`."""
+        lines = [f"inputs: {len(self.block.params) - len(self.captures)} arguments, {len(self.captures)} captured"]
+        lines += [f"  captured {c.kind} {c.label}: {c.spec.dtype.name}{list(c.spec.shape)}" for c in self.captures]
+        lines.append(f"operations: {_count(self.block)} traced, {_count(self.compiled.optimized)} after passes")
+        lines += _made(self.compiled)
+        for (wanted, _), (half, forward, backward) in self.compiled._halves.items():
+            again = _count(backward.block, CHECKPOINTED)
+            limited = f"; {again} loops are run again in parts, within {self.memory_limit} bytes" if again else ""
+            lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values{limited}")
+            lines += [*_made(forward), *_made(backward)]
+        return [*lines, *self.notes]
+
+
+def _made(compiled: Compiled) -> list[str]:
+    """What a backend made of a program, if it was compiled."""
+    return [] if compiled._executable is None else list(compiled._executable.report())
+
+
+def _captured(capture: Capture) -> Any:
+    """What a called program captures, as an input of the program around it: read again at each call of that."""
+    tracer = active()
+    value = capture.read()
+    if tracer is None or not (value.__class__ is Tensor or isinstance(value, np.ndarray)):
+        return capture.tensor()
+    if isinstance(value, np.ndarray):
+        tracer.arrays.setdefault(id(value), (value, capture.read))
+        return tracer.array_input(value)
+    return tracer.stand_in(value, capture.read, capture.label)
+
+
+def _count(block: Block, op: Op | None = None) -> int:
+    return sum(1 for operation in walk(block) if op is None or operation.op is op)
+
+
+def optimized(block: Any) -> Any:
+    """What runs between tracing and the backend."""
+    from gradtape.functions.stages import prepared
+
+    return prepared(block)
+
+
+# -- templates -------------------------------------------------------------------------------------------------------
+
+
+def filled(template: Any, outs: Sequence[Any]) -> Any:
+    """A template with its outputs put in."""
+    kind = template.__class__
+    if kind is Output:
+        return _leaf(template, outs[template.index])
+    if kind is Optional:
+        flag = outs[template.flag]
+        if isinstance(flag, TracedTensor):
+            return Maybe(flag, filled(template.inner, outs), None)
+        return filled(template.inner, outs) if not isinstance(flag, Tensor) or bool(flag) else None
+    if kind is list or kind is tuple:
+        return kind([filled(t, outs) for t in template])
+    if kind is dict:
+        return {k: filled(v, outs) for k, v in template.items()}
+    if kind is Slices:
+        parts = filled(template.values, outs), filled(template.indices, outs)
+        made = Slices if isinstance(parts[0], TensorSpec) else IndexedSlices  # asked for types: there are no tensors
+        return made(*parts, template.dense_shape)
+    if tree.is_nested(template):
+        return tree.pack_sequence_as(template, [filled(t, outs) for t in tree.flatten(template)])
+    return template
+
+
+def _leaf(leaf: Output, value: Any) -> Any:
+    if isinstance(value, TracedTensor) or not isinstance(value, Tensor):
+        if isinstance(value, TracedTensor) and isinstance(value._data.type, ListSpec):
+            return [StagedItems(value)]  # type: ignore[arg-type]
+        return value
+    if leaf.number is not None:
+        return leaf.number(value._data)
+    if isinstance(value._data, list):
+        return [apply(LIST_GET, value, np.int32(i)) for i in range(len(value._data))]
+    return value
+
+
+class _Collector:
+    """Makes templates out of traced values, collecting the outputs of the block."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.outputs: list[Any] = []
+        self.places: dict[Any, int] = {}
+
+    def output(self, tensor: Any) -> int:
+        value = self.tracer.trace.operand(tensor)
+        if value not in self.places:
+            self.places[value] = len(self.outputs)
+            self.outputs.append(value)
+        return self.places[value]
+
+    def template(self, value: Any, label: str, number: type | None = None, numbers: bool = False) -> Any:
+        if is_absent(value):
+            if not numbers:
+                raise InvalidArgumentError(
+                    f"{label} is set on some paths only and was not there before the call: set it before (None will do)"
+                )
+            return self.template(value.get(), label, number, numbers)
+        if isinstance(value, Maybe):
+            return Optional(self.output(value.flag), self.template(value.value, label, number, numbers))
+        if isinstance(value, WeakTensor):
+            if number is not None:  # a Python number it was, and only numbers went into it: a Python number it is
+                return Output(self.output(value.strong()), _kind_of(value))
+            value = default_number(value)
+        if isinstance(value, TracedTensor):
+            return Output(self.output(value))
+        if staged_items(value) is not None:
+            return Output(self.output(value[0].items))
+        if isinstance(value, Tensor):
+            return Output(self.output(value))
+        if isinstance(value, Variable):
+            return Output(self.output(value.read())) if numbers else value
+        if isinstance(value, IndexedSlices):
+            return Slices(self.template(value.values, label), self.template(value.indices, label), value.dense_shape)
+        if isinstance(value, Mapping) and type(value) is dict:
+            if numbers:
+                whole(value)
+            return {k: self.template(v, label, None, numbers) for k, v in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([self.template(v, label, None, numbers) for v in value])
+        if tree.is_nested(value):
+            return tree.pack_sequence_as(value, [self.template(v, label, None, numbers) for v in tree.flatten(value)])
+        if numbers and isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)):
+            return Output(self.output(self.tracer.trace.constant(convert(value)._data)))
+        return value
+
+
+def _kind_of(value: WeakTensor) -> type:
+    return {"b": bool, "i": int, "f": float}.get(value.dtype.dtype.kind, complex)
+
+
+def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, rebuild: Any) -> Program:
+    """The program of a trace whose Python function has returned: outputs, templates and write-backs."""
+    collector = _Collector(tracer)
+    template = collector.template(_returnable(result, function), "the result", numbers=True)
+    log = tracer.logs[0]
+    pending = []
+    for place, old in log.entries.values():
+        pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
+    tracer.written = frozenset(log.entries)
+    tracer.building.leave(log, tracer.created, tracer.from_outside)
+    block = tracer.block
+    block.operations[:0] = tracer.lifting.constants
+    block.give(outputs=collector.outputs)
+    from gradtape.functions.stages import traced_program
+
+    block = traced_program(block)
+    for array, read in tracer.arrays.values():
+        if id(array) not in tracer.stand_ins:
+            tracer.guards.array(read, typed(array))
+    tracer.guards.seal()
+    program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.typing.constraints))
+    program.result = template
+    program.actions = [action for action in pending if action is not None]
+    program.exclusive = exclusive([p.entry.variable for p, _ in log.entries.values() if isinstance(p, VariableValue)])
+    return program
+
+
+def _returnable(result: Any, function: Any) -> Any:
+    for leaf in tree.flatten(result):
+        allowed = (
+            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            StagedItems, Variable,
+        )  # fmt: skip
+        if not isinstance(leaf, allowed) and not hasattr(leaf, "snapshot"):
+            raise TypeError(
+                f"the function {getattr(function, '__name__', function)} returned {leaf!r} of type {type(leaf).__name__}; a "
+                "gt.function returns tensors, numbers, None and structures of them"
+            )
+    return result
+
+
+Action = Callable[[list[Any], Sequence[Any], Any], None]
+
+
+def _action(
+    place: Place, old: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any], rebuild: Any
+) -> Action | None:
+    """What repeats one write at each call."""
+    if isinstance(place, Lifted):
+        return None
+    now = place.read()
+    if isinstance(place, VariableValue):
+        return _assign(place.entry.variable, collector.output(now))
+    if isinstance(place, TensorVersion):
+        return _rebinding(place.target, now, collector, tracer, stand_ins)
+    if isinstance(place, ArrayContent):
+        return None if id(place.target) not in tracer.external else _restoring(place, collector)
+    if isinstance(place, (ListContent, DictContent, SetContent)) and id(place.target) not in tracer.external:
+        return None  # made by the function itself
+    if isinstance(place, Attribute) and id(place.target) not in tracer.external:
+        return None
+    if isinstance(place, Cell) and id(place.cell) in tracer.own:
+        return None
+    _release(place, tracer.guards)
+    label = f"{place.label} (written at {place.line})"
+    if isinstance(place, ListContent):
+        return _list_action(_held(place.target, rebuild), id(place.target), old, now, collector, label)
+    if isinstance(place, DictContent):
+        return _dict_action(_held(place.target, rebuild), old, now, collector, label)
+    if isinstance(place, SetContent):
+        return lambda outs, tensors, caller: place.write(now)
+    _storable(now, label, tracer)
+    kind = type(old) if type(old) in (bool, int, float) else None
+    if isinstance(now, TracedTensor) and now is tracer.installed.get(place.key):
+        return None
+    if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):
+        return (lambda outs, tensors, caller: place.write(now)) if now is MISSING else None
+    template = collector.template(now, label, kind)
+    return lambda outs, tensors, caller: _write(place, filled(template, outs))
+
+
+Holder = Callable[[Any], Any]
+
+
+def _held(container: Any, rebuild: Any) -> Holder:
+    """How a run finds the list or dict that was written: the caller's own, if it was (part of) an argument."""
+    places = [i for i, made in enumerate(getattr(rebuild, "containers", ())) if made is container]
+
+    def found(caller: Any) -> Any:
+        target = caller.containers[places[0]] if places else container
+        tracer = active()
+        if tracer is not None:  # another function is being traced: it is that trace's write too
+            tracer.before_item(target)
+        return target
+
+    if places:
+        container = None
+    return found
+
+
+def _release(place: Place, guards: Any) -> None:
+    """What the function writes is its state, passed in and written back: not guarded."""
+    if isinstance(place, (ListContent, DictContent, SetContent)):
+        guards.release(place.target)
+    elif isinstance(place, Attribute):
+        guards.release(place.target, place.name)
+    elif isinstance(place, Global):
+        guards.release(place.space, place.name)
+
+
+def _write(place: Place, value: Any) -> None:
+    """A write at run time; while another function is traced, it is that trace's write too."""
+    tracer = active()
+    if tracer is not None:
+        tracer.note(place)
+    place.write(value)
+
+
+def _storable(value: Any, label: str, tracer: Any) -> None:
+    for leaf in tree.flatten(value):
+        known = (
+            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            StagedItems, type(MISSING), type, type(len), type(_storable),
+        )  # fmt: skip
+        if isinstance(leaf, known) or id(leaf) in tracer.external:
+            continue
+        raise InvalidArgumentError(
+            f"{label}: a gt.function can store tensors, numbers, strings and structures of them; this is a new "
+            f"{type(leaf).__name__}, made while the function was traced, and would be the same object after every call. Make "
+            "it outside the function"
+        )
+
+
+def _assign(variable: Variable, index: int) -> Action:
+    held = weakref.ref(variable)  # not to keep it: a variable that was an argument may go
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        target = held()
+        if target is not None:
+            target.take_version(outs[index])
+
+    return act
+
+
+def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_ins: Sequence[Any]) -> Action | None:
+    """A tensor from outside got a new version: the caller's object gets it too."""
+    if id(target) not in tracer.starts or now._data is tracer.starts[id(target)]:
+        return None
+    index = collector.output(now)
+    for place, stand_in in enumerate(stand_ins):
+        if stand_in is target:
+            return lambda outs, tensors, caller: _rebind(tensors[place], outs[index])
+    for original, made in tracer.stand_ins.values():
+        if made is target and isinstance(original, Tensor):
+            return lambda outs, tensors, caller: _rebind(original, outs[index])
+    return None
+
+
+def _rebind(target: Any, version: Any) -> None:
+    if target.__class__ is not Tensor and not isinstance(target, TracedTensor):
+        return
+    tracer = active()
+    if tracer is not None:
+        tracer.before_tensor(target)
+    rebind(target, version if version.wraps else box(version._data, version._node))
+    _changed(target)
+
+
+def _changed(target: Any) -> None:
+    """A container or tensor was written at run time; another function may be being traced."""
+    tracer = active()
+    if tracer is not None:
+        tracer.changed(target)
+
+
+def _restoring(place: Any, collector: _Collector) -> Action:
+    template = collector.template(place.read(), place.label)
+    return lambda outs, tensors, caller: place.write(filled(template, outs))
+
+
+def _list_action(target: Holder, id_of: int, old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
+    before = collector.tracer.installed.get(("list", id_of), old)
+    grown = len(now) >= len(before) and all(a is b for a, b in zip(before, now, strict=False))
+    part = now[len(before) :] if grown else now
+    for value in part:
+        _storable(value, label, collector.tracer)
+    if grown or staged_items(part) is not None:
+        template = collector.template(part, label)
+    else:
+        kinds = [type(v) if type(v) in (bool, int, float) else None for v in old]
+        template = [collector.template(v, label, kinds[i] if i < len(kinds) else None) for i, v in enumerate(part)]
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        found = target(caller)
+        found[len(found) if grown else 0 :] = filled(template, outs)
+        _changed(found)
+
+    return act
+
+
+def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
+    gone = [k for k in old if k not in now]
+    changed = {k: v for k, v in now.items() if k not in old or old[k] is not v}
+    kinds = {k: type(old.get(k)) if type(old.get(k)) in (bool, int, float) else None for k in changed}
+    for k, v in changed.items():
+        if isinstance(k, TracedTensor):
+            raise InvalidArgumentError(
+                f"{label}: a tensor known only at run time cannot be the key of a dict that outlives the call"
+            )
+        _storable(v, label, collector.tracer)
+    template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        found = target(caller)
+        for k in gone:
+            found.pop(k, None)
+        found.update(filled(template, outs))
+        _changed(found)
+
+    return act
+
+
+__all__ = ["Capture", "Checks", "InaccessibleTensorError", "Program", "TensorSpec", "filled", "finished", "tracing"]

@@ -1,0 +1,257 @@
+"""A branch or loop body, traced into a block and undone again: what it ended with.
+
+Everything the body may have changed (the names AutoGraph lists, and every place it wrote to: `places.py`) is kept as
+it was at the end, then everything is put back: two branches, or a loop traced again, start from the same state. Objects that
+the body made itself and nobody else holds are not its state; they are part of the values it ended with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from gradtape.core.tensor import Tensor
+from gradtape.functions.staging.aliases import has_identity
+from gradtape.functions.staging.conditions import Flag
+from gradtape.functions.staging.escape import Escape
+from gradtape.functions.staging.joins import Phi, tensors_in
+from gradtape.functions.staging.places import Cell, Global, Log, VariableValue
+from gradtape.functions.staging.staged_values import Maybe, staged_items
+from gradtape.ir.graph import Block, Value
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TracedTensor, current_trace
+from gradtape.tree import LeafTuple
+
+Dead = tuple[tuple[int, ...], tuple[int, ...]]  # per side of a branch: places of names whose values nobody reads afterwards
+BOTH_LIVE: Dead = ((), ())
+
+
+class State:
+    """The names a construct assigns: how to read and set them, what they are called, and the line.
+
+    Of a branch, `dead` says which of them count no more after each side.
+    """
+
+    __slots__ = ("dead", "get", "line", "names", "set")
+
+    def __init__(
+        self,
+        get: Callable[[], tuple[Any, ...]],
+        set: Callable[[Any], None],
+        names: Sequence[str],
+        line: int,
+        dead: Dead = BOTH_LIVE,
+    ) -> None:
+        self.get = get
+        self.set = set
+        self.names = tuple(names)
+        self.line = line
+        self.dead = dead
+
+    def labels(self) -> list[str]:
+        """What messages call the names."""
+        return [f"`{name}`" for name in self.names]
+
+
+NO_STATE = State(lambda: (), lambda values: None, (), 0)
+
+
+class TracedBody:
+    """A body traced into a block, and undone.
+
+    `objects` are the values of the names at the end, the objects themselves; `ends` are their contents as they were then.
+    In the same way `contents` and `places` for each place that was written, `result` and `value` for what it returned.
+    `assumed` is what holds on this path; places with keys in `known` are state in any case.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        state: State,
+        run: Callable[[], Any],
+        assumed: tuple[Flag, bool] | None = None,
+        known: Collection[Any] = (),
+    ) -> None:
+        trace, tracer = current_trace(), active()
+        aliases = tracer.aliases
+        self.block = block
+        self.captures: dict[Value, TracedTensor] = {}
+        self.log = Log()
+        self.own: set[int] = set()  # objects that the body made and nobody else holds
+        starts = state.get()
+        mark, newest = aliases.mark(), aliases.newest
+        frozen, slots = set(aliases.frozen), [(slot, slot.valid) for slot in aliases.slots]
+        tracer.logs.append(self.log)
+        aliases.holding.append(starts)
+        if assumed is not None:
+            aliases.assumed.append(assumed)
+        try:
+            with trace.region(block):
+                self.result = run()
+            self.note_captures()
+            self.objects = state.get()
+            self.contents = {key: place.read() for key, (place, _) in self.log.entries.items()}
+            self.ends = tuple([self.version(end) for end in self.objects])
+            self.places = {key: self.version(content) for key, content in self.contents.items()}
+            self.value = self.version(self.result)
+            self.written = set(self.log.entries)
+            self.parts = list(parts_of((*self.objects, *self.contents.values(), self.result)))
+            # what the trace of this body knows about aliases, and forgets with it: `alias_joins` makes of it what holds outside
+            self.may_be = {id(part): aliases.may_be(part, newest) for part in self.parts if id(part) in aliases.nodes}
+            self.slots = aliases.slots[len(slots) :]
+            self.frozen = [
+                v for key, v in aliases.frozen.items() if key not in frozen and not any(v is slot for slot in self.slots)
+            ]
+            self.vacated = [slot for slot, valid in slots if slot.valid is not valid]
+        finally:
+            if assumed is not None:
+                aliases.assumed.pop()
+            aliases.holding.pop()
+            tracer.logs.pop()
+            self.log.undo()
+            state.set(starts)
+            aliases.reset(mark)
+        self._find_own(known)
+
+    def version(self, end: Any) -> Any:
+        """A value as it was at the end: an object the body wrote to gets its old content back when the body is undone. Objects
+        it did not write to stay themselves."""
+        if isinstance(end, Tensor):
+            return self.contents.get(("tensor", id(end)), end)
+        if isinstance(end, Maybe):
+            value = self.version(end.value)
+            return end if value is end.value else Maybe(end.flag, value, end.missing)
+        if end.__class__ is list or (isinstance(end, tuple) and not isinstance(end, LeafTuple)):
+            now = self.see(end)
+            parts = [self.version(part) for part in now]
+            return end if now is end and all(a is b for a, b in zip(parts, end, strict=True)) else like(end, parts)
+        if end.__class__ is dict:
+            now = self.see(end)
+            versions = {key: self.version(part) for key, part in now.items()}
+            return end if now is end and all(versions[key] is part for key, part in end.items()) else versions
+        return end
+
+    def see(self, value: Any) -> Any:
+        """A list or dict as it was at the end."""
+        if isinstance(value, list):
+            return self.contents.get(("list", id(value)), value)
+        return self.contents.get(("dict", id(value)), value) if isinstance(value, dict) else value
+
+    # -- what the body made ----------------------------------------------------------------------------------------
+
+    def _find_own(self, known: Collection[Any]) -> None:
+        """What the body made itself and nobody holds any more is not its state."""
+        entries = self.log.entries
+        aliases = active().aliases
+        if not entries and not aliases.tracking:
+            return
+        targets = [place.target for place, _ in entries.values() if hasattr(place, "target")]
+        escape = Escape(aliases.references_to, targets)
+        aliases.reference(escape)
+        self._reference(escape)
+        escape.references(targets)
+        escape.count()
+        for key in list(entries):
+            place, old = entries[key]
+            if key in known or isinstance(place, (Global, Cell, VariableValue)):
+                continue
+            target = place.target  # type: ignore[attr-defined]
+            if target is None or not escape.escapes(target) or not self._existed(old):
+                self.own.add(id(target))
+                del entries[key]
+        operands = (value for values in self.may_be.values() for value, _ in values)
+        in_slots = (value for slot in self.slots for value in (slot.owner, slot.item))
+        for value in (*self.parts, *self.frozen, *operands, *in_slots):
+            if has_identity(value) and not escape.escapes(value):
+                self.own.add(id(value))
+
+    def _reference(self, escape: Escape) -> None:
+        """The references held here."""
+        for place, old in self.log.entries.values():
+            if not isinstance(place, (Global, Cell, VariableValue)) and "target" in getattr(type(place), "__slots__", ()):
+                escape.reference(place.target)  # type: ignore[attr-defined]
+            escape.reference(old)
+        for values in (self.objects, self.ends, self.contents.values(), self.places.values(), (self.result, self.value)):
+            escape.references(values)
+        escape.references((*self.parts, *self.frozen))
+        escape.references(value for slot in self.slots for value in (slot.owner, slot.item))
+        escape.references(value for values in self.may_be.values() for value, _ in values)
+
+    def _existed(self, content: Any) -> bool:
+        """Whether content can be from before the body: it holds nothing that the body computed."""
+        return all(reached(t) for t in tensors_in(content))
+
+    # -- its block -------------------------------------------------------------------------------------------------
+
+    def note_captures(self) -> None:
+        for value, tensor in current_trace().last_captures().items():
+            self.captures.setdefault(value, tensor)
+
+    def convert(self, pairs: Sequence[tuple[Phi, Any]]) -> list[Value]:
+        """The ends as program values, converted inside the block."""
+        trace = current_trace()
+        with trace.region(self.block):
+            values = [trace.operand(t) for phi, end in pairs for t in phi.tensors(end)]
+        self.note_captures()
+        return values
+
+
+def reached(tensor: TracedTensor) -> bool:
+    """Whether a traced tensor can be used here."""
+    trace: Any = current_trace()
+    while trace is not None and trace._home(tensor._data) is None:
+        trace = trace.parent
+    return trace is not None
+
+
+def like(container: Any, parts: list[Any]) -> Any:
+    """A list or tuple (a named one, too) with other parts."""
+    kind = container.__class__
+    return kind(parts) if kind is list or kind is tuple else kind(*parts)
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """All objects inside a value that can be changed in place, itself among them."""
+    if isinstance(value, Maybe):
+        yield from parts_of(value.value)
+        return
+    if has_identity(value):
+        yield value
+    if isinstance(value, dict):
+        for child in value.values():
+            yield from parts_of(child)
+    elif isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, LeafTuple)):
+        for child in value:
+            yield from parts_of(child)
+
+
+Sight = Callable[[Any], Any]  # a list or dict as it was at some time
+
+
+def as_now(value: Any) -> Any:
+    """The sight of a value as it is."""
+    return value
+
+
+def matched(
+    x: Any, y: Any, a: Any, b: Any, sights: tuple[Sight, Sight], fresh: frozenset[int] = frozenset()
+) -> tuple[Any, Any]:
+    """What a name has on the two paths (`a` and `b`: versions of the objects `x` and `y`, whose items are those that `sights`
+    give), with objects that are the same on both as themselves: what they hold is the business of their places. Those with
+    ids in `fresh` have no place."""
+    if isinstance(x, Maybe):
+        stays = x is y and not any(id(part) in fresh for part in parts_of(x))
+        return (x, x) if stays else (a, b)
+    if x is y and id(x) not in fresh:
+        return x, x
+    p, q = sights[0](x), sights[1](y)
+    if p.__class__ is not q.__class__ or any(staged_items(v) is not None for v in (p, q, a, b)):
+        return a, b
+    if p.__class__ is list or (isinstance(p, tuple) and not isinstance(p, LeafTuple)):
+        if len(p) == len(q) == len(a) == len(b):
+            pairs = [matched(*parts, sights, fresh) for parts in zip(p, q, a, b, strict=True)]
+            return like(p, [first for first, _ in pairs]), like(q, [second for _, second in pairs])
+    elif p.__class__ is dict and p.keys() == q.keys() == a.keys() == b.keys():
+        by_key = {key: matched(p[key], q[key], a[key], b[key], sights, fresh) for key in p}
+        return {key: pair[0] for key, pair in by_key.items()}, {key: pair[1] for key, pair in by_key.items()}
+    return a, b

@@ -1,0 +1,280 @@
+"""Places that traced code can write to, and the log of writes.
+
+A `Place` is something assignable, whatever names lead to it: an attribute, a container's content, a tensor object's
+version, a variable, a global, a closure cell, a TensorArray. Before converted code writes to one, its old content goes to
+the log of the innermost staged construct; so a branch or loop body can be undone, and every place it wrote is its state.
+Invariant: a place has one identity (`key`), independent of the name under which it was written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from gradtape.core.tensor import Tensor, box
+from gradtape.functions.staging.staged_values import Undefined
+from gradtape.functions.tokens import Identity
+
+MISSING = Undefined("what has no value")
+
+
+class Place:
+    """Something that can be written: `read` gives its content, `write` sets it without logging."""
+
+    __slots__ = ("key", "label", "line")
+
+    def __init__(self, key: Any, label: str) -> None:
+        self.key = key
+        self.label = label
+        self.line = ""  # "file:line" of the first write
+
+    def read(self) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot be read")
+
+    def write(self, value: Any) -> None:
+        raise TypeError(f"{type(self).__name__} cannot be written")
+
+    def taken(self) -> Any:
+        """Its content as a loop or branch that writes it takes it along."""
+        return self.read()
+
+
+class Attribute(Place):
+    """`target.name`."""
+
+    __slots__ = ("held", "name")
+
+    def __init__(self, target: Any, name: str) -> None:
+        super().__init__(("attribute", id(target), name), f"`{type(target).__name__}.{name}`")
+        self.held = Identity(target)  # weakly: a program must not keep the object alive whose method it is
+        self.name = name
+
+    @property
+    def target(self) -> Any:
+        return self.held.target
+
+    def read(self) -> Any:
+        target = self.target
+        if target is None:
+            return MISSING  # it is gone, and its attributes with it
+        own = getattr(target, "__dict__", None)
+        if own is not None:
+            value = own.get(self.name, MISSING) if not hasattr(type(target), self.name) else MISSING
+            return value if value is not MISSING else getattr(target, self.name, MISSING)
+        return getattr(target, self.name, MISSING)
+
+    def write(self, value: Any) -> None:
+        target = self.target
+        if target is None:
+            return
+        if value is MISSING:
+            if self.name in getattr(target, "__dict__", {}):
+                delattr(target, self.name)
+        else:
+            setattr(target, self.name, value)
+
+
+class ListContent(Place):
+    """All items of a list."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: list[Any]) -> None:
+        super().__init__(("list", id(target)), "a list")
+        self.target = target
+
+    def read(self) -> Any:
+        return list(self.target)
+
+    def write(self, value: Any) -> None:
+        self.target[:] = value
+
+
+class DictContent(Place):
+    """All items of a dict."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: dict[Any, Any]) -> None:
+        super().__init__(("dict", id(target)), "a dict")
+        self.target = target
+
+    def read(self) -> Any:
+        return dict(self.target)
+
+    def write(self, value: Any) -> None:
+        self.target.clear()
+        self.target.update(value)
+
+
+class DequeContent(Place):
+    """All items of a `collections.deque`."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: deque[Any]) -> None:
+        super().__init__(("deque", id(target)), "a deque")
+        self.target = target
+
+    def read(self) -> Any:
+        return tuple(self.target)
+
+    def write(self, value: Any) -> None:
+        self.target.clear()
+        self.target.extend(value)
+
+
+class SetContent(Place):
+    """All members of a set."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: set[Any]) -> None:
+        super().__init__(("set", id(target)), "a set")
+        self.target = target
+
+    def read(self) -> Any:
+        return frozenset(self.target)
+
+    def write(self, value: Any) -> None:
+        self.target.clear()
+        self.target.update(value)
+
+
+class TensorVersion(Place):
+    """The version a tensor object stands for: `t[i] = v` gives it another."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Tensor) -> None:
+        super().__init__(("tensor", id(target)), "a tensor")
+        self.target = target
+
+    def read(self) -> Any:
+        target = self.target
+        return target.__copy__() if target.wraps else box(target._data, target._node)
+
+    def write(self, value: Any) -> None:
+        target = self.target
+        if value.__class__ is not target.__class__:
+            target.__class__ = value.__class__
+        if value.wraps:
+            target.level = value.level  # type: ignore[attr-defined]
+        target._data = value._data
+        target._node = value._node
+
+
+class Lifted(Place):
+    """A concrete tensor that becomes a value of the program, in place: undone like a write, but nobody's state."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Tensor) -> None:
+        super().__init__(("lifted", id(target)), "a tensor")
+        self.target = target
+
+    def read(self) -> Any:
+        return self.target.__class__, self.target._data, self.target._node
+
+    def write(self, value: Any) -> None:
+        self.target.__class__, self.target._data, self.target._node = value
+
+
+class VariableValue(Place):
+    """The value a variable has in the program."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Any) -> None:
+        super().__init__(("variable", id(entry.variable)), f"variable '{entry.variable.name}'")
+        self.entry = entry
+
+    def read(self) -> Any:
+        return self.entry.tensor
+
+    def write(self, value: Any) -> None:
+        self.entry.tensor = value
+
+    def taken(self) -> Any:
+        return self.entry.variable.read()  # inside it is a version without a past: whoever watches it does so from here on
+
+
+class Global(Place):
+    """A name of a module."""
+
+    __slots__ = ("name", "space")
+
+    def __init__(self, space: dict[str, Any], name: str) -> None:
+        super().__init__(("global", id(space), name), f"global `{name}`")
+        self.space = space
+        self.name = name
+
+    def read(self) -> Any:
+        return self.space.get(self.name, MISSING)
+
+    def write(self, value: Any) -> None:
+        if value is MISSING:
+            self.space.pop(self.name, None)
+        else:
+            self.space[self.name] = value
+
+
+class Cell(Place):
+    """A variable of an enclosing function."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: Any, name: str) -> None:
+        super().__init__(("cell", id(cell)), f"`{name}`")
+        self.cell = cell
+
+    def read(self) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return MISSING
+
+    def write(self, value: Any) -> None:
+        if value is MISSING:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = value
+
+
+class ArrayContent(Place):
+    """The content of a TensorArray."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Any) -> None:
+        super().__init__(("array", id(target)), "a TensorArray")
+        self.target = target
+
+    def read(self) -> Any:
+        return self.target.snapshot()
+
+    def write(self, value: Any) -> None:
+        self.target.restore(value)
+
+
+class Log:
+    """The writes of one staged construct (or of the whole function): place → content before its first write here."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, tuple[Place, Any]] = {}
+
+    def note(self, place: Place) -> None:
+        if place.key not in self.entries:
+            self.entries[place.key] = (place, place.read())
+
+    def undo(self) -> None:
+        """Everything as it was before."""
+        for place, old in reversed(list(self.entries.values())):
+            place.write(old)
+
+    def absorb(self, inner: Log) -> None:
+        """Writes of an inner construct are writes here too."""
+        for key, entry in inner.entries.items():
+            self.entries.setdefault(key, entry)

@@ -1,0 +1,527 @@
+"""Python's builtins, containers and texts on staged values: what `len`, `max`, `print`, `a in b`, `d[i] = v`, f-strings and
+`assert` mean when a tensor's value is known only later.
+
+Each function is called by converted code when something it was given is staged; the meaning is that of eager code.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.dispatch import convert
+from gradtape.core.record import user_location
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.staging import staged_lists
+from gradtape.functions.staging.aliases import has_identity
+from gradtape.functions.staging.iterables import (
+    Enumerate,
+    Mapped,
+    Range,
+    Reversed,
+    StagedIterable,
+    Zip,
+    is_staged_iterable,
+    staged_iterable,
+)
+from gradtape.functions.staging.joins import JoinError
+from gradtape.functions.staging.staged_values import Maybe, staged_items
+from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_for, stage_if, stage_if_exp, truth, valued
+from gradtape.ir.dims import Dim
+from gradtape.ir.slots import Field, Slot
+from gradtape.ops import elementwise, select, sorting, staged
+from gradtape.ops.compare import equal, greater, less, logical_and, logical_not, logical_or
+from gradtape.ops.elementwise import cast
+from gradtape.ops.reduce import reduce_all, reduce_any, reduce_sum
+from gradtape.ops.shape import stack, unstack
+from gradtape.ops.stop import stop_gradient
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import current_trace
+from gradtape.trace.weak import WeakTensor, weak
+
+
+class StagedText:
+    """A text with holes that are filled when the program runs: what an f-string of staged values becomes."""
+
+    def __init__(self, pieces: Sequence[Any]) -> None:
+        self.pieces = tuple(pieces)  # str, or (value, conversion, spec)
+
+    def __add__(self, other: Any) -> StagedText:
+        return StagedText([*self.pieces, *(other.pieces if isinstance(other, StagedText) else [str(other)])])
+
+    def __radd__(self, other: Any) -> StagedText:
+        return StagedText([str(other), *self.pieces])
+
+    def __repr__(self) -> str:
+        return "<text of a traced function>"
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+class _Template:
+    """Texts as attributes, their staged values as operands."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def slot(self, value: Any) -> Slot:
+        self.values.append(value)
+        return Slot(len(self.values) - 1)
+
+    def part(self, value: Any) -> Any:
+        """One argument of print, or a message."""
+        if isinstance(value, StagedText):
+            return tuple(p if isinstance(p, str) else self.field(*p) for p in value.pieces)
+        if staged_items(value) is not None:
+            return self.slot(value[0].items)
+        if isinstance(value, WeakTensor):
+            return Field(self.slot(value.strong()), "number")
+        if is_staged(value):
+            return self.slot(convert(value))
+        if isinstance(value, (list, tuple)) and any(is_staged(v) or isinstance(v, (list, tuple)) for v in value):
+            return self._sequence(value)
+        return str(value)
+
+    def field(self, value: Any, conversion: Any, spec: Any) -> Any:
+        if not is_staged(value):
+            return format(value, spec if isinstance(spec, str) else "")
+        if staged_items(value) is not None:
+            return Field(self.slot(value[0].items), "", "")
+        kind = {ord("r"): "r", ord("s"): "s", ord("a"): "a"}.get(conversion, "")
+        if isinstance(value, WeakTensor):
+            return Field(self.slot(value.strong()), "number", spec if isinstance(spec, str) else "")
+        return Field(self.slot(convert(value)), kind, spec if isinstance(spec, str) else "")
+
+    def _sequence(self, value: Sequence[Any]) -> tuple[Any, ...]:
+        pieces: list[Any] = ["[" if isinstance(value, list) else "("]
+        for i, v in enumerate(value):
+            if i:
+                pieces.append(", ")
+            if isinstance(v, (list, tuple)):
+                pieces.extend(self._sequence(v))
+            else:
+                pieces.append(self.field(v, ord("r"), "") if is_staged(v) else repr(v))
+        pieces.append("]" if isinstance(value, list) else ",)" if len(value) == 1 else ")")
+        return tuple(pieces)
+
+
+def fstring(parts: Sequence[Any]) -> StagedText:
+    """An f-string with staged values in it."""
+    return StagedText(parts)
+
+
+def print_(*args: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
+    """`print` at each run of the program, in its place among the other effects."""
+    template = _Template()
+    parts = tuple(template.part(arg) for arg in args)
+    attrs = {"template": parts, "sep": " " if sep is None else sep, "end": "\n" if end is None else end, "file": file}
+    current_trace().emit(staged.PRINT, template.values, attrs)
+
+
+def assert_(test: Any, message: Callable[[], Any] | None, line: int = 0) -> None:
+    """`assert test, message()` when the program runs."""
+    template = _Template()
+    text = () if message is None else (template.part(message()),)
+    attrs = {"template": text, "exception": AssertionError}
+    current_trace().emit(staged.ASSERT, [truth(test), *template.values], attrs)
+
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+def item(target: Any, key: Any) -> Any:
+    """`target[key]` of a list, tuple or dict where the key, or the list, is staged."""
+    if staged_items(target) is not None:
+        return staged_lists.get(target, key)
+    if isinstance(target, dict):
+        return _chosen(
+            [(equal(key, k), v) for k, v in target.items() if isinstance(k, (int, float))], "a key of the dict", KeyError
+        )
+    if isinstance(key, slice):
+        return convert(target)[key]
+    aliases = active().aliases
+    numbers = all(isinstance(v, (Tensor, TensorLike, int, float, np.ndarray, np.generic)) for v in target)
+    one_by_one = aliases.tracking and any(has_identity(v) for v in target)  # the object itself is wanted, not its value
+    if numbers and _one_shape(target) and not one_by_one:
+        value = convert(list(target))[key]
+        aliases.suspect(value, *target)
+        return value
+    count = len(target)
+    return _chosen(
+        [(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError
+    )
+
+
+def always(value: Any) -> Callable[[], Any]:
+    """A branch that is just a value."""
+    return lambda: value
+
+
+def _one_shape(values: Sequence[Any]) -> bool:
+    return len({tuple(getattr(v, "shape", ())) for v in values}) == 1
+
+
+def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Exception]) -> Any:
+    """The value of the pair whose flag holds."""
+    if not pairs:
+        raise exception(f"{what} known only at run time cannot be looked up in an empty container")
+    any_holds = functools.reduce(logical_or, [flag for flag, _ in pairs])
+    attrs = {"template": (f"not {what} of the container",), "exception": exception}
+    current_trace().emit(staged.ASSERT, [truth(any_holds)], attrs)
+    value = pairs[-1][1]
+    for flag, other in reversed(pairs[:-1]):
+        value = stage_if_exp(flag, always(other), always(value))
+    return value
+
+
+class Fixed(StagedIterable):
+    """A Python sequence beside staged ones: its items must become one tensor to be found by a staged index."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+    def length(self) -> int:
+        return len(self.values)
+
+    def item(self, index: Any) -> Any:
+        if index.__class__ is int:
+            return self.values[index]
+        if all(isinstance(v, (int, float, bool)) for v in self.values):
+            return convert(np.asarray(self.values))[index]  # out of the loop again by `hoist`
+        return item(self.values, index)
+
+
+def iterable(value: Any) -> StagedIterable:
+    """A value as something a staged loop can go over; of a Python sequence, its items."""
+    return staged_iterable(value) if is_staged_iterable(value) or isinstance(value, range) else Fixed(list(value))
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """`target[key] = value` where the key, or the list, is staged."""
+    if staged_items(target) is not None:
+        staged_lists.put(target, key, value)
+    elif isinstance(key, slice):
+        raise InvalidArgumentError(
+            "a slice with bounds known only at run time cannot be assigned in a Python list; use a tensor"
+        )
+    elif isinstance(target, dict):
+        keys = [k for k in target if isinstance(k, (int, float)) and not isinstance(k, bool)]
+        if not keys or active().can_unroll:
+            raise JoinError(
+                "a dict gets a new key known only when the function runs; set all keys before the loop, or use a list, a "
+                "TensorArray or a tensor"
+            )
+        _check_found(functools.reduce(logical_or, [equal(key, k) for k in keys]), InvalidArgumentError)
+        for k in keys:
+            target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
+    else:
+        count = len(target)
+        flags = [logical_or(equal(key, i), equal(key, i - count)) for i in range(count)]
+        if not flags:
+            raise IndexError("list assignment index out of range")
+        _check_found(functools.reduce(logical_or, flags), IndexError)
+        for i, flag in enumerate(flags):
+            target[i] = stage_if_exp(flag, lambda: value, functools.partial(target.__getitem__, i))
+
+
+def _check_found(flag: Any, exception: type[Exception]) -> None:
+    text = (
+        "list assignment index out of range"
+        if exception is IndexError
+        else "a dict got a key in a staged loop that it did not have before: set all keys before the loop"
+    )
+    current_trace().emit(staged.ASSERT, [truth(flag)], {"template": (text,), "exception": exception})
+
+
+def del_item(target: Any, key: Any) -> None:
+    """`del target[key]` is refused."""
+    raise InvalidArgumentError("`del` with an index known only when the function runs is not supported; use pop() or a tensor")
+
+
+def inplace(operation: str, target: Any, value: Any) -> Any:
+    """`target += value` on lists."""
+    if operation != operator.iadd.__name__ or not isinstance(target, list):
+        raise InvalidArgumentError(f"the operator for `{operation}` is not supported on a container of staged values")
+    values = value if not isinstance(value, Tensor) else unstack(value)
+    if staged_items(target) is not None:
+        staged_lists.extend(target, values)
+    elif staged_items(value) is not None:
+        raise InvalidArgumentError("extending a list by a list that a staged loop filled is not supported; append in a loop")
+    else:
+        target.extend(values)
+    return target
+
+
+def joined(left: list[Any], right: list[Any]) -> list[Any]:
+    """`left + right`: a new list, where one of them lives in the program."""
+    if staged_items(right) is not None and left:
+        raise JoinError(
+            f"{user_location()}: a list that is filled in a staged loop can only come first in a sum of lists: `filled + [x]`; "
+            "append its items in a loop"
+        )
+    if not left:
+        return list_of(right)
+    total: list[Any] = list_of(left)
+    staged_lists.extend(total, right)
+    return total
+
+
+def repeated(values: list[Any]) -> list[Any]:
+    """`values * n` is refused."""
+    raise JoinError(f"{user_location()}: a list that is filled in a staged loop cannot be repeated with `*`")
+
+
+def list_method(target: list[Any], name: str) -> Callable[..., Any]:
+    """A method of a list of the program."""
+    return lambda *args, **kwargs: staged_lists.method(target, name, args, kwargs)
+
+
+method = list_method
+
+
+def container_call(container: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a Python container given something staged."""
+    if name == "extend" and isinstance(container, list):
+        return inplace(operator.iadd.__name__, container, list_of(args[0]))
+    if name == "__getitem__" or (name == "get" and len(args) == 1):
+        return item(container, args[0])
+    if name == "__setitem__":
+        return set_item(container, *args)
+    if name in ("index", "count", "remove", "pop", "insert", "get", "setdefault"):
+        raise InvalidArgumentError(
+            f"{type(container).__name__}.{name} with a value known only when the function runs is not supported; use a tensor"
+        )
+    return getattr(container, name)(*args, **kwargs)
+
+
+def contains(container: Any, value: Any) -> Any:
+    """`value in container`."""
+    if staged_items(container) is not None:
+        container = staged_lists.stacked(container)
+    if isinstance(container, (Tensor, TensorLike)):
+        return reduce_any(equal(container, value))
+    flags = [equal(v, value) for v in container if isinstance(v, (Tensor, TensorLike, int, float, np.generic))]
+    return functools.reduce(logical_or, [reduce_any(f) for f in map(convert, flags)]) if flags else False
+
+
+def unpack(value: Any, count: int, star: int | None) -> Any:
+    """The parts of `a, b = value`."""
+    if staged_items(value) is not None:
+        if star is not None:
+            raise InvalidArgumentError("a starred name cannot take the rest of a list whose length is known only at run time")
+        return [staged_lists.get(value, i) for i in range(count)]
+    if not value.ndim:
+        raise TypeError("cannot iterate over a scalar tensor")
+    have = value.shape[0]
+    if not isinstance(have, int):
+        if star is not None:
+            raise InvalidArgumentError("a starred name cannot take the rest of a tensor whose length is known only at run time")
+        _check_found_length(value, count)
+        return [value[i] for i in range(count)]
+    if star is None and have != count:
+        few = "not enough" if have < count else "too many"
+        raise ValueError(f"{few} values to unpack (expected {count}{f', got {have}' if have < count else ''})")
+    return [value[i] for i in range(have)]
+
+
+def _check_found_length(value: Any, count: int) -> None:
+    flag = equal(current_trace().dim(value.shape[0]), count)
+    attrs = {"template": (f"a tensor of {count} rows was expected",), "exception": ValueError}
+    current_trace().emit(staged.ASSERT, [flag], attrs)
+
+
+# -- builtins --------------------------------------------------------------------------------------------------------
+
+
+def _len(value: Any) -> Any:
+    if staged_items(value) is not None:
+        known = value[0].length
+        return staged_lists.length(value) if known is None else known
+    if isinstance(value, StagedIterable):
+        return value.length()
+    value = convert(value)
+    if not value.ndim:
+        raise TypeError("a scalar tensor has no len()")
+    size = value.shape[0]
+    return size if isinstance(size, int) else weak(cast(current_trace().dim(size), "int64")._data)
+
+
+def _number(kind: str) -> Callable[[Any], Any]:
+    def converted(value: Any = 0) -> Any:
+        """As in eager code, a Python number is no longer connected to what it came from."""
+        value = convert(value)
+        if value.size != 1:
+            raise TypeError(f"only a tensor of one element is a number; this one has shape {tuple(value.shape)}")
+        from gradtape.ops.shape import reshape
+
+        strong = value.strong() if isinstance(value, WeakTensor) else value
+        return weak(stop_gradient(cast(reshape(strong, ()), kind))._data)
+
+    return converted
+
+
+def _round(value: Any, ndigits: Any = None) -> Any:
+    return round(convert(value), ndigits)
+
+
+def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def choose(*args: Any, key: Any = None, default: Any = None) -> Any:
+        values = [valued(v) for v in (args if len(args) > 1 else _sequence(args[0]))]
+        if not values:
+            raise ValueError("max() or min() of an empty sequence")
+        keys = [v if key is None else key(v) for v in values]
+        best, best_key = values[0], keys[0]
+        for v, k in zip(values[1:], keys[1:], strict=True):
+            flag = better(k, best_key)
+            best = stage_if_exp(flag, always(v), always(best)) if is_staged(flag) else v if flag else best
+            best_key = (
+                best
+                if key is None
+                else (stage_if_exp(flag, always(k), always(best_key)) if is_staged(flag) else k if flag else best_key)
+            )
+        return best
+
+    return choose
+
+
+def _sequence(value: Any) -> list[Any]:
+    """The items of something whose length is known."""
+    if isinstance(value, (Tensor, TensorLike)):
+        return list(unstack(convert(value)))
+    if staged_items(value) is not None:
+        value = staged_lists.stacked(value)
+        items = list(unstack(value))
+        active().aliases.freeze_items(items)
+        return items
+    return list(value)
+
+
+def _sum(values: Any, start: Any = 0) -> Any:
+    if staged_items(values) is not None:
+        values = staged_lists.stacked(values)
+    if isinstance(values, (Tensor, TensorLike)):
+        return start + reduce_sum(values, 0)
+    if isinstance(values, StagedIterable) and not isinstance(values.length(), int):
+        total = [start]
+        stage_for(values, None, lambda v: total.__setitem__(0, total[0] + v), _cell_state(total, "the sum"))
+        return total[0]
+    for value in values:
+        start = start + value
+    return start
+
+
+def _cell_state(cell: list[Any], name: str) -> State:
+    return State(lambda: (cell[0],), lambda values: cell.__setitem__(0, values[0]), (name,), 0)
+
+
+def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    given = values if isinstance(values, (list, tuple)) else ()
+    copies = _sorted_copies(values, key, reverse)
+    active().aliases.freeze_items([*copies, *given] if given else ())  # objects on their own, where Python has the same ones
+    return copies
+
+
+def _sorted_copies(values: Any, key: Any, reverse: bool) -> list[Any]:
+    if key is not None:
+        keys = stack([convert(key(v)) for v in _sequence(values)])
+        order = sorting.argsort(keys, direction="DESCENDING" if reverse else "ASCENDING", stable=True)
+        whole = stack(_sequence(values))
+        return [whole[order[i]] for i in range(int(whole.shape[0]))]
+    whole = convert(staged_lists.stacked(values) if staged_items(values) is not None else values)
+    return list(unstack(sorting.sort(whole, direction="DESCENDING" if reverse else "ASCENDING")))
+
+
+def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], lazily: Callable[..., Any]) -> Callable[..., Any]:
+    def decide(values: Any) -> Any:
+        if staged_items(values) is not None:
+            values = staged_lists.stacked(values)
+        if isinstance(values, (Tensor, TensorLike)):
+            tensor = convert(values)
+            return whole(tensor if tensor.dtype.is_bool else elementwise_truth(tensor))
+        flags = [truth(v) if is_staged(v) else convert(bool(v)) for v in map(valued, values)]
+        return functools.reduce(pair, flags)
+
+    return decide
+
+
+def elementwise_truth(tensor: Any) -> Any:
+    """Which elements count as true."""
+    from gradtape.ops.compare import not_equal
+
+    return not_equal(tensor, 0)
+
+
+def list_of(values: Any) -> Any:
+    """`list(values)`: a Python list where the length is known, else a list of the program."""
+    if staged_items(values) is not None:
+        twin = [values[0]]
+        active().aliases.freeze_items_of(values, twin)
+        return twin
+    if isinstance(values, (Tensor, TensorLike)) and isinstance(convert(values).shape[0], int):
+        return list(unstack(convert(values)))
+    if not isinstance(values, (StagedIterable, Tensor, TensorLike)):
+        return list(values)
+    items = staged_iterable(values)
+    count = items.length()
+    if isinstance(count, int):
+        return [items.item(i) for i in range(count)]
+    collected: list[Any] = []
+    stage_for(items, None, lambda v: _append(collected, v), NO_STATE)
+    return collected
+
+
+def _append(target: list[Any], value: Any) -> None:
+    active().before_list(target)
+    if staged_items(target) is not None:
+        staged_lists.append(target, value)
+    else:
+        target.append(value)
+
+
+def _filter(function: Any, values: Any) -> list[Any]:
+    kept: list[Any] = []
+
+    def step(value: Any) -> None:
+        keep = value if function is None else function(value)
+        if is_staged(keep := valued(keep)):
+            stage_if(keep, lambda: _append(kept, value), lambda: None, NO_STATE)
+        elif keep:
+            _append(kept, value)
+
+    stage_for(iterable(values), None, step, NO_STATE)
+    return kept
+
+
+def _range(*args: Any) -> Range:
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
+    return Range(start, stop, step)
+
+
+def _zip(*parts: Any, strict: bool = False) -> Zip:
+    return Zip([iterable(p) for p in parts])
+
+
+_BUILTINS: dict[str, Callable[..., Any]] = {
+    "print": print_, "len": _len, "abs": elementwise.abs, "round": _round, "int": _number("int64"), "float": _number("float64"),
+    "bool": truth, "range": _range, "enumerate": lambda x, start=0: Enumerate(iterable(x), start), "zip": _zip,
+    "reversed": lambda x: Reversed(iterable(x)), "map": lambda f, *xs: Mapped(f, [iterable(x) for x in xs]),
+    "filter": _filter, "list": lambda x=(): list_of(x), "tuple": lambda x=(): tuple(list_of(x)), "sum": _sum, "sorted": _sorted,
+    "max": _extreme(greater), "min": _extreme(less), "any": _quantifier(reduce_any, logical_or, stage_if_exp),
+    "all": _quantifier(reduce_all, logical_and, stage_if_exp),
+}  # fmt: skip
+
+
+def call_builtin(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """A builtin of which an argument is staged."""
+    values = tuple(a.get() if isinstance(a, Maybe) else current_trace().dim(a) if a.__class__ is Dim else a for a in args)
+    return _BUILTINS[name](*values, **(kwargs or {}))
+
+
+__all__ = ["StagedText", "assert_", "call_builtin", "container_call", "contains", "del_item", "fstring", "inplace", "item",
+           "list_method", "logical_not", "method", "print_", "select", "set_item", "unpack"]  # fmt: skip

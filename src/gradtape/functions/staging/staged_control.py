@@ -1,0 +1,144 @@
+"""`cond`, `while_loop`, `map_fn` and their kin on staged values: the functional forms of staged loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape import tree
+from gradtape.core.dispatch import convert
+from gradtape.functions.staging import staged_lists
+from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
+from gradtape.functions.staging.staged_values import staged_items
+from gradtape.functions.staging.staging import State, is_staged, stage_for, stage_if_exp, stage_while, valued
+from gradtape.ops.compare import equal
+from gradtape.ops.shape import stack
+from gradtape.trace.effects import active, converted
+from gradtape.trace.tracing import TracedTensor
+
+
+def staged_cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    """`cond` on a staged predicate."""
+    return stage_if_exp(pred, converted(true_fn), converted(false_fn))
+
+
+def staged_case(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
+    """The first pair whose predicate holds."""
+    if not pairs:
+        return converted(default)()
+    pred, function = pairs[0]
+    if is_staged(pred := valued(pred)):
+        return stage_if_exp(pred, converted(function), lambda: staged_case(pairs[1:], default))
+    return converted(function)() if bool(pred) else staged_case(pairs[1:], default)
+
+
+def staged_switch(index: Any, table: dict[int, Callable[[], Any]], default: Callable[[], Any]) -> Any:
+    """`switch_case` on a staged index."""
+    pairs = [(equal(index, place), function) for place, function in table.items()]
+    return staged_case(pairs, default)
+
+
+def staged_while(cond: Any, body: Any, loop_vars: list[Any], first: Any, limit: Any) -> list[Any]:
+    """`while_loop` from an iteration whose test turned out to be staged."""
+    cond, body = converted(cond), converted(body)
+    state = list(loop_vars)
+    done: list[Any] = [0]
+
+    def get() -> tuple[Any, ...]:
+        return (*state, done[0])
+
+    def put(values: Any) -> None:
+        state[:] = values[:-1]
+        done[0] = values[-1]
+
+    def step() -> None:
+        result = body(*state)
+        state[:] = result if isinstance(result, (list, tuple)) else [result]
+        if limit is not None:
+            done[0] = done[0] + 1
+
+    def test() -> Any:
+        going = cond(*state)
+        return going if limit is None else stage_if_exp(convert(done[0] < limit), lambda: going, lambda: False)
+
+    names = [*(f"loop_vars[{i}]" for i in range(len(state))), "the iteration count"]
+    stage_while(test, step, State(get, put, names, 0), first)
+    return state
+
+
+class Structure(StagedIterable):
+    """Corresponding rows of all tensors of a structure."""
+
+    def __init__(self, elems: Any) -> None:
+        self.elems = elems
+        self.rows = [TensorRows(convert(t)) for t in tree.flatten(elems)]
+
+    def length(self) -> Any:
+        return self.rows[0].length()
+
+    def item(self, index: Any) -> Any:
+        return tree.pack_sequence_as(self.elems, [r.item(index) for r in self.rows])
+
+
+def should_stage(elems: Any) -> bool:
+    """Whether a loop over these elements is better one loop of the program: traced, and long or of unknown length."""
+    flat = tree.flatten(elems)
+    if active() is None or not flat or not all(isinstance(t, TracedTensor) and t.ndim for t in flat):
+        return False
+    count = flat[0].shape[0]
+    return not isinstance(count, int) or count > 4
+
+
+def staged_map(fn: Any, elems: Any) -> Any:
+    """Results of all rows, stacked."""
+    collected: list[list[Any]] = []
+    outline: list[Any] = []
+
+    def step(item: Any) -> None:
+        _collect(collected, outline, converted(fn)(item))
+
+    _loop(Structure(elems), step, lambda: (), lambda values: None, ())
+    return _stacked(collected, outline)
+
+
+def staged_fold(fn: Any, elems: Any, initializer: Any, backwards: bool, every: bool) -> Any:
+    """foldl, foldr (the last value) and scan (`every` value)."""
+    rows: StagedIterable = Structure(elems)
+    if backwards:
+        rows = Reversed(rows)
+    value: list[Any] = [initializer]
+    collected: list[list[Any]] = []
+    outline: list[Any] = []
+
+    def step(item: Any) -> None:
+        value[0] = tree.map_structure(convert, converted(fn)(value[0], item))
+        if every:
+            _collect(collected, outline, value[0])
+
+    def put(values: Any) -> None:
+        value[0] = values[0]
+
+    _loop(rows, step, lambda: (value[0],), put, ("the accumulated value",))
+    return _stacked(collected, outline) if every else value[0]
+
+
+def _loop(rows: StagedIterable, step: Any, get: Any, put: Any, names: tuple[str, ...]) -> None:
+    stage_for(rows, None, step, State(get, put, names, 0))
+
+
+def _collect(collected: list[list[Any]], outline: list[Any], result: Any) -> None:
+    flat = [convert(r) for r in tree.flatten(result)]
+    if not outline:
+        outline.append(result)
+        collected.extend([] for _ in flat)
+    for target, value in zip(collected, flat, strict=True):
+        active().before_list(target)
+        if staged_items(target) is not None:
+            staged_lists.append(target, value)
+        else:
+            target.append(value)
+
+
+def _stacked(collected: list[list[Any]], outline: list[Any]) -> Any:
+    parts = [staged_lists.stacked(c) if staged_items(c) is not None else stack(c) for c in collected]
+    return tree.pack_sequence_as(outline[0], parts)

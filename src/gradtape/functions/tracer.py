@@ -1,0 +1,599 @@
+"""Tracing one signature of a Python function: what it reads from outside, what it writes, and what it returns.
+
+While the function runs on stand-ins, this object answers for everything outside the program: tensors and arrays found
+in globals, closures, attributes and containers become inputs (captures), variables are read and assigned as values of
+the program, writes to Python objects are logged and undone, and what else was read is guarded (`functions/guards.py`).
+The result is a `Program` (`functions/program.py`), which does all of it for real at each call.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gradtape.ad import batch_regions as batch_regions  # fills HOOKS.over_batch
+from gradtape.ad.budget import limited
+from gradtape.core.conversion import is_foreign_array, typed
+from gradtape.core.record import user_location
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.autograph.convert import convert
+from gradtape.functions.building import Build, Building
+from gradtape.functions.guards import Guards
+from gradtape.functions.impure import consumable
+from gradtape.functions.lifting import CONSTANTS, Lifting
+from gradtape.functions.program import Capture, Program, finished
+from gradtape.functions.readers import ItemReader, held, reader
+from gradtape.functions.staging.absent import whole
+from gradtape.functions.staging.aliases import TRACK, Aliases, Restart
+from gradtape.functions.staging.conditions import emitted
+from gradtape.functions.staging.joins import JoinError
+from gradtape.functions.staging.places import (
+    ArrayContent,
+    Attribute,
+    Cell,
+    DequeContent,
+    DictContent,
+    Global,
+    ListContent,
+    Log,
+    Place,
+    SetContent,
+    TensorVersion,
+    VariableValue,
+)
+from gradtape.functions.staging.staged_values import Maybe, staged_items
+from gradtape.functions.staging.staging import choose
+from gradtape.ir.dims import symbols_in
+from gradtape.ir.graph import Block
+from gradtape.ir.types import TensorSpec
+from gradtape.trace import fast_path as fast_path  # fills HOOKS.quick
+from gradtape.trace.effects import KEYS, LENGTH, TRACER
+from gradtape.trace.tracing import Trace, TracedTensor, traced, tracing
+from gradtape.variables import variable as variables
+from gradtape.variables.leaf_versions import as_version
+from gradtape.variables.variable import Variable
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_CONTAINERS = (list, tuple, dict)
+_FIXED = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+MAX_RESTARTS = 20
+
+
+class VariableEntry:
+    """A variable inside the program: its current tensor there, and the capture through which it came in."""
+
+    __slots__ = ("capture", "tensor", "variable", "versions")
+
+    def __init__(self, variable: Variable, tensor: TracedTensor, capture: Capture) -> None:
+        self.variable = variable
+        self.tensor = tensor
+        self.capture = capture
+        self.versions: TracedTensor | None = None  # the input for its leaf versions: see `variables/leaf_versions.py`
+
+
+class Tracer:
+    """The world of one trace. The methods `outer`, `attr`, `item` and `before_*` are called by converted code."""
+
+    def __init__(
+        self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], building: Building, concrete_inputs: bool
+    ) -> None:
+        self.block = Block(specs, names, name)
+        self.trace = Trace(self.block, self._outside)
+        self.aliases = Aliases(self, choose, tracking=TRACK in lifted)
+        self.trace.typing.asked = symbols_in(list(specs))
+        self.trace.before_write = self.before_tensor
+        self.trace.after_write = self.changed
+        self.trace.tape_watches = self.aliases.watched
+        self.trace.tape_asked = self.aliases.asked
+        self.trace.array = self.array_input
+        self.trace.is_input = self._is_input
+        self.lifting = Lifting(self)
+        self.trace.lift = self.lifting.lift
+        self.trace.value_of = self.lifting.value_of
+        self.trace.follows_constants = CONSTANTS in lifted
+        self.guards = Guards()
+        self.lifted = lifted  # places whose Python numbers are inputs
+        self.concrete_inputs = concrete_inputs
+        self.arguments = len(self.block.params)
+        self.captures: list[Capture] = []
+        self.stand_ins: dict[int, tuple[Any, TracedTensor]] = {}
+        self.starts: dict[int, Any] = {}  # the value each stand-in began with
+        self.variables: dict[int, VariableEntry] = {}
+        self.building = building
+        self.created: list[Variable] = []
+        self.created_at = ""  # the line of the first
+        self.written: frozenset[Any] = frozenset()  # places, at the end of the trace
+        self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
+        self.numbers: dict[Any, Place] = {}  # places read as constants
+        self._read_before: dict[tuple[int, str], tuple[Any, Any]] = {}  # names of modules and functions, and where they stand
+        self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
+        self.logs: list[Log] = [Log()]
+        self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
+        self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
+        self.follows_changes = self.aliases.tracking
+        self.can_unroll = 0  # staged loops around that could be unrolled instead
+        self.parent = TRACER.get()
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def arguments_for(self, tensors: Sequence[Any]) -> list[TracedTensor]:
+        """One stand-in per tensor argument."""
+        made = [traced(v) for v in self.block.params[: self.arguments]]
+        for tensor in made:
+            self.starts[id(tensor)] = tensor._data
+        return made
+
+    def add_input(self, read: Callable[[], Any], spec: Any, label: str, kind: str, target: Any = None) -> TracedTensor:
+        value = self.block.add_param(spec, label)
+        self.captures.append(Capture(read, spec, label, kind, target))
+        return traced(value)
+
+    def stand_in(self, tensor: Tensor, read: Callable[[], Any], label: str) -> TracedTensor:
+        """The program's input for a tensor object from outside; the same one each time it is met."""
+        known = self.stand_ins.get(id(tensor))
+        if known is not None:
+            return known[1]
+        spec = tensor._data.type if isinstance(tensor, TracedTensor) else TensorSpec(tensor.shape, tensor.dtype)
+        made = self.add_input(read, spec, label, "tensor")
+        self.stand_ins[id(tensor)] = (tensor, made)
+        self.starts[id(made)] = made._data
+        return made
+
+    def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
+        """A concrete tensor (or one of an enclosing trace) reaches an operation."""
+        if isinstance(tensor, TracedTensor) or self._is_input(tensor):
+            return self.stand_in(tensor, lambda: tensor, "a captured tensor")
+        return trace.constant(tensor._data)
+
+    def _is_input(self, tensor: Tensor) -> bool:
+        node = tensor._node
+        return (node is not None and bool(node.keys)) or self.concrete_inputs or id(tensor) in self.stand_ins
+
+    def array_input(self, array: Any) -> TracedTensor | None:
+        """An array that was read from outside reaches an operation: it is an input, converted at each call."""
+        known = self.arrays.get(id(array))
+        if known is None:
+            return None
+        found = self.stand_ins.get(id(array))
+        if found is not None:
+            return found[1].__copy__()
+        from gradtape.dtypes import as_dtype
+
+        now = typed(array)
+        made = self.add_input(known[1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
+        self.stand_ins[id(array)] = (array, made)
+        return made.__copy__()
+
+    def variable(self, variable: Variable) -> VariableEntry:
+        entry = self.variables.get(id(variable))
+        if entry is None:
+            stored = variable._stored
+            spec = TensorSpec(stored.shape, stored.dtype)
+            tensor = self.add_input(reader(variable), spec, variable.name, "variable", weakref.ref(variable))
+            entry = self.variables[id(variable)] = VariableEntry(variable, tensor, self.captures[-1])
+        return entry
+
+    def versions_of(self, variable: Variable) -> TracedTensor:
+        """The input that stands for the versions which the program gives a variable out of values that nobody watches."""
+        entry = self.variable(variable)
+        if entry.versions is None:
+            label = f"versions of {variable.name}"
+            entry.versions = self.add_input(held(variable), entry.capture.spec, label, "versions", weakref.ref(variable))
+        return entry.versions
+
+    def version(self, variable: Variable, tensor: TracedTensor) -> TracedTensor:
+        """What is assigned to a variable as its next version."""
+        return as_version(self, variable, tensor)
+
+    def initial(self, variable: Variable, start: Any) -> Any:
+        """A variable is made while the function is traced: it is real, and its initial value must be known now."""
+        if len(self.logs) > 1 and not self.building.under_way and self.lifted - {TRACK}:
+            raise Build
+        self.created_at = self.created_at or user_location()
+        self.created.append(variable)
+        if not isinstance(start, TracedTensor):
+            return start
+        if self.trace._home(start._data) is not self.block or len(self.trace.blocks) > 1:
+            raise ValueError("a variable cannot be made inside a staged loop or branch; make it before")
+        value = self.lifting.value_of(start, effects=True)
+        if value is None:
+            raise ValueError(
+                "the initial value of a variable made inside a gt.function depends on the function's inputs, which have no "
+                "value while it is traced; make the variable outside, or from constants and shapes"
+            )
+        return value
+
+    def follow_constants(self) -> None:
+        """Somebody differentiates what was computed from constants: if that is not known, trace again so that it is."""
+        if not self.trace.follows_constants:
+            raise Restart(CONSTANTS)
+
+    # -- reads of converted code -----------------------------------------------------------------------------------
+
+    def outer(self, scope: Any, name: str, value: Any) -> Any:
+        """A global or closure variable."""
+        cell = scope.cells.get(name)
+        if cell is not None and id(cell) in self.own:
+            return value
+        if value.__class__ in _FIXED:  # only which one it is counts, and that was noted when it was read first
+            holder = scope.globals if cell is None else cell
+            known = self._read_before.get((id(holder), name))
+            if known is not None and known[0] is value:
+                return value
+            self._read_before[(id(holder), name)] = value, holder
+        place: Place = Cell(cell, name) if cell is not None else Global(scope.globals, name)
+        return self._read(place, value, name, lambda: self.guards.name(scope.globals if cell is None else cell, name, value))
+
+    def attr(self, target: Any, name: str, value: Any) -> Any:
+        if isinstance(target, types.ModuleType):
+            if not _user_module(target):
+                return value
+            return self._read(
+                Global(target.__dict__, name), value, name, lambda: self.guards.name(target.__dict__, name, value)
+            )
+        if isinstance(target, (Tensor, TensorLike)) or id(target) not in self.external:
+            return value
+        if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+            if isinstance(value, types.MethodType) and value.__self__ is target and _user_class(type(target)):
+                self.guards.attribute(target, name, value)
+            return value
+        return self._read(Attribute(target, name), value, name, lambda: self.guards.attribute(target, name, value))
+
+    def no_attr(self, target: Any, name: str) -> None:
+        """An attribute was asked for and is not there."""
+        if id(target) in self.external:
+            self.guards.missing(target, name)
+
+    def item(self, container: Any, key: Any, value: Any) -> Any:
+        if id(container) not in self.external or isinstance(value, TracedTensor):
+            return value
+        if key is LENGTH or key is KEYS:
+            if key is KEYS and isinstance(container, (dict, set, frozenset)):
+                self.guards.keys(container)
+            else:
+                self.guards.length(container)
+            return value
+        content = (
+            ListContent(container)
+            if isinstance(container, list)
+            else DictContent(container)
+            if isinstance(container, dict)
+            else None
+        )
+        if content is not None and content.key in self.lifted and content.key not in self.installed:
+            self._install(content)
+            return container[key]
+        if self._written(container):
+            return self.known(value)
+        if content is not None and type(value) in (int, float, bool):
+            self.numbers[content.key] = content
+        if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
+            return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]")
+        self._foreign(value, lambda: container[key])
+        self.guards.item(container, key, value)
+        return self.known(consumable(value, f"item [{key!r}]"))
+
+    def known(self, value: Any) -> Any:
+        """A value reached from outside: what it holds is from outside too."""
+        if isinstance(value, Tensor) and not value.wraps:
+            return self.stand_in(value, lambda: value, "a captured tensor")
+        if not isinstance(value, (*_PLAIN, Tensor, TensorLike, types.ModuleType)) and id(value) not in self.own:
+            self.external[id(value)] = value
+        return value
+
+    def made_class(self, cls: type) -> None:
+        """The function made a class: it, and what its methods see of the function, is not from outside."""
+        self.own[id(cls)] = cls
+        for value in vars(cls).values():
+            methods = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (value,)
+            for method in methods:
+                for cell in getattr(getattr(method, "__func__", method), "__closure__", None) or ():
+                    self.own[id(cell)] = cell
+
+    def given(self, value: Any) -> Any:
+        """A container handed to the library: a list of the program as it is, tensors from outside as inputs."""
+        kind = value.__class__
+        if kind is Maybe:
+            return self.given(value.get()) if isinstance(value.value, _CONTAINERS) else value
+        if kind is list and staged_items(value) is not None:
+            return value  # ops find its items: see core/tensor.py
+        if kind is list or kind is tuple:
+            if id(value) in self.external:
+                self.item(value, LENGTH, len(value))
+                return kind([self.given(self.item(value, i, v)) for i, v in enumerate(value)])
+            return kind([self.given(v) for v in value]) if any(v.__class__ in _CONTAINERS for v in value) else value
+        if kind is dict:
+            whole(value)
+        if kind is dict and id(value) in self.external:
+            self.item(value, KEYS, tuple(value))
+            return {k: self.given(self.item(value, k, v)) for k, v in value.items()}
+        return value
+
+    def _written(self, container: Any) -> bool:
+        return any((kind, id(container)) in log.entries for log in self.logs for kind in ("list", "dict"))
+
+    def _read(self, place: Place, value: Any, label: str, guard: Callable[[], None]) -> Any:
+        if any(place.key in log.entries for log in self.logs):
+            return self.known(value) if not isinstance(value, TracedTensor) else value  # written here: the program's own
+        if isinstance(value, (Tensor, np.ndarray)):
+            return (
+                value
+                if isinstance(value, TracedTensor) and self._mine(value)
+                else self._tensor_or_array(value, place.read, label)
+            )
+        if place.key in self.lifted:
+            self._install(place)
+            return place.read()
+        if type(value) in (int, float, bool):
+            self.numbers[place.key] = place
+        self._foreign(value, place.read)
+        guard()
+        return self.known(consumable(value, f"`{label}`"))
+
+    def _foreign(self, value: Any, read: Callable[[], Any]) -> None:
+        """An array of another library is an input like NumPy's, as soon as an operation takes it."""
+        if is_foreign_array(value):
+            self.arrays.setdefault(id(value), (value, lambda: typed(read())))
+
+    def _mine(self, tensor: TracedTensor) -> bool:
+        return self.trace._home(tensor._data) is not None
+
+    def _tensor_or_array(self, value: Any, read: Callable[[], Any], label: str) -> Any:
+        if isinstance(value, np.ndarray):
+            self.arrays.setdefault(id(value), (value, read))
+            return value
+        return self.stand_in(value, read, label)
+
+    def _install(self, place: Place) -> None:
+        """State from outside that the function writes: its numbers and tensors become inputs, in their place."""
+        self.logs[0].note(place)
+        content = place.read()
+        if isinstance(content, list):
+            made: Any = [self._installed(v, ItemReader(place, i), place.label) for i, v in enumerate(content)]
+        elif isinstance(content, dict) and isinstance(place, DictContent):
+            made = {k: self._installed(v, ItemReader(place, k), place.label) for k, v in content.items()}
+        else:
+            made = self._installed(content, place.read, place.label)
+        self.installed[place.key] = made
+        place.write(made)
+
+    def _installed(self, value: Any, read: Callable[[], Any], label: str) -> Any:
+        from gradtape.trace.weak import weak
+
+        if type(value) in (int, float, bool):
+            kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
+            made = self.add_input(read, TensorSpec((), kind), label, "number", type(value))
+            return weak(made._data)
+        if isinstance(value, Tensor) and not isinstance(value, TracedTensor):
+            return self.stand_in(value, read, label)
+        return value
+
+    def number_input(self, owner: Any, label: str, read: Callable[[], float]) -> Any:
+        """A Python number the library asks for at each call, such as a learning rate."""
+        from gradtape.trace.weak import weak
+
+        key = ("number", id(owner), label)
+        known = self.stand_ins.get(key)  # type: ignore[call-overload]
+        if known is None:
+            made = self.add_input(lambda: np.float64(read()), TensorSpec((), np.float64), label, "number")
+            known = self.stand_ins[key] = (owner, made)  # type: ignore[index]
+        return weak(known[1]._data)
+
+    converted = staticmethod(convert)  # of a function that the library calls for the user: like the user's own code
+
+    # -- writes of converted code ----------------------------------------------------------------------------------
+
+    def note(self, place: Place) -> None:
+        """A write is about to happen."""
+        log = self.logs[-1]
+        if place.key in log.entries:
+            return
+        place.line = user_location()
+        if not any(place.key in other.entries for other in self.logs) and self.from_outside(place):
+            plain = len(self.logs) == 1 and (self.building.under_way or self.created)  # a trace that will be made again
+            if place.key in self.numbers and not plain:
+                raise Restart(place.key)
+            if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
+                self._install(place)
+        log.note(place)
+
+    def from_outside(self, place: Place) -> bool:
+        """Whether what the place belongs to was there before the trace."""
+        if isinstance(place, (Global, Cell)):
+            return not isinstance(place, Cell) or id(place.cell) not in self.own
+        return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
+
+    def before_list(self, target: list[Any]) -> None:
+        self.aliases.before(target)
+        self.note(ListContent(target))
+
+    def before_dict(self, target: dict[Any, Any]) -> None:
+        self.aliases.before(target)
+        self.note(DictContent(target))
+
+    def before_set(self, target: set[Any]) -> None:
+        self.note(SetContent(target))
+
+    def before_deque(self, target: Any) -> None:
+        if id(target) in self.external:
+            raise InvalidArgumentError(
+                f"{user_location()}: a deque from outside cannot be changed by a gt.function: it is not known what it will "
+                "hold at the next call. Use a list, or make the deque inside the function"
+            )
+        self.note(DequeContent(target))
+
+    def before_item(self, target: Any) -> None:
+        if isinstance(target, list):
+            self.before_list(target)
+        elif isinstance(target, dict):
+            self.before_dict(target)
+        elif isinstance(target, deque):
+            self.before_deque(target)
+
+    def before_attr(self, target: Any, name: str) -> None:
+        if not isinstance(target, (Tensor, TensorLike)):
+            self.note(Attribute(target, name))
+
+    def before_global(self, scope: Any, name: str) -> None:
+        self.note(Global(scope.globals, name))
+
+    def before_free(self, scope: Any, name: str) -> None:
+        self.note(Cell(scope.cells[name], name))
+
+    def before_tensor(self, tensor: Tensor) -> None:
+        self.aliases.before(tensor)
+        self.note(TensorVersion(tensor))
+
+    def same(self, a: Any, b: Any) -> Any:
+        """`a is b`: known only when the program runs if the path decides which objects they are."""
+        return emitted(self.aliases.same(a, b))
+
+    def changed(self, target: Any) -> None:
+        """A list, dict or tensor was written."""
+        self.aliases.changed(target)
+
+    def before_array(self, array: Any) -> None:
+        self.note(ArrayContent(array))
+
+    def before_variable(self, variable: Variable) -> None:
+        self.note(VariableValue(self.variable(variable)))
+
+    def close(self) -> None:
+        """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
+        for met in (
+            self.external,
+            self.own,
+            self.stand_ins,
+            self.starts,
+            self.variables,
+            self.arrays,
+            self.numbers,
+            self.installed,
+            self.logs,
+            self._read_before,
+        ):
+            met.clear()
+        self.aliases.close()
+        self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
+        self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = None
+        self.trace.lift = self.trace.value_of = None
+
+    # -- throwing parts of a trace away ----------------------------------------------------------------------------
+
+    def checkpoint(self) -> Any:
+        return len(self.trace.block.operations), len(self.trace.constants)
+
+    def rollback(self, mark: Any) -> None:
+        del self.trace.block.operations[mark[0] :]
+        self.trace.constants[-1].clear()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Tracing makes many objects that stay: looking through them for garbage again and again would cost a third of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _user_class(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in ("gradtape", "numpy", "scipy", "builtins")
+
+
+def _user_module(module: types.ModuleType) -> bool:
+    name = module.__name__.partition(".")[0]
+    return name not in ("gradtape", "numpy", "scipy", "math", "functools", "itertools", "operator", "builtins")
+
+
+def trace_program(
+    function: Callable[..., Any],
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    specs: Sequence[Any],
+    names: Sequence[str],
+    *,
+    autograph: bool = True,
+    name: str = "f",
+    memory_limit: int | None = None,
+    options: Any = None,
+) -> Program:
+    """Trace a Python function for one signature.
+
+    A first trace that creates variables (layers and optimizers do, once) keeps what it did and is made again.
+    """
+    lifted: set[Any] = set()
+    building = Building()
+    for _ in range(MAX_RESTARTS):
+        tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
+        token, built = TRACER.set(tracer), building.done
+        variables.TRACING_VARIABLES.count += 1
+        try:
+            with tracing(tracer.trace), limited(memory_limit), _without_collector():
+                program = _traced(tracer, function, rebuild, autograph)
+        except Restart as restart:
+            lifted.add(restart.key)
+            tracer.logs[0].undo()
+            continue
+        except Build:
+            lifted.clear()
+            building.under_way = True
+            for log in reversed(tracer.logs):
+                log.undo()
+            continue
+        except BaseException as error:
+            for log in reversed(tracer.logs):
+                log.undo()
+            if isinstance(error, Exception) and (refused := building.refuse(name)) is not None:
+                raise refused from error
+            if isinstance(error, JoinError):
+                raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
+            raise
+        finally:
+            variables.TRACING_VARIABLES.count -= 1
+            TRACER.reset(token)
+            tracer.close()
+        if tracer.created:
+            if built:
+                raise ValueError(
+                    f"{tracer.created_at}: the function {name} creates variables each time it is called (here: "
+                    f"{tracer.created[0].name}); make them once, outside, or guard the creation: "
+                    "`if self.v is None: self.v = gt.Variable(...)`"
+                )
+            continue
+        if (refused := building.refuse(name, tracer.written)) is not None:
+            raise refused
+        building.settle(tracer.written)
+        program.limit_memory(memory_limit)
+        program.use_backend((options or {}).get("backend"))
+        return program
+    raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
+
+
+def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:
+    stand_ins = tracer.arguments_for(())
+    args, kwargs = rebuild(stand_ins)
+    for value, label in getattr(rebuild, "objects", ()):
+        tracer.guards.label(value, label)
+    if isinstance(function, types.MethodType):
+        tracer.guards.label(function.__self__, "self")
+        tracer.known(function.__self__)
+    for value in getattr(rebuild, "containers", ()):  # their items are arguments: part of the signature, not guarded
+        tracer.guards.created(value)
+    args = tuple([consumable(value, "an argument") for value in args])
+    kwargs = {name: consumable(value, f"argument `{name}`") for name, value in kwargs.items()}
+    for value in (*args, *kwargs.values()):
+        tracer.known(value)
+    run = convert(function) if autograph else function
+    result = run(*args, **kwargs)
+    return finished(tracer, result, stand_ins, function, rebuild)

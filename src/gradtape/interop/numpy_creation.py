@@ -1,0 +1,71 @@
+"""NumPy's functions that make arrays, called with `like=tensor`: a table from function to rule. They give tensors.
+
+NumPy asks the object given as `like` and nobody else, so without it these functions make arrays; a list of tensors would lose
+its gradient there, and is refused (`core/escapes.py`). What is not said is as NumPy has it: numbers are float64 and int64.
+"""
+
+# ruff: noqa: D103  (each function does what NumPy documents under its name)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.core.dispatch import convert, twin
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.interop.numpy_shapes import values
+from gradtape.ops import shape as arrays
+from gradtape.ops.create import constant
+from gradtape.ops.elementwise import cast
+
+
+def _tensor(given: Any, dtype: Any, ndmin: int = 0) -> Any:
+    """A tensor of a nested list of tensors and numbers, connected to the tensors in it."""
+    if any(isinstance(leaf, (Tensor, TensorLike)) for leaf in tree.flatten(given)):
+        tensor = twin(convert(given))
+        tensor = tensor if dtype is None else cast(tensor, dtype)
+    else:
+        tensor = constant(np.array(given, dtype))
+    return arrays.reshape(tensor, (1,) * (ndmin - tensor.ndim) + tuple(tensor.shape)) if ndmin > tensor.ndim else tensor
+
+
+def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0) -> Any:
+    return _tensor(object, dtype, ndmin)
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
+    return _tensor(a, dtype)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+    return _tensor(a, dtype, 1)
+
+
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+    return constant(np.zeros(values(shape), dtype))
+
+
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+    return constant(np.ones(values(shape), dtype))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+    return arrays.broadcast_to(_tensor(fill_value, dtype), values(shape))
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+    return constant(np.eye(N, M, k, dtype))
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    return constant(np.identity(n, dtype))
+
+
+CREATION: dict[Any, Callable[..., Any]] = {
+    np.array: array, np.asarray: asarray, np.asanyarray: asarray, np.ascontiguousarray: ascontiguousarray,
+    np.asfortranarray: ascontiguousarray, np.zeros: zeros, np.empty: zeros, np.ones: ones, np.full: full, np.eye: eye,
+    np.identity: identity,
+}  # fmt: skip

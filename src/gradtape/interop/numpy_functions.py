@@ -1,0 +1,454 @@
+"""NumPy's reductions, statistics, searching and small numerics written in gradtape's ops: a table from function to rule.
+
+Rules have NumPy's argument names. Functions whose result is a count, an index or a truth value have no derivative and run
+on the plain values.
+"""
+
+# ruff: noqa: D103  (each function does what NumPy documents under its name)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.arguments import numeric, option, whole
+from gradtape.core.dispatch import convert, promote, twin
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.dtypes import numpy_dtype
+from gradtape.errors import InvalidArgumentError
+from gradtape.interop.numpy_linalg import flat, moveaxis
+from gradtape.interop.numpy_shapes import concatenate, shape_of, take, values
+from gradtape.interop.numpy_ufuncs import as_bool, floats, trunc
+from gradtape.ops import compare as c, elementwise as e, extending, reduce as r, select as s, shape as arrays, sorting
+from gradtape.ops.composite import angle as angle_of
+from gradtape.ops.create import constant, zeros_like
+from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
+from gradtape.ops.index import gather
+from gradtape.ops.special import sinc as normalised_sinc
+
+Rule = Callable[..., Any]
+
+# -- reductions ------------------------------------------------------------------------------------------------------
+
+
+def _wide(x: Any, dtype: Any) -> Any:
+    """NumPy adds up small integers and bools in the platform's integer."""
+    if dtype is not None:
+        return e.cast(x, dtype)
+    kind, size = x.dtype.dtype.kind, x.dtype.size
+    if kind in "biu" and size < 8:
+        return e.cast(x, np.uint64 if kind == "u" else np.int64)
+    return x
+
+
+def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0) -> Any:
+    total = r.reduce_sum(_wide(convert(a), dtype), axis, keepdims)
+    return total if isinstance(initial, int) and initial == 0 else total + initial
+
+
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 1) -> Any:
+    total = r.reduce_prod(_wide(convert(a), dtype), axis, keepdims)
+    return total if isinstance(initial, int) and initial == 1 else total * initial
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return r.reduce_mean(floats(a) if dtype is None else e.cast(a, dtype), axis, keepdims)
+
+
+def max_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return r.reduce_max(_not_empty(a, axis, "max"), axis, keepdims)
+
+
+def min_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return r.reduce_min(_not_empty(a, axis, "min"), axis, keepdims)
+
+
+def _not_empty(a: Any, axis: Any, function: str) -> Any:
+    """NumPy has no largest element of none; TensorFlow's `reduce_max` gives -inf."""
+    x = convert(a)
+    if 0 in (x.shape[place] for place in r.normal_axes(axis, x.ndim, function)):
+        raise InvalidArgumentError(f"{function}: a has no elements along axis {axis}: shape {tuple(x.shape)}")
+    return x
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims)
+
+
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return r.reduce_all(as_bool(a), axis, keepdims)
+
+
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return r.reduce_any(as_bool(a), axis, keepdims)
+
+
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False,
+    *, correction: Any = None,
+) -> Any:  # fmt: skip
+    x = floats(a) if dtype is None else e.cast(a, dtype)
+    return r.reduce_variance(x, axis, keepdims) * _freedom(x, axis, ddof if correction is None else correction)
+
+
+def _freedom(x: Any, axis: Any, ddof: Any) -> Any:
+    """n / (n - ddof): what turns a mean of squares into an estimate with `ddof` degrees of freedom less."""
+    if isinstance(ddof, str) or ddof is None:
+        raise TypeError(f"var: ddof must be a number, got {ddof!r}")
+    if not ddof:
+        return 1.0
+    count = r.count_along(tuple(x.shape), r.normal_axes(axis, x.ndim, "var"))
+    if count.__class__ is int:
+        return count / (count - ddof) if count != ddof else np.nan
+    count = e.cast(count, x.dtype)  # known when the program runs
+    return count / (count - ddof)
+
+
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False,
+    *, correction: Any = None,
+) -> Any:  # fmt: skip
+    return r.safe_sqrt(var(a, axis, dtype, None, ddof, keepdims, correction=correction))
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    x = floats(a)
+    if weights is None:
+        center = r.reduce_mean(x, axis, keepdims)
+        total = zeros_like(center) + r.count_along(shape_of(x), r.normal_axes(axis, x.ndim, "average"))
+        return (center, total) if returned else center
+    x, w = promote(x, weights)
+    if shape_of(w) != shape_of(x):
+        if not isinstance(axis, int) or w.ndim != 1:
+            raise InvalidArgumentError(
+                f"average: weights of shape {shape_of(w)} for a tensor of shape {shape_of(x)} need an integer axis"
+            )
+        w = arrays.reshape(w, [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    w = arrays.broadcast_to(w, shape_of(x))
+    total = r.reduce_sum(w, axis, keepdims)
+    center = r.reduce_sum(x * w, axis, keepdims) / total
+    return (center, total) if returned else center
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    x = _wide(convert(a), dtype)
+    return running_sum(flat(x), 0) if axis is None else running_sum(x, axis)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    x = _wide(convert(a), dtype)
+    return running_product(flat(x), 0) if axis is None else running_product(x, axis)
+
+
+def _without_nan(rule: Rule, filler: float) -> Rule:
+    """A reduction that skips NaN: they are replaced by what does not count."""
+
+    def skipping(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        x = floats(a)
+        return rule(s.where(c.is_nan(x), e.cast(filler, x.dtype), x), axis, keepdims)
+
+    return skipping
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    x = floats(a) if dtype is None else e.cast(a, dtype)
+    count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
+    return _without_nan(r.reduce_sum, 0.0)(x, axis, None, keepdims) / count
+
+
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+    x = floats(a) if dtype is None else e.cast(a, dtype)
+    count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
+    off = x - nanmean(x, axis, keepdims=True)
+    return _without_nan(r.reduce_sum, 0.0)(off * off, axis, None, keepdims) / (count - ddof)
+
+
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+    return r.safe_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
+
+
+# -- order statistics ------------------------------------------------------------------------------------------------
+
+
+_SORTS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    option(kind, "kind", "np.sort", _SORTS)
+    return sorting.sort(flat(a), 0) if axis is None else sorting.sort(a, axis)
+
+
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    option(kind, "kind", "np.argsort", _SORTS)
+    places = sorting.argsort(flat(a), 0, stable=True) if axis is None else sorting.argsort(a, axis, stable=True)
+    return e.cast(places, np.int64)
+
+
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """Sorted altogether, which is a partition at every place."""
+    _check_places(a, kth, axis, kind, "partition")
+    return sort(a, axis)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    _check_places(a, kth, axis, kind, "argpartition")
+    return argsort(a, axis)
+
+
+def _check_places(a: Any, kth: Any, axis: Any, kind: Any, function: str) -> None:
+    option(kind, "kind", function, ("introselect", None))
+    x = convert(a)
+    size = x.size if axis is None else x.shape[arrays.normal_axis(axis, x.ndim, function)]
+    places = np.ravel(values(kth))
+    if places.dtype.kind not in "iu":
+        raise TypeError(f"{function}: kth must be integers, got {kth!r}")
+    for place in places:
+        if isinstance(size, int) and not -size <= place < size:
+            raise ValueError(f"{function}: kth={place} is out of bounds for {size} elements")
+
+
+def _arg(rule: Rule) -> Rule:
+    def found(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        x = convert(a)
+        places = rule(flat(x), 0, output_type=np.int64) if axis is None else rule(x, axis, output_type=np.int64)
+        if not keepdims:
+            return places
+        return arrays.reshape(places, (1,) * x.ndim) if axis is None else arrays.expand_dims(places, axis)
+
+    return found
+
+
+def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+             keepdims: bool = False) -> Any:  # fmt: skip
+    """Linear interpolation between order statistics."""
+    if method != "linear":
+        raise InvalidArgumentError(f"quantile on tensors has the method 'linear' only, got {method!r}")
+    x, levels = floats(a), np.asarray(values(q), np.float64)
+    rank = x.ndim
+    axes = r.normal_axes(axis, rank, "quantile")
+    rest = [i for i in range(rank) if i not in axes]
+    kept = [1 if i in axes else d for i, d in enumerate(shape_of(x))]
+    rows = arrays.reshape(arrays.transpose(x, [*rest, *axes]), [*(shape_of(x)[i] for i in rest), -1])
+    ordered = sorting.sort(rows, -1)
+    place = levels * (int(rows.shape[-1]) - 1)
+    low = np.floor(place).astype(int)
+    high = np.minimum(low + 1, int(rows.shape[-1]) - 1)
+    part = e.cast(constant(place - low), x.dtype)
+    below, above = take(ordered, low, -1), take(ordered, high, -1)
+    out_ = below + (above - below) * part
+    if levels.ndim:
+        out_ = moveaxis(out_, tuple(range(len(rest), len(rest) + levels.ndim)), tuple(range(levels.ndim)))
+    return arrays.reshape(out_, (*levels.shape, *kept)) if keepdims else out_
+
+
+def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+               keepdims: bool = False) -> Any:  # fmt: skip
+    return quantile(a, np.asarray(values(q), np.float64) / 100.0, axis, None, False, method, keepdims)
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    return quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+# -- choosing and rounding -------------------------------------------------------------------------------------------
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    if x is None and y is None:
+        return nonzero(condition)
+    return s.where(as_bool(condition), x, y)
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = a_min if min is None else min, a_max if max is None else max
+    x = convert(a)
+    x = twin(x) if low is None else s.maximum(x, numeric(low, "min", "clip", x.dtype))
+    return x if high is None else s.minimum(x, numeric(high, "max", "clip", x.dtype))
+
+
+def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    x, decimals = convert(a), whole(decimals, "decimals", "np.round")
+    if x.dtype.is_integer:
+        return twin(x)
+    return s.round(x) if decimals == 0 else s.round(x * 10.0**decimals) / 10.0**decimals
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    x = convert(x)
+    if not x.dtype.is_differentiable:
+        return x
+    limits = np.finfo(x.dtype.dtype)
+    high = e.cast(limits.max if posinf is None else posinf, x.dtype)
+    low = e.cast(limits.min if neginf is None else neginf, x.dtype)
+    x = s.where(c.is_nan(x), e.cast(nan, x.dtype), x)
+    return s.where(c.is_inf(x), s.where(x > 0, high, low), x)
+
+
+def real(val: Any) -> Any:
+    return e.real(val)
+
+
+def imag(val: Any) -> Any:
+    return e.imag(val)
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    turned = angle_of(z)
+    return turned * (180.0 / np.pi) if deg else turned
+
+
+def sinc(x: Any) -> Any:
+    return normalised_sinc(floats(x))
+
+
+# -- differences, sums over grids, interpolation -----------------------------------------------------------------------
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    x = moveaxis(a, axis, -1)
+    ends = [None if v is None else convert(v) for v in (prepend, append)]
+    first, last = (
+        v if v is None else arrays.broadcast_to(v, (*shape_of(x)[:-1], 1)) if v.ndim == 0 else moveaxis(v, axis, -1)
+        for v in ends
+    )
+    x = concatenate([part for part in (first, x, last) if part is not None], -1)
+    for _ in range(n):
+        x = c.not_equal(x[..., 1:], x[..., :-1]) if x.dtype.is_bool else x[..., 1:] - x[..., :-1]
+    return moveaxis(x, -1, axis)
+
+
+def ediff1d(ary: Any) -> Any:
+    return diff(flat(ary))
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    y = moveaxis(floats(y), axis, -1)
+    if x is None:
+        width = dx
+    else:
+        x = floats(x)
+        width = diff(x if x.ndim == 1 else moveaxis(x, axis, -1))
+    return r.reduce_sum((y[..., 1:] + y[..., :-1]) * 0.5 * width, axis=-1)
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Piecewise linear interpolation, differentiable in the points, the grid and the values."""
+    if period is not None:
+        raise InvalidArgumentError("np.interp on tensors has no period")
+    x, xp, fp = promote(floats(x), xp, fp)
+    places = sorting.searchsorted(xp, x, side="right", out_type="int64") - 1
+    cell = s.minimum(s.maximum(places, 0), int(xp.shape[0]) - 2)
+    x0, x1, f0, f1 = (gather(grid, place) for grid in (xp, fp) for place in (cell, cell + 1))
+    inside = f0 + (f1 - f0) * ((x - x0) / (x1 - x0))
+    before, after = (fp[0] if left is None else left), (fp[-1] if right is None else right)
+    return s.where(x < xp[0], before, s.where(x > xp[-1], after, inside))
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
+) -> Any:
+    start, stop = promote(floats(start), floats(stop))
+    steps = max(num - 1 if endpoint else num, 1)
+    step = (stop - start) / steps
+    count = e.cast(constant(np.arange(num)), step.dtype)
+    count = arrays.reshape(count, (-1, *([1] * step.ndim)))
+    line = start + count * step
+    if endpoint and num > 1:  # exactly there, without the rounding of the steps
+        line = s.where(c.equal(count, num - 1), stop, line)
+    line = moveaxis(line, 0, axis)
+    line = line if dtype is None else e.cast(line, dtype)
+    return (line, step) if retstep else line
+
+
+def polyval(p: Any, x: Any) -> Any:
+    coefficients = arrays.unstack(convert(p))
+    total = zeros_like(promote(coefficients[0], x)[1])
+    for coefficient in coefficients:
+        total = total * x + coefficient
+    return total
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    a, v = promote(a, v)
+    if a.ndim != 1 or v.ndim != 1:
+        raise InvalidArgumentError(f"convolve: both arguments must be 1-d, got shapes {shape_of(a)} and {shape_of(v)}")
+    if v.shape[0] > a.shape[0]:
+        a, v = v, a
+    n, m = int(a.shape[0]), int(v.shape[0])
+    windows = np.arange(n + m - 1)[:, None] + np.arange(m)[None, :]
+    out = r.reduce_sum(take(extending.pad(a, [[m - 1, m - 1]]), windows) * arrays.reverse(v, [0]), axis=-1)
+    cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}
+    if mode not in cut:
+        raise ValueError(f"convolve: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    return out[cut[mode][0] : cut[mode][1]]
+
+
+# -- counts, indices, truth: no derivative -----------------------------------------------------------------------------
+
+
+def _plain(function: Rule) -> Rule:
+    """Run NumPy's own function on plain values: its result carries no derivative anyway."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        return function(*(values(a) for a in args), **{key: values(value) for key, value in kwargs.items()})
+
+    return rule
+
+
+def _plain_tensor(function: Rule) -> Rule:
+    run = _plain(function)
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        return constant(run(*args, **kwargs))
+
+    return rule
+
+
+def nonzero(a: Any) -> Any:
+    return tuple(constant(places) for places in np.nonzero(values(a)))
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    a, b = promote(floats(a), floats(b))
+    near = c.less_equal(e.abs(a - b), atol + rtol * e.abs(b))
+    close = c.logical_or(c.logical_and(near, c.is_finite(b)), c.equal(a, b))
+    return c.logical_or(close, c.logical_and(c.is_nan(a), c.is_nan(b))) if equal_nan else close
+
+
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    ordered = a if sorter is None else take(a, sorter)
+    return sorting.searchsorted(ordered, numeric(v, "v", "np.searchsorted", convert(a).dtype), side, "int64")
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    plain = (numpy_dtype(convert(a).dtype) if isinstance(a, (Tensor, TensorLike)) else a for a in arrays_and_dtypes)
+    return np.result_type(*plain)
+
+
+FUNCTIONS: dict[Any, Rule] = {
+    np.sum: sum_, np.prod: prod, np.mean: mean, np.max: max_, np.amax: max_, np.min: min_, np.amin: min_, np.ptp: ptp,
+    np.all: all_, np.any: any_, np.var: var, np.std: std, np.average: average, np.cumsum: cumsum, np.cumprod: cumprod,
+    np.nansum: _without_nan(r.reduce_sum, 0.0), np.nanprod: _without_nan(r.reduce_prod, 1.0),
+    np.nanmax: _without_nan(r.reduce_max, -np.inf), np.nanmin: _without_nan(r.reduce_min, np.inf),
+    np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd,
+    np.sort: sort, np.argsort: argsort, np.partition: partition, np.argpartition: argpartition,
+    np.argmax: _arg(sorting.argmax), np.argmin: _arg(sorting.argmin),
+    np.median: median, np.quantile: quantile, np.percentile: percentile,
+    np.where: where, np.clip: clip, np.round: round_, np.around: round_, np.fix: lambda x: trunc(x),
+    np.nan_to_num: nan_to_num, np.real: real, np.imag: imag, np.angle: angle, np.sinc: sinc,
+    np.diff: diff, np.ediff1d: ediff1d, np.trapezoid: trapezoid, np.interp: interp, np.linspace: linspace,
+    np.polyval: polyval, np.convolve: convolve,
+    np.isclose: isclose, np.allclose: _plain(np.allclose), np.array_equal: _plain(np.array_equal),
+    np.array_equiv: _plain(np.array_equiv), np.nonzero: nonzero, np.argwhere: _plain_tensor(np.argwhere),
+    np.flatnonzero: _plain_tensor(np.flatnonzero), np.count_nonzero: _plain_tensor(np.count_nonzero),
+    np.searchsorted: searchsorted, np.digitize: _plain_tensor(np.digitize),
+    np.isposinf: _plain_tensor(np.isposinf), np.isneginf: _plain_tensor(np.isneginf),
+    np.iscomplexobj: lambda x: convert(x).dtype.is_complex, np.isrealobj: lambda x: not convert(x).dtype.is_complex,
+    np.shape: lambda a: shape_of(convert(a)), np.ndim: lambda a: convert(a).ndim,
+    np.size: lambda a, axis=None: int(convert(a).size if axis is None else convert(a).shape[axis]),
+    np.result_type: result_type, np.array_repr: _plain(np.array_repr), np.array_str: _plain(np.array_str),
+    np.array2string: _plain(np.array2string), np.save: _plain(np.save), np.savetxt: _plain(np.savetxt),
+    np.savez: _plain(np.savez), np.savez_compressed: _plain(np.savez_compressed),
+}  # fmt: skip

@@ -1,0 +1,97 @@
+"""The extension `fft`: discrete Fourier transforms along axes, in the precision of their input."""
+
+# ruff: noqa: D103  (each function does what the array API standard documents under its name)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.arguments import floating_dtype, numeric, real_number, whole
+from gradtape.dtypes import float32
+from gradtape.errors import InvalidArgumentError
+from gradtape.interop import numpy_linalg as rules
+from gradtape.interop.array_namespace import check_device
+from gradtape.ops import elementwise as e
+from gradtape.ops.create import constant
+
+_OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    return rules.fft(x, n, axis, norm)
+
+
+def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    return rules.ifft(x, n, axis, norm)
+
+
+def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    return rules.fftn(x, s, axes, norm)
+
+
+def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    return rules.ifftn(x, s, axes, norm)
+
+
+def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    return rules.rfft(x, n, axis, norm)
+
+
+def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    return rules.irfft(x, n, axis, norm)
+
+
+def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    return rules.rfftn(x, s, axes, norm)
+
+
+def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    return rules.irfftn(x, s, axes, norm)
+
+
+def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """The transform of a signal that is Hermitian, given by its first half: irfft of the conjugate, scaled the other way."""
+    return rules.irfft(e.conj(numeric(x, "x", "hfft")), n, axis, _opposite(norm))
+
+
+def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    return e.conj(rules.rfft(x, n, axis, _opposite(norm)))
+
+
+def _opposite(norm: str) -> str:
+    if norm not in _OPPOSITE:
+        raise ValueError(f"fft: norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
+    return _OPPOSITE[norm]
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+    return _frequencies(np.fft.fftfreq, n, d, dtype, device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+    return _frequencies(np.fft.rfftfreq, n, d, dtype, device)
+
+
+def _frequencies(rule: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
+    op = rule.__name__
+    check_device(device)
+    length, spacing = whole(n, "n", op, least=1), real_number(d, "d", op)
+    if spacing == 0.0:
+        raise InvalidArgumentError(f"{op}: d must not be zero")
+    return constant(rule(length, spacing).astype(floating_dtype(float32 if dtype is None else dtype, "dtype", op).dtype))
+
+
+def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+    return rules.fftshift(x, axes)
+
+
+def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+    return rules.ifftshift(x, axes)
+
+
+__all__ = [
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
+    "rfftn",
+]  # fmt: skip

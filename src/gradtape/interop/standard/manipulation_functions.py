@@ -1,0 +1,84 @@
+"""Arrays rearranged, joined, cut, and read by index."""
+
+# ruff: noqa: D103  (each function does what the array API standard documents under its name)
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtape.core.dispatch import convert, promote
+from gradtape.errors import OutOfRangeError
+from gradtape.interop import numpy_linalg, numpy_shapes as n
+from gradtape.ops import shape as arrays
+from gradtape.ops.stop import identity
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    return list(n.broadcast_arrays(*arrays))
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Any:
+    return n.broadcast_to(x, shape)
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+    return n.concatenate(promote(*arrays), axis)
+
+
+def expand_dims(x: Any, /, axis: int) -> Any:
+    x = convert(x)
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        raise OutOfRangeError(f"expand_dims: axis {axis} is out of range for a tensor of rank {x.ndim}")
+    return arrays.expand_dims(x, axis)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Any:
+    return n.flip(x, axis)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+    return numpy_linalg.moveaxis(x, source, destination)
+
+
+def permute_dims(x: Any, /, axes: Any) -> Any:
+    return n.transpose(x, axes)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+    return n.repeat(x, repeats, axis)
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+    return arrays.reshape(x, shape)  # versions of a tensor never share what can be written to
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+    return n.roll(x, shift, axis)
+
+
+def squeeze(x: Any, /, axis: Any) -> Any:
+    return n.squeeze(x, axis) if axis != () else identity(convert(x))
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+    return n.stack(promote(*arrays), axis)
+
+
+def tile(x: Any, repetitions: Any, /) -> Any:
+    return n.tile(x, repetitions)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    return tuple(arrays.unstack(x, axis=axis))
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+    x = convert(x)
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"take: a tensor of rank {x.ndim} needs the axis to take from")
+    place = arrays.normal_axis(0 if axis is None else axis, x.ndim, "take")
+    return x[(*(slice(None),) * place, convert(indices))]
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+    return n.take_along_axis(x, indices, axis)

@@ -1,0 +1,46 @@
+"""Zeros around an array: the primitive behind `pad`, and the adjoint of slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Memory, Sample, linear
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.sampling import normal
+
+
+def _pad_impl(x: Any, *, paddings: Any) -> Any:
+    if not paddings:
+        return x
+    out = np.zeros(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype)
+    out[tuple(slice(a, a + d) for d, (a, _) in zip(x.shape, paddings, strict=True))] = x
+    return out
+
+
+def crop(ct: Any, paddings: Any) -> Any:
+    """What is left when the padding is cut off."""
+    for axis, (before, after) in enumerate(paddings):
+        if before != 0 or after != 0:  # sizes of the program have no truth value
+            size = ct.shape[axis] - before - after
+            ct = apply(SLICE_AXIS, ct, axis=axis, start=before, size=size)
+    return ct
+
+
+PAD = linear(
+    "pad_zeros",
+    "x",
+    _pad_impl,
+    lambda ct, paddings: crop(ct, paddings),
+    infer=lambda x, *, paddings: TensorSpec(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
+    call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
+    memory=Memory.FRESH,
+    samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],
+)
+
+OPS = (PAD,)
+
+from gradtape.ops.shape import SLICE_AXIS

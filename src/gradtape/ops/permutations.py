@@ -1,0 +1,46 @@
+"""Permutations as vectors of indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtape.core import batching, inference
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Fails, Sample, nondiff
+from gradtape.errors import InvalidArgumentError
+
+
+def _invert_permutation_impl(x: Any) -> Any:
+    if x.ndim != 1 or not np.array_equal(np.sort(x), np.arange(x.size)):
+        raise InvalidArgumentError(f"invert_permutation: {x.tolist()} is not a permutation of 0 … {x.size - 1}")
+    out = np.empty_like(x)
+    out[x] = np.arange(x.size, dtype=x.dtype)
+    return out
+
+
+INVERT_PERMUTATION = nondiff(
+    "invert_permutation",
+    "x",
+    _invert_permutation_impl,
+    infer=inference.same,
+    reason="indices have no derivative",
+    batch=batching.looped,
+    call=lambda x: invert_permutation(x),
+    fails=Fails.VALUES,
+    samples=lambda: [Sample(np.array([2, 0, 1])), Sample(np.array([0, 0]), raises=(ValueError, "permutation"))],
+)
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Any:
+    """The permutation y with y[x[i]] = i.
+
+    >>> import gradtape as gt
+    >>> gt.math.invert_permutation([2, 0, 1]).numpy()
+    array([1, 2, 0], dtype=int32)
+    """
+    return apply(INVERT_PERMUTATION, convert(x))
+
+
+OPS = (INVERT_PERMUTATION,)

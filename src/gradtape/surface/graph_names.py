@@ -1,0 +1,64 @@
+"""Small functions that programs written for TensorFlow's graphs use: `identity_n`, `shape_n`, `get_static_value`.
+
+None of them computes anything new; while a function is traced, only constants have a value that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.dispatch import convert
+from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.ops.create import constant, shape
+from gradtape.ops.stop import identity
+from gradtape.variables.indexed_slices import static_value
+
+
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    """The same tensors as new ones, in a list.
+
+    >>> import gradtape as gt
+    >>> [float(t) for t in gt.identity_n([1.0, gt.constant(2.0)])]
+    [1.0, 2.0]
+    """
+    return [identity(convert(value)) for value in _listed(input, "identity_n")]
+
+
+def shape_n(input: Sequence[Any], out_type: Any = None, name: str | None = None) -> list[Tensor]:
+    """The shape of each tensor, as tensors in a list.
+
+    >>> import gradtape as gt
+    >>> [s.numpy().tolist() for s in gt.shape_n([gt.ones([2, 3]), gt.zeros([4])])]
+    [[2, 3], [4]]
+    """
+    return [shape(convert(value), out_type) for value in _listed(input, "shape_n")]
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"{name}: `input` must be a list of tensors, got {type(values).__name__}")
+    return list(values)
+
+
+def get_static_value(tensor: Any, partial: bool = False) -> np.ndarray[Any, Any] | None:
+    """The value of a tensor as an array if it is known now; None for one that exists only when the program runs.
+
+    >>> import gradtape as gt
+    >>> gt.get_static_value(gt.constant([1, 2]))
+    array([1, 2], dtype=int32)
+    >>> @gt.function
+    ... def f(x):
+    ...     return 1 if gt.get_static_value(x) is None else 0
+    >>> int(f(gt.constant(1.0)))
+    1
+
+    Args:
+        tensor: a tensor, or what can become one.
+        partial: accepted as in TensorFlow; a value is known as a whole or not at all.
+    """
+    if isinstance(tensor, TensorLike) and not isinstance(tensor, Tensor):
+        tensor = convert(tensor)
+    return static_value(tensor if isinstance(tensor, Tensor) else constant(tensor))

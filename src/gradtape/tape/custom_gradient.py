@@ -1,0 +1,399 @@
+"""Derivatives written by the user: `custom_gradient`, `recompute_grad`, `grad_pass_through`, `py_function`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.ad.custom import Again, record_custom
+from gradtape.ad.recording import Recording
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Op
+from gradtape.core.record import Record, Scope, current_scope, scope_of
+from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.dtypes import numpy_dtype
+from gradtape.errors import FailedPreconditionError, InvalidArgumentError
+from gradtape.functions.onlookers import Onlooker, VariableValues, captured_versions
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.elementwise import cast
+from gradtape.tape.deferred import raising_when_asked
+from gradtape.tape.recomputed import LimitedRecording, stage_recomputed
+from gradtape.trace.effects import active, converted
+from gradtape.trace.tracing import TRACE
+
+
+def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
+    """All leaves of the arguments, and which of them are tensors."""
+    leaves = tree.flatten((args, kwargs))
+    return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
+
+
+def _replaced(structure: Any, leaves: list[Any], places: list[int], tensors: Sequence[Any]) -> Any:
+    """The arguments with other tensors at these places."""
+    fresh = list(leaves)
+    for place, tensor in zip(places, tensors, strict=False):
+        fresh[place] = leaves[place] if tensor is None else tensor
+    return tree.pack_sequence_as(structure, fresh)
+
+
+_UNREAD = object()  # in the place of a variable: a value that no variable has
+
+
+def _variables_at(leaves: list[Any], places: list[int]) -> list[Any]:
+    """The arguments that are variables, which the function may read by another way too."""
+    return [leaves[i] if isinstance(leaves[i], TensorLike) else _UNREAD for i in places]
+
+
+@contextlib.contextmanager
+def _set(variables: Sequence[Any], tensors: Sequence[Any]) -> Iterator[None]:
+    """Variables with other values for a while; None among the tensors: the value it has."""
+    moved = [(v, t) for v, t in zip(variables, tensors, strict=False) if t is not None and v is not _UNREAD]
+    if any(variable is None for variable, _ in moved):
+        raise FailedPreconditionError(
+            "a function that captured a watched tensor cannot run on another value of it; pass it as an argument"
+        )
+    before = [variable._tensor for variable, _ in moved]
+    for variable, tensor in moved:
+        variable._tensor = tensor
+    try:
+        yield
+    finally:
+        for (variable, _), tensor in zip(moved, before, strict=True):
+            variable._tensor = tensor
+
+
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Decorator: `f` returns (result, grad_fn) and grad_fn is its derivative.
+
+    `grad_fn(*upstream)` answers one gradient per tensor argument of `f`, positional first, then keywords. Variables
+    that `f` reads are differentiated automatically, unless `grad_fn` takes `variables` and answers
+    (argument_gradients, variable_gradients). Written in gradtape operations, grad_fn can be differentiated again.
+
+    >>> import gradtape as gt
+    >>> @gt.custom_gradient
+    ... def clipped(x):
+    ...     return x * x, lambda upstream: gt.clip_by_value(upstream * 2.0 * x, -1.0, 1.0)
+    >>> x = gt.Variable(5.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = clipped(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(1.0)
+    """
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, places = _tensors_in(args, kwargs)
+        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
+        captured = Recording(catch_variables=True)
+        own = {id(leaves[i]) for i in places}
+        with captured.recording():
+            answer = converted(f)(*args, **kwargs)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not callable(answer[1]):
+            raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
+        result, grad_fn = answer
+        outputs = [convert(r) for r in tree.flatten(result)]
+        variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
+        takes_variables = _takes(grad_fn, "variables")
+        versions = [v.read() for v, _ in variables]
+        ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
+
+        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            if takes_variables and variables:
+                grads, variable_grads = ask(*cts, variables=[v for v, _ in variables])
+                variable_grads = list(variable_grads)
+            else:
+                grads = ask(*cts)
+                variable_grads = _captured_gradients(captured, outputs, cts, variables)
+            return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
+
+        def run(tensors: Sequence[Any], whole: bool = False) -> list[Any]:
+            own = [*_variables_at(leaves, places), *(v for v, _ in variables)]
+            with _set(own, tensors):
+                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+                found = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
+                return [convert(r) for r in tree.flatten(found)]
+
+        again = Again(_name(f), run, functools.partial(run, whole=True), False)
+        twins = record_custom([*inputs, *versions], outputs, backward, again)
+        if not variables or takes_variables:
+            captured.close()
+        return tree.pack_sequence_as(result, list(twins))
+
+    return wrapped
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__qualname__", None) or type(f).__name__
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _one_per_input(grads: Any, leaves: list[Any], places: list[int], f: Any) -> list[Any]:
+    """The user's gradients lined up with the tensor inputs: one per tensor, or one per argument."""
+    flat = tree.flatten(grads)
+    if len(flat) == len(places):
+        chosen = flat
+    elif len(flat) == len(leaves):
+        chosen = [flat[i] for i in places]
+    else:
+        raise InvalidArgumentError(
+            f"custom_gradient: the gradient function of '{_name(f)}' returned {len(flat)} gradients for "
+            f"{len(places)} tensor arguments; return one per tensor (None where there is none)"
+        )
+    answers: list[Any] = []
+    for grad, place in zip(chosen, places, strict=True):
+        if grad is None:
+            answers.append(None)
+            continue
+        grad = convert(grad, hint=leaves[place].dtype)
+        if tuple(grad.shape) != tuple(leaves[place].shape):
+            raise InvalidArgumentError(
+                f"custom_gradient: the gradient function of '{_name(f)}' returned shape {tuple(grad.shape)} for an "
+                f"argument of shape {tuple(leaves[place].shape)}"
+            )
+        answers.append(grad)
+    return answers
+
+
+def _captured_gradients(
+    captured: Recording, outputs: Sequence[Tensor], cts: tuple[Any, ...], variables: list[tuple[Any, list[Record]]]
+) -> list[Any]:
+    """Gradients of the variables the function read, by differentiating what it did."""
+    if not variables:
+        return []
+    wanted = [node for _, nodes in variables for node in nodes]
+    boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
+    found = iter(captured.cotangents(outputs, cts, wanted, boxed))
+    totals = []
+    for _, nodes in variables:
+        parts = [g for g in (next(found) for _ in nodes) if g is not None]
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        totals.append(total)
+    return totals
+
+
+def _checked_variables(grads: list[Any], variables: list[Any], f: Any) -> list[Any]:
+    if len(grads) != len(variables):
+        raise InvalidArgumentError(
+            f"custom_gradient: '{_name(f)}' read {len(variables)} variables but its gradient function returned "
+            f"{len(grads)} variable gradients"
+        )
+    return [None if g is None else convert(g, hint=v.dtype) for g, (v, _) in zip(grads, variables, strict=True)]
+
+
+def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) -> Callable[..., Any]:
+    """`f` without saved intermediate values: the backward pass runs it again. Trades time for memory.
+
+    Works at any order, in forward mode, with keyword arguments, and with variables and watched tensors that `f`
+    captures. `f` must be deterministic; variables have the values of the first run when it runs again, and what it
+    assigns then is undone. A variable that `f` assigns a constant and then reads has no gradient from that reading.
+
+    `memory_limit` (bytes) bounds what the second run keeps: parts of it, in a `gt.function` the iterations of its loops, are
+    run a few more times instead. The gradient has the same bits.
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(2.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.recompute_grad(lambda t: gt.exp(t * t))(x)
+    >>> float(tape.gradient(y, x)) == float(4.0 * gt.exp(4.0))
+    True
+    """
+    if memory_limit is not None and (isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit < 0):
+        raise ValueError(f"recompute_grad: memory_limit is a number of bytes, got {memory_limit!r}")
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if active() is not None:
+            return stage_recomputed(converted(f), args, kwargs, memory_limit)
+        leaves, places = _tensors_in(args, kwargs)
+        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
+        scope = current_scope()
+        values = VariableValues()
+        # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
+        listening = tuple(r for r in scope.recorders if not r.key.holds)
+        onlookers = [Onlooker(r, values) for r in scope.recorders if r.key.holds]
+        with scope_of(Scope((*listening, *onlookers, values), scope.batches)):
+            result = f(*args, **kwargs)
+        outputs = [convert(r) for r in tree.flatten(result)]
+        captured = captured_versions(onlookers, inputs, outputs)
+        values.finish(onlookers)
+        for onlooker in onlookers:
+            onlooker.records.clear()
+
+        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+            with values.restored():
+                again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
+                return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
+
+        def run(tensors: Sequence[Any], function: Any = f) -> list[Any]:
+            read = {t._node: v for v, t in values.first.values() if t._node is not None}
+            own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
+            with values.restored(), _set(own, tensors):
+                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+                return [convert(r) for r in tree.flatten(function(*own_args, **own_kwargs))]
+
+        taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
+        with scope_of(taping):
+            given = [*inputs, *(box(np.empty(0), node) for node in captured)]
+            whole = functools.partial(run, function=recompute_grad(f, memory_limit=memory_limit))
+            again = Again(_name(f), run, whole, True)
+            twins = record_custom(given, outputs, backward, again)
+        for recorder in listening:
+            for old, new in zip(outputs, twins, strict=True):
+                if new._node is None or not new._node.keys:
+                    new._node = old._node
+                else:
+                    new._node.keys = (*new._node.keys, recorder.key)
+                    recorder.carry(old._node, new._node)
+        return tree.pack_sequence_as(result, list(twins))
+
+    return wrapped
+
+
+def _rerun(
+    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], captured: list[Record], cts: Any,
+    again: Recording,
+) -> list[Any]:  # fmt: skip
+    """Run `f` again, recorded by `again`, and carry the cotangents back through that run."""
+    boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
+    with again.recording():
+        twins = [again.watched(x) for x in inputs]
+        starts: list[Any] = [t._node for t in twins]  # before f, which may update its arguments
+        for node in captured:
+            again.know(node)
+        args, kwargs = _replaced(structure, leaves, places, twins)
+        outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
+    found = again.cotangents(outputs, cts, [*starts, *captured], boxed)
+    again.close()
+    return found
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` forward, identity backward (a straight-through estimator).
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(2.6)
+    >>> with gt.GradientTape() as tape:
+    ...     y = gt.grad_pass_through(gt.round)(x) ** 2
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        return f(
+            *args, **kwargs
+        ), lambda *upstream, variables=None: (upstream, [None] * len(variables)) if variables is not None else upstream
+
+    return passing
+
+
+def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+    """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
+
+    Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
+
+    >>> import gradtape as gt
+    >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
+    6.0
+    """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
+    result = func(*[convert(x) for x in inp])
+    return _typed(result, Tout)
+
+
+def _typed(result: Any, Tout: Any) -> Any:
+    if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
+        return []
+    if isinstance(Tout, (list, tuple)):
+        values = result if isinstance(result, (list, tuple)) else [result]
+        if len(values) != len(Tout):
+            raise InvalidArgumentError(f"the function returned {len(values)} values, Tout names {len(Tout)}")
+        return [_as_type(v, t) for v, t in zip(values, Tout, strict=True)]
+    return _as_type(result, Tout)
+
+
+def _as_type(value: Any, dtype: Any) -> Any:
+    wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
+    return cast(convert(value, hint=wanted), wanted)
+
+
+def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
+    result = func(*[np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in xs])
+    values = result if isinstance(result, (list, tuple)) else [result]
+    if len(values) != len(dtypes):
+        raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
+    return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
+
+
+def _as_array(value: Any, wanted: Any) -> Any:
+    if not isinstance(wanted, TensorSpec):
+        return np.asarray(value).astype(numpy_dtype(wanted))[()]
+    if not wanted.shape.is_compatible_with(np.shape(value)):
+        raise InvalidArgumentError(
+            f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"
+        )
+    return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
+
+
+def _numpy_spec(*xs: TensorSpec, func: Any, dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
+
+
+NUMPY_FUNCTION = Op(
+    "numpy_function",
+    "nondiff",
+    ("*xs",),
+    _numpy_impl,
+    _numpy_spec,
+    batch=batching.looped,
+    outputs=0,
+    reason="the function leaves the tape: it works on NumPy arrays",
+    effect=True,  # a program calls it as often as the user does, and in the same order
+)
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
+) -> Any:
+    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
+
+    `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
+    become machine code.
+
+    >>> import gradtape as gt
+    >>> import numpy as np
+    >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
+    array([1., 3.], dtype=float32)
+
+    Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
+    """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
+    several = isinstance(Tout, (list, tuple))
+    dtypes = tuple(Tout) if several else (Tout,)
+    values = tuple(convert(x) for x in inp)
+    if (trace := TRACE.get()) is not None and not any(x.wraps for x in values):  # it runs with the program, not while tracing
+        outputs = trace.emit(NUMPY_FUNCTION, values, {"func": func, "dtypes": dtypes})
+    else:
+        outputs = apply(NUMPY_FUNCTION, *values, func=func, dtypes=dtypes)
+    return list(outputs) if several else outputs[0]

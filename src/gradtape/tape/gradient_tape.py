@@ -1,0 +1,587 @@
+"""`GradientTape`: who records, what is watched, and how a gradient is asked for.
+
+The tape owns the list of records and forgets everything when closed, spent or deleted. The mathematics is in
+`ad/backward.py`; this file turns structures, variables, seeds and modes into one call of it and back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from gradtape import tree
+from gradtape.ad.backward import all_finite, gradients, visitor
+from gradtape.core.dispatch import PART, convert
+from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
+from gradtape.core.record import (
+    NOBODY,
+    SCOPE,
+    TRACING,
+    WATCHING,
+    Record,
+    RecordList,
+    Scope,
+    TapeKey,
+    Unwatched,
+    current_scope,
+    enter_scope,
+    forget,
+    leaf,
+    location,
+    scope_of,
+    user_frame,
+)
+from gradtape.core.tensor import Tensor, box
+from gradtape.dtypes import as_dtype
+from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
+from gradtape.ops.create import ones_like, zeros_like
+from gradtape.ops.elementwise import cast
+from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.tape.tape_jacobian import JacobianMethods, walk_again
+from gradtape.tape.tape_messages import (
+    UnconnectedGradients,
+    aligned,
+    check_source,
+    check_target,
+    unconnected,
+    warn_assignment,
+    warn_not_differentiable,
+    warn_unconnected,
+)
+from gradtape.tape.tape_tools import ToolMethods
+from gradtape.trace.tracing import lift
+from gradtape.variables.indexed_slices import like_source, total_of
+from gradtape.variables.variable import Variable
+
+
+class GradientTape(JacobianMethods, ToolMethods):
+    """Records operations, then differentiates them.
+
+    Trainable variables are watched when they are read inside the block; other tensors with `watch`.
+
+    >>> import gradtape as gt
+    >>> x = gt.Variable(3.0)
+    >>> with gt.GradientTape() as tape:
+    ...     y = x * x
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+
+    Args:
+        persistent: the tape may be asked several times, and a gradient it gave may be differentiated again.
+        watch_accessed_variables: watch trainable variables when they are read.
+        through_assignments: whether gradients flow through `Variable.assign` (None: yes, with a warning when a
+            requested variable's own assignment was crossed; False: TensorFlow's rule).
+        memory_limit: bound, in bytes, on saved values; what is cheapest to recompute is dropped.
+        profile: keep the times that `profile()` shows.
+        debug: keep every operand: `check()` needs them, `nan_report()` and pictures tell more.
+    """
+
+    __slots__ = (
+        "__weakref__", "_active", "_asked", "_closed", "_crossed", "_entered", "_former", "_kept", "_lazy", "_memory", "_nan",
+        "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "_zeros", "key",
+        "level", "records", "sites", "slow",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        through_assignments: bool | None = None,
+        memory_limit: int | None = None,
+        profile: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._through = through_assignments
+        self._active = 0
+        self._entered = False
+        self.level = 0  # batching evaluators around the block
+        self._memory: Any = None
+        if memory_limit is not None:
+            from gradtape.tape.memory_limit import MemoryManager
+
+            self._memory = MemoryManager(memory_limit)
+        self.slow = memory_limit is not None
+        self._observers: list[TapeObserver] = []
+        self._fresh()
+        self._closed = False
+        if profile:
+            TOOLS["observe_profile"](self)
+        if debug:
+            TOOLS["observe_debug"](self)
+        for observer in SESSION.observers:
+            observer.made(self)
+
+    def _fresh(self) -> None:
+        self._former: TapeKey | None = getattr(self, "key", None)  # what values of the last time are known by
+        self.key = TapeKey(holds=True)
+        self.records = RecordList()
+        self._variables: dict[int, tuple[Variable, list[Record]]] = {}
+        self._crossed = False  # some watched value was assigned to a variable
+        self._kept: list[Record] = []  # computed versions it watches without having recorded them
+        self._tensors: dict[int, tuple[Any, Record]] = {}
+        self._lazy = False
+        self._asked = False  # for a derivative
+        self._nan: Any = None  # the report on the first derivative that was not finite, or how to make it later
+        self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
+        self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
+        self._zeros: list[tuple[set[Record | None], list[Record]]] = []  # (targets, source) of answers that were all zeros
+        for observer in self._observers:
+            observer.fresh()
+
+    # -- the block -----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> GradientTape:
+        self._usable("enter")
+        if self._spent_at is not None:
+            self._fresh()
+        if self._recording():
+            raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
+        self.level = current_scope().level
+        self.key.became("recording")
+        enter_scope(current_scope().with_recorder(self))
+        self._active += 1
+        self._entered = True
+        for observer in self._observers:
+            observer.entered()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for observer in self._observers:
+            observer.left()
+        self.key.became("left")
+        enter_scope(current_scope().without(self))
+        self._active -= 1
+
+    def _recording(self) -> bool:
+        """Whether this tape records in this thread."""
+        return any(r is self for r in current_scope().recorders)
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Pause this tape: what runs inside is not recorded on it."""
+        if self._recording():
+            before = current_scope()
+            self.key.became("paused")
+            enter_scope(before.without(self))
+            try:
+                yield
+            finally:
+                self.key.became("recording")
+                # the same scope object goes on, unless the tape was spent, closed or reset, or others came or went meanwhile
+                now = current_scope()
+                if self.key in before.keys and self.key.open and now.recorders == before.without(self).recorders:
+                    enter_scope(before)
+                elif self.key.open and not any(r is self for r in now.recorders):
+                    enter_scope(now.with_recorder(self))
+        elif self._active:
+            yield  # recording in another thread: nothing to pause here
+        else:
+            raise RuntimeError("stop_recording: this tape is not recording; use it inside the tape's `with` block")
+
+    def reset(self) -> None:
+        """Forget what was recorded and watched; recording goes on if it was on."""
+        self._usable("reset")
+        recording = self._recording()
+        enter_scope(current_scope().without(self))
+        self._release()
+        self._fresh()
+        if recording:
+            self.key.became("recording")
+            enter_scope(current_scope().with_recorder(self))
+
+    def close(self) -> None:
+        """Free everything the tape holds. Safe to call twice; also happens when the tape is deleted."""
+        if self._closed:
+            return
+        frame = user_frame(1)
+        self._spent_at = (frame.f_code, frame.f_lasti)
+        self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        if self._recording():
+            enter_scope(current_scope().without(self))
+        self._release()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self._close()
+
+    def _release(self) -> None:
+        """Drop all records; versions shared with another open tape keep their values."""
+        for observer in SESSION.observers:
+            observer.released(self)
+        self.key.close()
+        records = self.records
+        forget(records, skeleton=False)
+        records.clear()
+        self._variables.clear()
+        self._kept.clear()
+        self._tensors.clear()
+        self._memory = None
+
+    def _usable(self, what: str) -> None:
+        if self._closed:
+            raise RuntimeError(f"{what}: this tape was closed; make a new GradientTape")
+
+    def _unspent(self, what: str) -> None:
+        self._usable(what)
+        if self._spent_at is not None:
+            file, line = location(*self._spent_at)
+            raise RuntimeError(
+                f"this tape was already used by the gradient call at {file}:{line} and freed its records; make it "
+                "with GradientTape(persistent=True) to ask again, or take all gradients in one call: "
+                "tape.gradient(target, [a, b])"
+            )
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a tensor (or structure of tensors) that is not a trainable variable.
+
+        Raises:
+            ValueError: for something that is not a tensor or variable.
+        """
+        self._usable("watch")
+        if not self._entered:
+            raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
+        leaves = tree.flatten(tensor)
+        for item in leaves:
+            if not isinstance(item, (Tensor, Variable)):
+                raise ValueError(
+                    f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
+                    "convert it with gt.constant(...) and compute with the result"
+                )
+        for item in leaves:
+            if not item.dtype.is_differentiable:
+                warn_not_differentiable("watch", item)
+        if self._spent_at is not None:
+            self._fresh()
+        for item in leaves:
+            with WATCHING:
+                if isinstance(item, Variable):
+                    self._watch_variable(item)
+                else:
+                    self._watch_tensor(item)
+
+    def _watch_variable(self, variable: Variable) -> None:
+        scope = SCOPE.get()
+        node = variable._tensor._node
+        if node is None or self.key not in node.keys:
+            variable.watched_by([self], scope)
+        if variable.dtype.is_complex:
+            self.records.complex = True
+
+    def _watch_tensor(self, tensor: Tensor) -> None:
+        lift(tensor)
+        node = tensor._node
+        if node is None or not any(key.open for key in node.keys):
+            past = (node,) if isinstance(node, Unwatched) else ()
+            node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape, past)
+        elif self.key not in node.keys:
+            node.keys = (*(key for key in node.keys if key.open), self.key)
+            self._kept.append(node)  # every open key of a record accounts for one reference: see RecordList.sweep
+        scope = SCOPE.get()
+        if scope is not None and set(node.keys) == set(scope.keys):
+            node.keys = scope.keys  # the same tuple, so that dispatch recognises it at a glance
+        if id(tensor) not in self._tensors or self._tensors[id(tensor)][0]() is not tensor:
+            self._tensors[id(tensor)] = (weakref.ref(tensor), node)
+        if as_dtype(tensor.dtype).is_complex:
+            self.records.complex = True
+        if tensor.wraps and (trace := TRACING.get()) is not None and trace.tape_watches is not None:
+            trace.tape_watches(self, tensor)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The variables this tape watches, in the order they were first used."""
+        return tuple(variable for variable, _ in self._variables.values())
+
+    def watches(self, variable: Variable) -> bool:
+        """Called by variables when read: whether this tape wants to follow them."""
+        return self._watch_accessed and variable.trainable and self.key.open
+
+    def add_version(self, variable: Variable, node: Record) -> None:
+        """Called by variables: one more leaf version of it to sum over."""
+        entry = self._variables.setdefault(id(variable), (variable, []))
+        entry[1].append(node)
+        if variable.dtype.is_complex:
+            self.records.complex = True
+
+    def add_assignment(self, variable: Variable, node: Record) -> None:
+        """Called by variables: a watched value was assigned."""
+        self._crossed = True
+
+    def recorded_derivative(self, code: Any, lasti: int) -> None:
+        """Called when this tape is about to record somebody else's derivative computation: the backward pass of a tape at
+        this call of the user's, or (code None) tangents. What rules do there is not the user's doing."""
+        self.sites.add((code, lasti))
+
+    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> None:
+        """Called by dispatch after each record of a tape that wants to know more than the record itself."""
+        if self._memory is not None:
+            self._memory.recorded(self.key, record, inputs, out)
+        for observer in self._observers:
+            observer.recorded(record, inputs, nodes, out)
+
+    # -- gradients -----------------------------------------------------------------------------------------------
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Derivative of (the sum of) `target` with respect to each of `sources`, arranged like `sources`.
+
+        Args:
+            target: a tensor or structure of tensors; several are added up.
+            sources: tensors or variables, any structure.
+            output_gradients: weights of the targets, arranged like `target`; None entries mean ones.
+            unconnected_gradients: NONE, ZERO or RAISE, for sources the target does not depend on.
+
+        Raises:
+            RuntimeError: when a one-shot tape was asked before, or the tape is closed.
+        """
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("gradient")
+        targets = [check_target(self._read(t)) for t in tree.flatten(target)]
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        seeds = self._seeds(targets, target, output_gradients)
+        answers = self._differentiate(targets, seeds, flat)
+        for observer in SESSION.observers:
+            observer.asked(self, targets, flat, answers)
+        answers = [self._settled(a, s, targets, mode) for a, s in zip(answers, flat, strict=True)]
+        if not self._persistent:
+            self._note_zeros(targets, flat, answers)
+            self._spend()
+        return tree.pack_sequence_as(sources, answers)
+
+    def _read(self, target: Any) -> Any:
+        """A variable as target is read now, in this tape's sight: it may be a source that was not read before."""
+        if not isinstance(target, Variable):
+            return target
+        scope = current_scope()
+        with scope_of(scope if self._recording() else scope.with_recorder(self)):
+            return convert(target)
+
+    def _note_zeros(self, targets: list[Tensor], flat: list[Any], answers: list[Any]) -> None:
+        """For `explain`, when the values are gone. Nearly always the first element says that an answer is not all zeros."""
+        for source, answer in zip(flat, answers, strict=True):
+            if answer.__class__ is Tensor and answer.size and not answer._data.item(0) and not answer._data.any():
+                self._zeros.append(({self._node_of(t) for t in targets}, self._versions(source)))
+
+    def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
+        given = [None] * len(targets) if output_gradients is None else aligned(output_gradients, target)
+        seeds = []
+        for tensor, weight in zip(targets, given, strict=True):
+            if weight is None:
+                seeds.append(_ones(tensor))
+                continue
+            weight = convert(weight, hint=tensor.dtype)
+            if tuple(weight.shape) != tuple(tensor.shape):
+                raise InvalidArgumentError(
+                    f"gradient: output_gradients has shape {tuple(weight.shape)} where the target has shape "
+                    f"{tuple(tensor.shape)}"
+                )
+            if weight.dtype.is_complex and not tensor.dtype.is_complex:
+                raise InvalidArgumentError(
+                    f"gradient: output_gradients has dtype {weight.dtype.name} where the target has the real dtype "
+                    f"{tensor.dtype.name}; use gt.math.real(...)"
+                )
+            seeds.append(weight if weight.dtype == tensor.dtype else cast(weight, tensor.dtype))
+        return seeds
+
+    def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False) -> list[Any]:
+        """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
+        if (trace := TRACING.get()) is not None and trace.tape_asked is not None:
+            trace.tape_asked(self, flat)
+        others = current_scope() if recorded else self._others()
+        boxed = others is not None or self.level > 0 or any(s.wraps or t.wraps for s, t in zip(seeds, targets, strict=True))
+        wanted = [self._versions(source) for source in flat]
+        cotangents = self._cotangents(targets, seeds, boxed)
+        if self._lazy:
+            self._expand_reached(set(cotangents))
+        if others is not None:
+            self._announce(others)
+        reached: set[Record] = set()
+        suspects: list[Any] = []
+        with scope_of(others or NOBODY):
+            totals = self._walk(cotangents, wanted, boxed, reached, suspects)
+            answers = totals if boxed else [like_source(a, s) for a, s in zip(totals, flat, strict=True)]
+        self._asked = True
+        if TRACING.get() is None and not (all_finite(suspects, True) and (all_finite(targets) or all_finite(targets, True))):
+            # now, before values are freed
+            TOOLS["note_nan"](self, targets, seeds, {node for versions in wanted for node in versions}, answers)
+        if reached:
+            self._report_assignments(flat, reached)
+        if self._persistent and not boxed and not recorded:
+            pairs = [(node, s) for t, s in zip(targets, seeds, strict=True) if (node := self._node_of(t)) is not None]
+            self._leave_lazy(functools.partial(walk_again, pairs, wanted), answers, seeds[0].nbytes)
+        return answers
+
+    def _cotangents(self, targets: list[Tensor], seeds: list[Tensor], boxed: bool) -> dict[Record, Any]:
+        """What the walk starts with: the seed of each target that this tape knows."""
+        cotangents: dict[Record, Any] = {}
+        for tensor, seed in zip(targets, seeds, strict=True):
+            node = self._node_of(tensor)
+            if node is not None and tensor.dtype.is_differentiable:
+                value = seed if boxed else seed._data
+                cotangents[node] = cotangents[node] + value if node in cotangents else value
+        return cotangents
+
+    def _announce(self, others: Scope) -> None:
+        """Tell those who record the backward pass that what comes now is not the user's doing."""
+        frame = user_frame(2)
+        for recorder in others.recorders:
+            recorder.recorded_derivative(frame.f_code, frame.f_lasti)
+
+    def _walk(
+        self, cotangents: dict[Record, Any], wanted: list[list[Record]], boxed: bool, reached: set[Record], suspects: list[Any]
+    ) -> list[Any]:
+        """The reverse walk, in the sight of the observers: for each source the sum over its versions. `reached` gets the
+        visited records if an assignment among them is worth a warning."""
+        asked_of_assignments = self._crossed and self._through is None
+        for observer in self._observers:
+            observer.asked(self.records)
+        try:
+            answers = gradients(
+                tuple(self.records), cotangents, {node for versions in wanted for node in versions}, boxed=boxed,
+                complex_values=self.records.complex, cut=self._through is False, sparse=not boxed and not self._persistent,
+                visit=self._visit(reached.add) if asked_of_assignments else self._visit(), suspects=suspects,
+            )  # fmt: skip
+            return [total_of(answers, versions, boxed) for versions in wanted]
+        finally:
+            for observer in self._observers:
+                observer.answered()
+            if self._memory is not None:
+                self._memory.finish()
+
+    def _visit(self, *steps: Callable[[Record], None]) -> Callable[[Record], None] | None:
+        """What to call before a record's rules run: under a memory limit its values come back; observers are told."""
+        if self._memory is not None:
+            steps = (self._memory.prepare, *steps)
+        return visitor(*steps, *[observer.prepare for observer in self._observers])
+
+    def _others(self) -> Scope | None:
+        """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
+        itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
+        rest = current_scope().without(self)
+        if not rest.recorders and not rest.level:
+            return None
+        return rest.with_recorder(self) if self._persistent else rest
+
+    def _node_of(self, tensor: Tensor) -> Record | None:
+        node = tensor._node
+        return node if node is not None and self.key in node.keys else None
+
+    def _versions(self, source: Any) -> list[Record]:
+        """The versions whose cotangents add up to the gradient of a source."""
+        if isinstance(source, Variable):
+            versions = list(self._variables.get(id(source), (None, []))[1])
+            if self._through is False:
+                versions += self._assigned(source)
+            return versions
+        first = self._tensors.get(id(source))
+        if first is not None and first[0]() is source:
+            return [first[1]]
+        node = self._node_of(source)
+        return [] if node is None else [node]
+
+    def _assigned(self, variable: Variable) -> list[Record]:
+        """The recorded assignments to a variable. Found in the records, so that dead ones can be swept."""
+        if not self._crossed:
+            return []
+        return [r for r in self.records if r.op is ASSIGN and r.attrs["variable"] is variable._key]  # type: ignore[index]
+
+    def _report_assignments(self, flat: list[Any], reached: set[Record]) -> None:
+        for source in flat:
+            if isinstance(source, Variable):
+                node = next((r for r in self._assigned(source) if r in reached), None)
+                if node is not None:
+                    warn_assignment(source, node)
+
+    def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any:
+        """The answer for one source under the unconnected mode, with warnings where an integer is to blame."""
+        if answer is not None:
+            return answer
+        if TRACING.get() is None:  # in a program the course of loops and branches is not known: no conclusion to draw
+            warn_unconnected(self, source, targets, mode)
+        if mode is UnconnectedGradients.RAISE:
+            raise UnconnectedGradientError(unconnected(self, source, targets))
+        return zeros_like(source) if mode is UnconnectedGradients.ZERO else None
+
+    # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
+
+    def _spend(self) -> None:
+        """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
+        frame = user_frame(1)
+        self._spent_at = (frame.f_code, frame.f_lasti)
+        enter_scope(current_scope().without(self))
+        self.key.close()
+        if not isinstance(self._nan, Later):
+            forget(self.records, skeleton=True)
+
+    def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:
+        """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which
+        `again(tape)` runs: one result per answer."""
+        places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
+        if not places:
+            return
+        owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
+        frame = user_frame(1)
+        owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
+        owner.attrs = {"pending": (again, places)}
+        self.records.append(owner)
+        for index, place in enumerate(places):
+            part = leaf((self.key,), answers[place]._data.shape)
+            part.op, part.nodes, part.attrs = PART, (owner,), {"index": index}
+            part.code, part.lasti = owner.code, owner.lasti
+            self.records.append(part)
+            answers[place] = box(answers[place]._data, part)
+            self.records.budget -= size + 600
+        self._lazy = True
+        if self.records.budget < 0:
+            self.records.sweep()
+
+    def _expand_reached(self, targets: set[Record]) -> None:
+        """Replace every pending gradient record that the targets depend on by its recorded backward pass."""
+        reached = set(targets)
+        position = len(self.records) - 1
+        while position >= 0:
+            record = self.records[position]
+            if record in reached:
+                if record.op is GRADIENT and record.attrs and "pending" in record.attrs:
+                    position += self._expand(record, position)
+                reached.update(node for node in record.nodes if node is not None)
+            position -= 1
+
+    def _expand(self, owner: Record, position: int) -> int:
+        """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
+        again, places = owner.attrs.pop("pending")  # type: ignore[union-attr]
+        frame = user_frame(1)
+        self.sites.add((frame.f_code, frame.f_lasti))
+        tail = self.records[position:]
+        del self.records[position:]
+        with scope_of(current_scope().without(self).with_recorder(self)):
+            results = again(self)
+        owner.nodes = tuple(None if results[i] is None else self._node_of(results[i]) for i in places)
+        owner.saved = ()
+        added = len(self.records) - position
+        self.records.extend(tail)
+        return added
+
+
+def _ones(tensor: Tensor) -> Any:
+    """The default seed, made without recording anything."""
+    if tensor.wraps:
+        return ones_like(tensor)
+    data = tensor._data
+    return box(np.ones(data.shape, data.dtype) if data.shape else data.dtype.type(1))

@@ -1,0 +1,162 @@
+"""`gradients` and `hessians`: derivatives of what a traced function has computed so far, without a tape.
+
+The operations between the sources and the targets are traced once more under a recorder; passes merge the copies with the
+originals. Outside a traced function nothing was written down, so there a tape is needed. What a function computes from
+constants is not written down either, unless it is asked for: then the function is traced again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradtape import tree
+from gradtape.ad.replaying import replay
+from gradtape.ad.reverse import extract
+from gradtape.core.dispatch import convert
+from gradtape.ir.graph import Operation, Value
+from gradtape.ops.create import zeros_like
+from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tape.tape_messages import UnconnectedGradients
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TRACE, Trace, TracedTensor, traced
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
+
+    >>> import gradtape as gt
+    >>> @gt.function
+    ... def f(x):
+    ...     y = x * x * x
+    ...     return gt.gradients(y, x)[0]
+    >>> f(gt.constant(2.0)).numpy()
+    np.float32(12.0)
+
+    Raises:
+        RuntimeError: outside a `gt.function`.
+    """
+    trace = _trace("gradients")
+    sources = _sources(xs)
+    targets = [convert(y) for y in tree.flatten(ys)]
+    stopped = [convert(t) for t in tree.flatten(stop_gradients)] if stop_gradients is not None else []
+    weights = None if grad_ys is None else tree.flatten(grad_ys)
+    tape = GradientTape()
+    with tape:
+        twins, outs = _again(trace, sources, targets, stopped, tape.watch)
+    found = tape.gradient(outs, twins, weights)
+    zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
+    return [zeros_like(x) if g is None and zero else g for g, x in zip(found, sources, strict=True)]
+
+
+def hessians(
+    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
+) -> list[Any]:
+    """The second derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
+
+    >>> import gradtape as gt
+    >>> @gt.function
+    ... def f(x):
+    ...     return gt.hessians(gt.reduce_sum(x ** 3.0), x)[0]
+    >>> f(gt.constant([1.0, 2.0])).numpy()
+    array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    trace = _trace("hessians")
+    targets = [convert(y) for y in tree.flatten(ys)]
+    answers = []
+    for x in _sources(xs):
+        outer = GradientTape()
+        with outer:
+            inner = GradientTape()
+            with inner:
+
+                def watch(tensor: Any, tapes: Any = (outer, inner)) -> None:
+                    for tape in tapes:
+                        tape.watch(tensor)
+
+                twins, outs = _again(trace, [x], targets, [], watch)
+            first = inner.gradient(outs, twins[0])
+        answers.append(None if first is None else outer.jacobian(first, twins[0]))
+    return answers
+
+
+def _trace(what: str) -> Trace:
+    trace: Trace | None = TRACE.get()
+    if trace is None:
+        raise RuntimeError(
+            f"gt.{what} works inside a gt.function, where the computation is written down; in eager code use a gt.GradientTape"
+        )
+    return trace
+
+
+def _sources(xs: Any) -> list[Any]:
+    """The sources as tensors; what was computed from one that is concrete has to be traced to be known."""
+    sources = [convert(x) for x in tree.flatten(xs)]
+    tracer = active()
+    if tracer is not None and any(not x.wraps and x.dtype.is_differentiable for x in sources):
+        tracer.follow_constants()
+    return sources
+
+
+def _again(
+    trace: Trace, sources: Sequence[Any], targets: Sequence[Any], stopped: Sequence[Any], watch: Callable[[Any], None]
+) -> list[list[Any]]:
+    """Twins of the sources and the targets computed from them. The first are watched: a source that others lead to is computed
+    from these again, unless gradients stop there."""
+    values = dict.fromkeys(x._data for x in sources if isinstance(x, TracedTensor))
+    fixed = {t._data for t in stopped if isinstance(t, TracedTensor)}
+    operations = [operation for block in trace.blocks for operation in block.operations]
+    computed = _led_to(operations, set(values), fixed)
+    starts: dict[Value, Any] = {v: traced(v) for v in values if v not in computed}
+    for twin in starts.values():
+        watch(twin)
+    wanted = [*(v for v in values if v in computed), *(y._data for y in targets if isinstance(y, TracedTensor))]
+    between, outside = _between(operations, set(starts), wanted, fixed)
+    block = extract([*starts, *outside], between, "again", outputs=wanted)
+    inputs = [*starts.values(), *(traced(v) for v in outside)]
+    twins = {**starts, **dict(zip(wanted, replay(block, inputs, sizes="new"), strict=True))}
+    return [[twins[t._data] if isinstance(t, TracedTensor) else t for t in group] for group in (sources, targets)]
+
+
+def _led_to(operations: Sequence[Operation], starts: set[Value], fixed: set[Value]) -> set[Value]:
+    """Those of `starts` that are computed from others of them."""
+    moving = set(starts)
+    derived: set[Value] = set()
+    for operation in operations:
+        if not operation.op.effect and not moving.isdisjoint(operation.operands):
+            moving.update(v for v in operation.results if v not in fixed)
+            derived.update(v for v in operation.results if v in starts and v not in fixed)
+    return derived
+
+
+def _between(
+    operations: Sequence[Operation], starts: set[Value], wanted: Sequence[Value], fixed: set[Value]
+) -> tuple[list[Operation], list[Value]]:
+    """The operations that lead from `starts` to `wanted`, and the other values they use."""
+    moving = set(starts)
+    forward = []
+    for operation in operations:
+        if operation.op.effect or (operation.results and fixed.issuperset(operation.results)):
+            continue
+        if not moving.isdisjoint(operation.operands):
+            forward.append(operation)
+            moving.update(v for v in operation.results if v not in fixed and v not in starts)
+    needed = set(wanted)
+    kept = []
+    for operation in reversed(forward):
+        if not needed.isdisjoint(operation.results):
+            kept.append(operation)
+            needed.update(operation.operands)
+    results = {v for operation in kept for v in operation.results}
+    used = dict.fromkeys([*(v for operation in kept for v in operation.operands), *wanted])
+    return kept[::-1], [v for v in used if v not in results and v not in starts]

@@ -1,0 +1,116 @@
+"""`vectorized_map` in eager code over a function with branches or loops: it is traced, so that they become masked ones.
+
+Eager code has no way to take two courses at once; a program has (`ad/batch_masks.py`). Whether a function may branch is read
+off its code and that of the functions it names, without running it. What cannot be traced runs on batched tensors as before.
+"""
+
+from __future__ import annotations
+
+import dis
+import weakref
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from gradtape import tree
+from gradtape.errors import InvalidArgumentError
+
+CONTROL = frozenset({"case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"})
+TOOLS = frozenset({"nan_report", "picture"})  # of tapes: a program that is being traced has no values to show
+# instructions whose jump never depends on a tensor's value, and what may stand between them and the jump
+PYTHONS = frozenset({"CHECK_EXC_MATCH", "IS_OP", "WITH_EXCEPT_START"})
+BETWEEN = frozenset({"EXTENDED_ARG", "TO_BOOL"})
+LOADS = frozenset({"LOAD_ATTR", "LOAD_GLOBAL", "LOAD_METHOD", "LOAD_NAME"})
+CONSTANTS = frozenset({"CACHE", "KW_NAMES", "LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "PUSH_NULL"})
+LIBRARIES = ("gradtape", "numpy", "scipy")
+ONE_BY_ONE: ContextVar[bool] = ContextVar("gradtape_map_one_by_one", default=False)
+MAPPED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # mapped function → it, for all examples
+
+
+def branches(function: Any) -> bool:
+    """Whether a function, or one it names, tests values or calls control flow; not one that looks at the values of a tape."""
+    codes = list(_codes(function, set()))
+    if any(TOOLS.intersection(code.co_names) for code in codes):
+        return False
+    return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in codes)
+
+
+def prints(function: Any) -> bool:
+    """Whether a function, or one it names, prints: then it runs for one example after the other, in the order of a loop."""
+    return any("print" in code.co_names for code in _codes(function, set()))
+
+
+def _jumps(code: CodeType) -> bool:
+    """Whether a value is tested: not how a `with` ends, which exception it is, or whether a name holds None. Or whether there
+    is a loop, and a range whose length may be an example's."""
+    before, loops, ranges = "", False, False
+    instructions = list(dis.get_instructions(code))
+    for place, (name, value) in enumerate((i.opname, i.argval) for i in instructions):
+        if "JUMP" in name and "IF" in name and "NONE" not in name and before not in PYTHONS:
+            return True
+        before = before if name in BETWEEN else name
+        loops = loops or name == "FOR_ITER"
+        ranges = ranges or (value == "range" and name in LOADS and not _of_constants(instructions[place + 1 :]))
+    return loops and ranges
+
+
+def _of_constants(instructions: list[dis.Instruction]) -> bool:
+    """Whether a call of what was just loaded has constants for arguments."""
+    for name in (instruction.opname for instruction in instructions):
+        if name.startswith("CALL"):
+            return True
+        if name not in CONSTANTS:
+            return False
+    return False
+
+
+def _codes(function: Any, seen: set[int]) -> Iterator[CodeType]:
+    function = getattr(function, "python_function", function)
+    function = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    if str(function.__module__).partition(".")[0] in LIBRARIES:
+        return
+    pending = [function.__code__]
+    while pending:
+        code = pending.pop()
+        yield code
+        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        for name in code.co_names:
+            yield from _codes(function.__globals__.get(name), seen)
+    for cell in function.__closure__ or ():
+        try:
+            yield from _codes(cell.cell_contents, seen)
+        except ValueError:  # not yet bound
+            continue
+
+
+def mapped_by_tracing(over: Callable[[Any, Any], Any], fn: Any, elems: Any) -> tuple[Any, Exception | None]:
+    """The result of `over(fn, elems)` as a program of its own, in a tuple; None and the reason where it cannot be traced."""
+    from gradtape.functions.function import function
+
+    try:
+        compiled = MAPPED.get(fn)
+    except TypeError:
+        compiled = None
+    if compiled is None:
+        held = fn if not isinstance(fn, FunctionType) else None
+        weak = None if held is not None else weakref.ref(fn)
+        compiled = function(
+            lambda given: over(held if weak is None else weak(), given), autograph=True, jit_compile=False, name=_name(fn)
+        )
+        if weak is not None:
+            MAPPED[fn] = compiled
+    token = ONE_BY_ONE.set(True)  # a program that fails is run again by Python, for the error of the example that fails
+    try:
+        return (compiled(tree.map_structure(lambda leaf: leaf, elems)),), None
+    except (InvalidArgumentError, TypeError) as error:
+        return None, error
+    finally:
+        ONE_BY_ONE.reset(token)
+
+
+def _name(fn: Any) -> str:
+    return str(getattr(fn, "__name__", "mapped"))

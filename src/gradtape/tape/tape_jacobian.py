@@ -1,0 +1,165 @@
+"""The Jacobian side of `GradientTape`: jacobian, batch_jacobian, hessian. How rows are batched is in `jacobian.py`.
+
+Also what a persistent tape keeps of an answer it did not record: how to run that backward pass again, recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradtape import tree
+from gradtape.ad.backward import gradients
+from gradtape.core.observers import SESSION
+from gradtape.core.record import Record, RecordList, current_scope, scope_of
+from gradtape.core.tensor import Tensor
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.create import ones_like, zeros
+from gradtape.tape import jacobian
+from gradtape.tape.tape_messages import UnconnectedGradients, check_source, one_target
+from gradtape.variables.indexed_slices import total_of
+
+
+def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: Any) -> list[Any]:
+    """The reverse walk of an earlier call in the current scope: from pairs (version, cotangent) to each of `wanted`."""
+    cotangents: dict[Record, Any] = {}
+    for node, seed in pairs:
+        cotangents[node] = cotangents[node] + seed if node in cotangents else seed
+    found = gradients(
+        tuple(tape.records), cotangents, {n for versions in wanted for n in versions}, boxed=True,
+        cut=tape._through is False, visit=tape._visit(),
+    )  # fmt: skip
+    return [total_of(found, versions, True) for versions in wanted]
+
+
+class JacobianMethods:
+    """Mixed into `GradientTape`, which gives the walk these methods run."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        records: RecordList
+        _persistent: bool
+
+        def _unspent(self, what: str) -> None: ...
+        def _recording(self) -> bool: ...
+        def _spend(self) -> None: ...
+        def _read(self, target: Any) -> Any: ...
+        def _versions(self, source: Any) -> list[Any]: ...
+        def _node_of(self, tensor: Tensor) -> Record | None: ...
+        def _leave_lazy(self, again: Any, answers: list[Any], size: int) -> None: ...
+        def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
+        def _differentiate(
+            self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
+        ) -> list[Any]: ...
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """All derivatives of `target`: shape target.shape + source.shape for each source.
+
+        >>> import gradtape as gt
+        >>> x = gt.Variable([1.0, 2.0])
+        >>> with gt.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("jacobian")
+        target = one_target(self._read(target), "jacobian")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        shaped = self._rows(target, flat, target.size, jacobian.identity_rows(target), jacobian.jacobian_shape)
+        return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
+        mode = UnconnectedGradients(unconnected_gradients)
+        self._unspent("batch_jacobian")
+        target = one_target(self._read(target), "batch_jacobian")
+        source = check_source(source)
+        if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
+            raise InvalidArgumentError(
+                f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
+            )
+        count = target.size // max(int(target.shape[0]), 1) if target.size else 0
+        shaped = self._rows(target, [source], count, jacobian.per_example_rows(target), jacobian.batch_first)
+
+        def empty(s: Any) -> Any:
+            return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
+
+        return self._finished(shaped, [source], source, target, mode, empty)
+
+    def hessian(self, target: Any, sources: Any) -> Any:
+        """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
+        self._unspent("hessian")
+        target = one_target(self._read(target), "hessian")
+        if target.ndim:
+            raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
+        flat = [check_source(s) for s in tree.flatten(sources)]
+        with scope_of(current_scope().without(self).with_recorder(self)):
+            firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
+        blocks = []
+        for first, row in zip(firsts, flat, strict=True):
+            answers: list[Any] = [None] * len(flat)
+            if first is not None:
+                answers = self._rows(first, flat, first.size, jacobian.identity_rows(first), jacobian.jacobian_shape)
+            empty = [jacobian.empty_jacobian(row, s) for s in flat]
+            blocks.append([e if a is None else a for a, e in zip(answers, empty, strict=True)])
+        for observer in SESSION.observers:
+            observer.asked(self, [target], flat, firsts)
+        if not self._persistent:
+            self._spend()
+        return jacobian.block_hessian(blocks, sources)
+
+    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any, shaped: Any) -> list[Any]:
+        """The reverse walk for `count` cotangents, batched in chunks, arranged by `shaped(rows, target, source)`. In its
+        own block a persistent tape records it; after the block it keeps how to do that later."""
+        if not count:
+            return [None] * len(flat)
+        recorded = self._persistent and self._recording()
+        bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
+        specs = [TensorSpec(s.shape, s.dtype) for s in flat]
+
+        def arranged(differentiate: Any) -> list[Any]:
+            rows = jacobian.rows_through(count, bytes_per_row, differentiate, seed_rows)
+            return [None if r is None else shaped(r, target, s) for r, s in zip(rows, specs, strict=True)]
+
+        answers = arranged(lambda seed: self._differentiate([target], [seed], flat, recorded))
+        node = self._node_of(target)
+        if self._persistent and node is not None and not current_scope().recorders and not current_scope().level:
+            wanted = [self._versions(s) for s in flat]
+            self._leave_lazy(
+                lambda tape: arranged(lambda seed: walk_again([(node, seed)], wanted, tape)), answers, target.nbytes
+            )
+        return answers
+
+    def _finished(
+        self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
+    ) -> Any:
+        for observer in SESSION.observers:
+            observer.asked(self, [target], flat, answers)
+        settled = []
+        for answer, source in zip(answers, flat, strict=True):
+            if answer is None and not target.size and self._versions(source):
+                answer = empty(source)
+            if answer is None:
+                answer = self._settled(None, source, [target], mode)
+                answer = empty(source) if answer is not None else None
+            settled.append(answer)
+        if not self._persistent:
+            self._spend()
+        return tree.pack_sequence_as(sources, settled)

@@ -1,0 +1,27 @@
+"""Who is told, while a function is traced, what converted code reads and writes.
+
+`active()` is None when nothing is traced: converted code then does the plain thing at once. Otherwise it has the methods
+`outer(scope, name, value)`, `attr(object, name, value)` and `item(container, key, value)`, each called after a read and
+returning the value to use, `converted(function)`, and `before_list`, `before_dict`, `before_set`, `before_attr(object, name)`,
+`before_item(container)`, `before_global(scope, name)`, `before_free(scope, name)`, called before a write, and
+`changed(container)`, called after a list or dict was written (by a method of it: only if `follows_changes`); `same(a, b)` is
+`a is b`. The key of a read of a whole container is `LENGTH` (its length) or `KEYS` (the tuple of its keys or members).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Final
+
+LENGTH: Final = type("LENGTH", (), {"__slots__": (), "__repr__": lambda self: "LENGTH"})()
+KEYS: Final = type("KEYS", (), {"__slots__": (), "__repr__": lambda self: "KEYS"})()
+
+TRACER: ContextVar[Any] = ContextVar("gradtape_effects", default=None)
+
+active = TRACER.get
+
+
+def converted(function: Any) -> Any:
+    """A user's function that the library is about to call: converted like the code around it while something is traced."""
+    tracer = active()
+    return function if tracer is None or not callable(function) else tracer.converted(function)

@@ -1,0 +1,185 @@
+"""Types of traced operations, and sizes that only run time knows: asked of the ops' own rules, remembered, called by names.
+
+A rule that refuses two sizes it cannot compare counts on them being equal. Equations between sizes of the program's inputs are
+checked before it runs (`Typing.constraints`); for others the operand is checked when it gets there (the op `sized`).
+Nothing here adds operations: `trace/tracing.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.dispatch import explained
+from gradtape.core.opdef import Op
+from gradtape.dtypes import bool_
+from gradtape.ir.dims import Constraint, Dim, fresh_symbol, infer_by_probing, match, substitute, symbol, symbols_in
+from gradtape.ir.graph import Block, Value
+from gradtape.ir.sizes import defined_sizes, free_sizes, sizes_of
+from gradtape.ir.slots import Slot
+from gradtape.ir.types import UNKNOWN, UNKNOWN_TO_RULES, TensorShape, TensorSpec
+from gradtape.ir.walk import clone, has_effect
+from gradtape.ops.dynamic import GETITEM_AT, MASK_INDICES, is_open, ranks_of, result_axes
+
+
+class Typing:
+    """The answers of type rules in one trace."""
+
+    def __init__(self) -> None:
+        self.asked: frozenset[str] = frozenset()  # symbols whose sizes are compared before the program runs
+        self.constraints: dict[Constraint, None] = {}  # equations between those that the program counts on
+        self.quick: dict[Any, tuple[Any, ...]] = {}  # for `trace/fast_path.py`: answers by the ids of the operands' types
+        self._known: dict[Any, tuple[Any, list[Any]]] = {}  # the same for all operations
+        self._types: dict[Any, Any] = {}
+        self._equations: list[Constraint] = []  # between others, of the rule asked last
+        self._lengths: dict[Any, Any] = {}  # of slices between bounds that run time knows
+
+    def of(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
+        """The type of an operation's result, or the tuple of their types."""
+        question: tuple[Any, ...] = (op, *[id(type) for type in types])
+        if attrs:
+            question = (*question, *[(key, _frozen(attr)) for key, attr in attrs.items()])
+        try:
+            known = self._known.get(question)
+        except TypeError:  # an attribute that has no hash
+            return self._asked(op, types, attrs)
+        if known is not None:
+            return known[0]
+        found = self._asked(op, types, attrs)
+        if types and not symbols_in((*types, found)):  # a size that only run time knows is a new one each time
+            shared = tuple([self._shared(t) for t in found]) if found.__class__ is tuple else self._shared(found)
+            self._known[question] = shared, types  # the types are kept, so that their ids stay theirs
+            return shared
+        return found
+
+    def _shared(self, type: Any) -> Any:
+        """One object per type, so that what follows from it is found again."""
+        return self._types.setdefault(type, type)
+
+    def _asked(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
+        try:
+            if any([isinstance(t, TensorSpec) and t.shape is UNKNOWN for t in types]):  # noqa: C419  (quicker than a generator)
+                return _infer_without_rank(op, types, attrs)
+            inferred, constraints = infer_by_probing(op, types, attrs)
+        except (IndexError, ValueError) as error:  # NumPy's own, which an eager call explains too
+            raise explained(op, types, attrs, error) from None
+        for constraint in constraints:
+            if symbols_in(tuple(constraint)) <= self.asked:
+                self.constraints[constraint] = None
+            else:
+                self._equations.append(constraint)
+        if op is MASK_INDICES:  # one array per axis, all as long as there are places
+            return (_named(inferred[0]),) * len(inferred)
+        return tuple([_named(t) for t in inferred]) if inferred.__class__ is tuple else _named(inferred)
+
+    def sliced(self, op: Op, operands: Sequence[Value], attrs: Mapping[str, Any], spec: Any, block: Block) -> Any:
+        """The type of an operation's result, sizes called as before: slices of axes of one size between the same bounds have
+        one length."""
+        if op is not GETITEM_AT or attrs["size"] is not None or not any(is_open(part) for part in attrs["key"]):
+            return spec
+        x, *indices = operands
+        shape = list(spec.shape)
+        for k, source in enumerate(result_axes(attrs["key"], len(x.type.shape), ranks_of([v.type for v in indices]))):
+            if isinstance(source, tuple) and is_open(source[1]):
+                part = source[1]
+                ends = [_meaning(indices[b.index]) if isinstance(b, Slot) else b for b in (part.start, part.stop)]
+                shape[k] = self._lengths.setdefault((block, x.type.shape[source[0]], part.step, *ends), shape[k])
+        return TensorSpec(shape, spec.dtype)
+
+    def equal_shapes(self, types: list[Any]) -> dict[int, tuple[Any, ...]]:
+        """The operands (by position) that must have another shape than their types say, if the rule asked last counts on it."""
+        if not self._equations:
+            return {}
+        equations, self._equations = self._equations, []
+        found: dict[int, tuple[Any, ...]] = {}
+        for constraint in equations:
+            name, size = _solved(constraint, symbols_in(types[0]))
+            for i, spec in enumerate(types):
+                if name in symbols_in(spec) and spec.__class__ is TensorSpec:
+                    found[i] = tuple(substitute(found.get(i, tuple(spec.shape)), {name: size}))
+        return found
+
+
+def _meaning(value: Value, depth: int = 4) -> Any:
+    """Equal for numbers that are computed in the same way from the same values."""
+    made = value.producer
+    if made is None or not depth or made.regions or has_effect(made) or len(made.results) != 1 or len(value.type.shape):
+        return value
+    attrs = {name: attr.tobytes() if isinstance(attr, np.generic) else _frozen(attr) for name, attr in made.attrs.items()}
+    found = (made.op, value.type.dtype, *attrs.items(), *[_meaning(operand, depth - 1) for operand in made.operands])
+    try:
+        hash(found)
+    except TypeError:  # an attribute that has no hash
+        return value
+    return found
+
+
+def _solved(constraint: Constraint, first: frozenset[str]) -> tuple[str | None, Any]:
+    """A symbol and the size it must have; those of the first operand rather keep their names."""
+    sides = [(a.name, b) for a, b in (constraint, tuple(constraint)[::-1]) if isinstance(a, Dim) and a.name is not None]
+    return min(sides, key=lambda side: side[0] in first, default=(None, None))
+
+
+def _frozen(attr: Any) -> Any:
+    """Equal only for attributes of the same types: 1, 1.0 and True differ."""
+    kind = attr.__class__
+    if kind is tuple:
+        return (kind, *[_frozen(part) for part in attr])
+    if kind is slice:
+        return (kind, _frozen(attr.start), _frozen(attr.stop), _frozen(attr.step))
+    return (kind, attr)
+
+
+def _infer_without_rank(op: Op, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The type rule where some rank is unknown: a rule that asks for it is refused, it must not pass for a scalar."""
+
+    def seen(type: Any, here: TensorShape, there: TensorShape) -> Any:
+        return TensorSpec(there, type.dtype) if isinstance(type, TensorSpec) and type.shape is here else type
+
+    inferred = op.infer(*[seen(t, UNKNOWN, UNKNOWN_TO_RULES) for t in types], **attrs)
+    if inferred.__class__ is tuple:
+        return tuple([seen(t, UNKNOWN_TO_RULES, UNKNOWN) for t in inferred])
+    return seen(inferred, UNKNOWN_TO_RULES, UNKNOWN)
+
+
+def _named(spec: Any) -> Any:
+    """Dimensions only run time knows get a symbol."""
+    if isinstance(spec, TensorSpec) and None in tuple(spec.shape):
+        return TensorSpec([fresh_symbol("n") if d is None else d for d in spec.shape], spec.dtype)
+    return spec
+
+
+# -- callees -----------------------------------------------------------------------------------------------------------
+
+
+def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+    """Types that a callee names, as one call of it has them: sizes of parameters are those of operands, others are new."""
+    named = symbols_in(list(types))
+    if not named:
+        return list(types)
+    env: dict[str, Any] = {}
+    for param, type in zip(callee.params, operands, strict=True):
+        if isinstance(type, TensorSpec):
+            match(param.type, type, env)
+    for name in sorted(named & defined_sizes(callee)):
+        env.setdefault(name, fresh_symbol("n"))
+    return [substitute(type, env) for type in types]
+
+
+def witness(name: str) -> tuple[dict[str, Any], TensorSpec]:
+    """The attributes and type of an array without elements (an operation `filled`) whose shape tells a size."""
+    shape = (symbol(name), 0)
+    return {"shape": shape, "dtype": bool_, "value": 0}, TensorSpec(shape, bool_)
+
+
+def knowing_its_sizes(callee: Block) -> tuple[Block, list[str]]:
+    """A callee that has all sizes it needs from its parameters, and the sizes that its last parameters are witnesses of."""
+    needed = list(free_sizes(callee.operations, {name for p in callee.params for name in sizes_of(p)}))
+    if not needed:
+        return callee, []
+    closed = clone(callee)
+    for name in needed:
+        closed.add_param(witness(name)[1], None, next(reversed(closed.layout), None))
+    return closed, needed

@@ -1,0 +1,101 @@
+"""Python numbers that became tensors in staged control flow: they give way to the dtype of the tensors they meet.
+
+Integers are kept in 64 bits and floats in float64, so nothing is lost before a tensor decides the dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from gradtape.core.dispatch import apply, promote
+from gradtape.core.hooks import HOOKS
+from gradtape.core.inference import promote_dtypes
+from gradtape.core.tensor import Tensor, box
+from gradtape.dtypes import DType, as_dtype
+from gradtape.ir.graph import Value
+from gradtape.ops.elementwise import CAST
+from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
+
+_KINDS = "biufc"
+
+
+class WeakTensor(TracedTensor):
+    """A Python number of the program."""
+
+    __slots__ = ()
+    weak = True
+
+    def __copy__(self) -> WeakTensor:
+        twin = weak(self._data)
+        twin._node = self._node
+        return twin
+
+    def recast(self, dtype: DType) -> WeakTensor:
+        """In another dtype, weak still."""
+        return weak(current_trace().emit(CAST, (self,), {"dtype": dtype})._data)
+
+    def strong(self) -> TracedTensor:
+        """An ordinary tensor of this dtype."""
+        twin = traced(self._data)
+        twin._node = self._node
+        return twin
+
+    def like(self, value: Value) -> WeakTensor:
+        return weak(value)
+
+
+def weak(value: Value) -> WeakTensor:
+    """The number that stands for a value of the program."""
+    tensor = WeakTensor()
+    tensor._data = value
+    tensor._node = None
+    tensor.level = LEVEL
+    return tensor
+
+
+def weak_number(number: Any) -> WeakTensor:
+    """A Python number as a constant of the program."""
+    kind = np.bool_ if isinstance(number, bool) else np.int64 if isinstance(number, int) else None
+    return weak(current_trace().constant(np.asarray(number, kind))._data)
+
+
+def promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
+    """All values as tensors of one dtype: numbers give way, unless theirs is a richer kind."""
+    numbers = [t for t in tensors if isinstance(t, WeakTensor)]
+    strong = [t for t in tensors if not isinstance(t, WeakTensor) and isinstance(t, (Tensor, ndarray, np.generic))]
+    if not strong:
+        return _all_weak(tensors, numbers)
+    wanted = promote(*strong)[0].dtype
+    for t in numbers:
+        if _KINDS.index(t.dtype.dtype.kind) > _KINDS.index(wanted.dtype.kind if wanted.dtype.kind in _KINDS else "f"):
+            wanted = as_dtype(np.complex64 if t.dtype.is_complex else np.float32)
+    return promote(*[_given_way(t, wanted) for t in tensors])
+
+
+def _all_weak(tensors: list[Any], numbers: list[WeakTensor]) -> tuple[Any, ...]:
+    richest = numbers[0].dtype
+    for t in numbers[1:]:
+        richest = promote_dtypes(richest, t.dtype)
+    fractions = [t for t in tensors if isinstance(t, (float, complex)) and not isinstance(t, Tensor)]
+    if fractions:
+        richest = promote_dtypes(richest, as_dtype(np.result_type(*fractions)))
+    made = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
+    return tuple(t if t.dtype is richest else t.recast(richest) for t in made)
+
+
+def _given_way(tensor: Any, wanted: DType) -> Any:
+    if isinstance(tensor, WeakTensor):
+        return tensor.strong() if tensor.dtype is wanted else apply(CAST, tensor, dtype=wanted)
+    return box(tensor._data, tensor._node) if tensor.__class__ is Tensor else tensor
+
+
+def default_number(value: WeakTensor) -> Any:
+    """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
+    wanted = {"i": np.int32, "f": np.float32}.get(value.dtype.dtype.kind)
+    return value.strong() if wanted is None else apply(CAST, value.strong(), dtype=as_dtype(wanted))
+
+
+HOOKS.weak[WeakTensor] = promote_weak

@@ -1,5 +1,0 @@
-"""Checkpoints of training runs. This file only re-exports."""
-
-from gradtape.frontend.checkpoint import Checkpoint, CheckpointManager, latest_checkpoint
-
-__all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint"]

@@ -1,0 +1,590 @@
+"""Mutable state: a `Variable` is a name for a sequence of immutable tensor versions.
+
+Reading gives the current version as a tensor and lets every tape that watches accessed variables watch it; assigning
+starts a new version. An assignment of a watched value is recorded, so gradients flow through it (see `tape/gradient_tape.py`
+for what a variable means as a source).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from inspect import signature
+from sys import getrefcount
+from threading import RLock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gradtape.ad.batch import BatchedTensor
+from gradtape.core.dispatch import apply, convert, snapshot
+from gradtape.core.escapes import refuse_escape, watched
+from gradtape.core.exits import left
+from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
+from gradtape.core.tensor import Reference, Tensor, TensorLike, array_repr, box
+from gradtape.dtypes import DType
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorShape
+from gradtape.ops import index as indexing
+from gradtape.ops.create import constant
+from gradtape.ops.dynamic import is_dynamic, update_at
+from gradtape.ops.elementwise import cast
+from gradtape.ops.stop import ASSIGN
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TracedTensor, leaked, lift
+from gradtape.variables.locking import acquired
+from gradtape.variables.name_scopes import scoped_name
+from gradtape.variables.variable_creators import CREATORS, created
+
+_counter = itertools.count()
+
+
+class _Traces:
+    """How many functions are being traced now, in all threads: while none is, variables need not ask."""
+
+    count = 0
+
+
+TRACING_VARIABLES = _Traces()
+Update = TypeVar("Update", bound=Callable[..., Any])
+
+
+def _alone(update: Update) -> Update:
+    """A method that updates a variable, while no other thread does."""
+
+    @functools.wraps(update)
+    def method(self: Variable, *args: Any) -> Any:
+        held = acquired(self._lock)
+        try:
+            return update(self, *args)
+        finally:
+            if held:
+                self._lock.release()
+
+    return method  # type: ignore[return-value]
+
+
+# called with each new variable: restores of checkpoints that wait for variables to be made (`late_restore.py`)
+NEWCOMERS: list[Callable[[Variable], None]] = []
+
+
+class Variable(TensorLike):
+    """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
+
+    >>> import gradtape as gt
+    >>> v = gt.Variable([1.0, 2.0])
+    >>> v.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not CREATORS.get() or not (args or kwargs):
+            return object.__new__(cls)
+        given = signature(cls.__init__).bind(None, *args, **kwargs).arguments
+        return created(cls, {name: value for name, value in given.items() if name != "self"})
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: Any = None,
+        constraint: Callable[[Tensor], Any] | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if hasattr(self, "_stored"):  # made by a creator: see variable_creator_scope
+            return
+        if initial_value is None:
+            raise ValueError("a Variable needs an initial_value")
+        value = initial_value() if callable(initial_value) else initial_value
+        start = constant(value, dtype=dtype)
+        declared = TensorShape(start.shape if shape is None else shape)
+        declared.assert_is_compatible_with(start.shape)
+        self._open = None if declared.is_fully_defined() else declared  # what `assign` may change the shape to
+        tracer = active()
+        if tracer is not None:
+            start = tracer.initial(self, start)
+        self._stored = box(start._data, start._node)
+        self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
+        self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
+        self._constraint = constraint
+        self._lock = RLock()  # held while it is updated: see `variables/locking.py`
+        self._past: Unwatched | None = None  # where its value came from, if that was not recorded: for `tape.explain`
+        scope = SCOPE.get()
+        if start._node is not None and scope is not None:  # computed from watched values: still a version to ask for
+            for recorder in scope.recorders:
+                if recorder.key in start._node.keys:
+                    recorder.add_version(self, start._node)
+        for welcome in NEWCOMERS:
+            welcome(self)
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._key.name
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @property
+    def constraint(self) -> Callable[[Tensor], Any] | None:
+        return self._constraint
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._tensor.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._tensor.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._tensor.ndim
+
+    @property
+    def size(self) -> int:
+        return self._tensor.size
+
+    @property
+    def device(self) -> str:
+        return "/CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    @property
+    def initializer(self) -> None:
+        """The operation that would give a variable of TensorFlow's graphs its first value; here each has it from the start."""
+        return None
+
+    def is_initialized(self, name: str | None = None) -> bool:
+        return True
+
+    def ref(self) -> Reference:
+        return Reference(self)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def _tensor(self) -> Tensor:
+        """The current version: the variable's own, or while a function is traced, its value in the program."""
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            return tracer.variable(self).tensor
+        return self._stored
+
+    @_tensor.setter
+    def _tensor(self, tensor: Tensor) -> None:
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            tracer.before_variable(self)
+            if tensor.dtype.is_differentiable and not tensor.wraps:  # may be read, so watched, where it has no other past
+                tensor = tensor.__copy__()
+                lift(tensor)
+            if tensor.dtype.is_differentiable and isinstance(tensor, TracedTensor):
+                tensor = tracer.version(self, tensor)
+            tracer.variable(self).tensor = tensor
+        else:
+            self._stored = tensor
+
+    def _identify(self, tensor: Tensor) -> None:
+        """The same version under another identity: no assignment."""
+        if TRACING_VARIABLES.count and (tracer := active()) is not None:
+            tracer.variable(self).tensor = tensor
+        else:
+            self._stored = tensor
+
+    def read(self) -> Tensor:
+        """The current version as a tensor, watched by the tapes that watch accessed variables."""
+        tensor = self._tensor if TRACING_VARIABLES.count else self._stored  # what `_tensor` does, without the call
+        scope = SCOPE.get()
+        node = tensor._node
+        if scope is None:
+            if node is None and not tensor.wraps:
+                tensor._node = self._key  # what is computed from it keeps that in mind
+            return tensor
+        if node is not None and (node.keys is scope.keys or (node is self._key and node in scope.passed)):
+            return tensor
+        return self._read_watched(scope)
+
+    def _read_watched(self, scope: Scope) -> Tensor:
+        tensor = self._tensor
+        node = tensor._node
+        known = set() if node is None else set(node.keys)
+        recorders = [*self._onlookers(tensor), *scope.recorders]
+        new = [r for r in recorders if r.key not in known and r.watches(self)]
+        if new:
+            return self.watched_by(new, scope)
+        if not tensor.wraps and (node is None or not any(key.open for key in node.keys)):
+            tensor._node = self._key
+            scope.passed.add(self._key)
+        return tensor
+
+    def _onlookers(self, tensor: Tensor) -> list[Any]:
+        """The tapes around the staged loops and branches in which a version from before them is read."""
+        tracer = active() if TRACING_VARIABLES.count else None
+        return tracer.trace.onlookers(tensor) if tracer is not None and isinstance(tensor, TracedTensor) else []
+
+    def watched_by(self, new: list[Any], scope: Scope | None) -> Tensor:
+        """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
+        with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
+            tensor = self._tensor
+            node = tensor._node
+            recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
+            recorders += [r for r in new if r not in recorders]
+            known = set() if node is None else set(node.keys)
+            if node is None or node.op is None or not node.keys:
+                holders = [r for r in recorders if r.key in known or r in new]
+                keys = tuple(r.key for r in holders)
+                origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
+                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape, origin)
+                tensor = tensor.__copy__()
+                lift(tensor)
+                tensor._node = node
+                self._identify(tensor)
+            else:
+                holders = new
+                keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
+                node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
+            for recorder in holders:
+                recorder.add_version(self, node)
+            return tensor
+
+    def value(self) -> Tensor:
+        """The current value as a tensor: later assignments do not change it, nor does changing it change the variable."""
+        return snapshot(convert(self))
+
+    def read_value(self) -> Tensor:
+        return snapshot(convert(self))
+
+    def numpy(self) -> Any:
+        """The current values: a read-only array, unaffected by later assignments."""
+        if CLOCK.open:
+            left(self._identity(), ".numpy()")
+        return self._tensor.numpy()
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python number."""
+        if CLOCK.open:
+            left(self._identity(), ".item()")
+        return self._tensor.item(*index)
+
+    def tolist(self) -> Any:
+        """The values as (nested) lists of Python numbers."""
+        if CLOCK.open:
+            left(self._identity(), ".tolist()")
+        return self._tensor.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        doubt = refuse_escape(None, "__array__", bool(copy)) if self._would_be_watched() else None
+        if CLOCK.open:
+            left(self._identity(), "np.asarray")
+        taken = self._tensor.__array__(dtype, copy)
+        if doubt is not None:
+            doubt.follow(taken)
+        return taken
+
+    def _would_be_watched(self) -> bool:
+        """Whether somebody who records here watches it, or would if it were read as a tensor."""
+        scope = SCOPE.get()
+        return scope is not None and (watched(self._tensor._node) or any(r.watches(self) for r in scope.recorders))
+
+    def _identity(self) -> Record:
+        """What open tapes know its current version by, or the variable itself."""
+        node = self._tensor._node
+        return self._key if node is None or not any(key.open for key in node.keys) else node
+
+    def __getitem__(self, key: Any) -> VariableSlice:
+        value = self.read()[key]
+        part: Any = VariableSlice()
+        if value.wraps:
+            if not isinstance(value, TracedTensor):
+                return value  # type: ignore[return-value]  # a batch of slices cannot be assigned to
+            part = TracedSlice()
+            part.level = value.level
+        part._data, part._node = value._data, value._node
+        part._variable, part._key = self, key
+        return part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._replace(key, value)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        return indexing.gather(self.read(), indices)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        from gradtape.ops.scatter import gather_nd
+
+        return gather_nd(self.read(), indices)
+
+    def __len__(self) -> int:
+        return len(self._tensor)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.read())
+
+    def __bool__(self) -> bool:
+        if CLOCK.open:
+            left(self._identity(), "bool()")
+        return bool(self._tensor)
+
+    def __int__(self) -> int:
+        number = int(self._tensor)
+        if self._would_be_watched():
+            refuse_escape(None, "__int__")
+        if CLOCK.open:
+            left(self._identity(), "int()")
+        return number
+
+    def __float__(self) -> float:
+        number = float(self._tensor)
+        if self._would_be_watched():
+            refuse_escape(None, "__float__")
+        if CLOCK.open:
+            left(self._identity(), "float()")
+        return number
+
+    def __complex__(self) -> complex:
+        number = complex(self._tensor)
+        if self._would_be_watched():
+            refuse_escape(None, "__complex__")
+        if CLOCK.open:
+            left(self._identity(), "complex()")
+        return number
+
+    def __index__(self) -> int:
+        if CLOCK.open:
+            left(self._identity(), "an index")
+        return self._tensor.__index__()
+
+    # -- assigning -----------------------------------------------------------------------------------------------
+
+    def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Variable:
+        """Replace the value; recorded when the new value is watched."""
+        tensor = self._checked(value, "assign")
+        node = tensor._node
+        if node is not None and node.keys:
+            tensor = apply(ASSIGN, tensor, variable=self._key)
+        self._bind(tensor)
+        return self
+
+    def assign_add(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Add to the value."""
+        return self._step(delta, np.add, lambda a, b: a + b, "assign_add")
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Subtract from the value."""
+        return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
+
+    def _step(self, delta: Any, ufunc: Any, operate: Any, method: str) -> Variable:
+        tensor = self._checked(delta, method)
+        lock = self._lock
+        held = lock.acquire(False) or acquired(lock)
+        try:
+            if SCOPE.get() is not None:
+                return self.assign(operate(self.read(), tensor))
+            data = self._tensor._data
+            # nobody records and nobody else holds the buffer (local name, tensor slot): update in place
+            if (
+                data.__class__ is np.ndarray and data.base is None and getrefcount(data) == UNSHARED + 1
+                and self._sole_version()
+            ):  # fmt: skip
+                ufunc(data, tensor._data, out=data)
+            else:
+                with_result = ufunc(data, tensor._data)
+                self._tensor = box(with_result)
+            return self
+        finally:
+            if held:
+                lock.release()
+
+    def _sole_version(self) -> bool:
+        """No user holds the current version's tensor (attribute, argument: two references), and no tape its record."""
+        return (getrefcount(self._tensor) == 2 and self._tensor._node is None) or self._forget_closed()
+
+    def _forget_closed(self) -> bool:
+        node = self._tensor._node
+        if node is None or any(key.open for key in node.keys) or getrefcount(self._tensor) != 2:
+            return False
+        self._tensor._node = None
+        return True
+
+    def _checked(self, value: Any, method: str) -> Tensor:
+        if value.__class__ is Tensor and not TRACING_VARIABLES.count:
+            data, own = value._data, self._stored._data
+            if data.dtype is own.dtype and data.shape == own.shape:
+                checked: Tensor = value
+                return checked
+        tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self.dtype)
+        if tensor.dtype != self.dtype:
+            raise ValueError(
+                f"{method}: variable '{self.name}' has dtype {self.dtype.name} but the value has dtype "
+                f"{tensor.dtype.name}; use gt.cast(value, gt.{self.dtype.name})"
+            )
+        fits = self._open is not None and method == "assign" and self._open.is_compatible_with(tensor.shape)
+        if isinstance(tensor, BatchedTensor):
+            raise InvalidArgumentError(
+                f"{method}: inside vectorized_map the value is one per example, and variable '{self.name}' holds one for all; "
+                "return the values and assign what they give together (their sum, say) after the map"
+            )
+        if tensor._data.shape != self._tensor._data.shape and not fits:
+            raise ValueError(
+                f"{method}: variable '{self.name}' has shape {tuple(self.shape)} but the value has shape {tuple(tensor.shape)}"
+            )
+        return tensor
+
+    def _bind(self, tensor: Tensor) -> None:
+        node = tensor._node
+        self._past = None if node is None or node.keys else node  # type: ignore[assignment]
+        node = node if self._past is None else None
+        if isinstance(tensor, TracedTensor) and active() is None:
+            raise leaked(tensor)
+        version = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
+        lock = self._lock
+        held = lock.acquire(False) or acquired(lock)  # who updates it now, ends before
+        self._tensor = version
+        if held:
+            lock.release()
+        scope = SCOPE.get()
+        if node is not None and node.op is ASSIGN and scope is not None:
+            for recorder in scope.recorders:
+                if recorder.key in node.keys:
+                    recorder.add_assignment(self, node)
+
+    def take_version(self, tensor: Tensor) -> None:
+        """What a compiled function assigned."""
+        self.assign(tensor)
+
+    @_alone
+    def _step_part(self, key: Any, operate: Any) -> Variable:
+        return self._replace(key, operate(self.read()[key]))
+
+    @_alone
+    def _replace(self, key: Any, value: Any) -> Variable:
+        current = self.read()
+        tensor = convert(value, hint=self.dtype)
+        if tensor.dtype != self.dtype:
+            tensor = cast(tensor, self.dtype)
+        if is_dynamic(current, key):
+            return self.assign(update_at(current, key, tensor))
+        normal = indexing.normal_key(key, tuple(self.shape))
+        return self.assign(apply(indexing.UPDATE, current, tensor, key=normal))
+
+    # -- scattered updates ---------------------------------------------------------------------------------------
+
+    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "add")
+
+    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "sub")
+
+    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "mul")
+
+    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "div")
+
+    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "max")
+
+    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "min")
+
+    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, "update")
+
+    @_alone
+    def _scatter(self, sparse_delta: Any, mode: str) -> Variable:
+        from gradtape.ops.scatter import scatter_rows
+
+        return self.assign(scatter_rows(self.read(), sparse_delta.indices, sparse_delta.values, mode))
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "add")
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "sub")
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "update")
+
+    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "max")
+
+    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        return self._scatter_nd(indices, updates, "min")
+
+    @_alone
+    def _scatter_nd(self, indices: Any, updates: Any, mode: str) -> Variable:
+        from gradtape.ops.scatter import scatter_nd_into
+
+        return self.assign(scatter_nd_into(self.read(), indices, updates, mode))
+
+    # -- copies and printing -------------------------------------------------------------------------------------
+
+    __hash__ = object.__hash__
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        twin = _restore(np.array(self._tensor._data), self.trainable, self.name, self._open)
+        twin._constraint = self._constraint
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._tensor._data, self.trainable, self.name, self._open)
+
+    def __repr__(self) -> str:
+        known = "" if self._tensor.wraps else f", numpy={array_repr(self.numpy())}"  # no values while it is traced
+        return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}{known}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._tensor, spec) if spec else str(self)
+
+
+def _restore(data: Any, trainable: bool, name: str, shape: Any = None) -> Variable:
+    variable = Variable(data, trainable=trainable, shape=shape)
+    variable._key = VariableKey(name)  # whole, with the scopes it was made in
+    return variable
+
+
+class _Assignable:
+    """What a slice of a variable adds to a tensor."""
+
+    __slots__ = ()
+    _variable: Variable
+    _key: Any
+
+    def assign(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._replace(self._key, value)
+
+    def assign_add(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._step_part(self._key, lambda part: part + value)
+
+    def assign_sub(self, value: Any, name: str | None = None) -> Variable:
+        return self._variable._step_part(self._key, lambda part: part - value)
+
+
+class VariableSlice(_Assignable, Tensor):
+    """`v[key]`: the slice's value as a tensor, which can also be assigned to: `v[0].assign(1.0)`."""
+
+    __slots__ = ("_key", "_variable")
+
+
+class TracedSlice(_Assignable, TracedTensor):
+    """`v[key]` while a function is traced."""
+
+    __slots__ = ("_key", "_variable")

@@ -1,0 +1,19 @@
+"""The ops that native code leaves to NumPy, by reason: the one list. Every other op of the registry is written natively."""
+
+from __future__ import annotations
+
+REASONS: dict[str, str] = {
+    "LAPACK does it": "adjugate banded_solve cholesky det eig eigh eigvalsh inv lu pinv qr singular_values slogdet solve svd "
+    "sylvester triangular_solve expm logm sqrtm",
+    "a rare function of SciPy": "bessel betainc betainc_dab dawsn expint fresnel_cos fresnel_sin igamma igamma_da igammac "
+    "polygamma zeta zeta_dx",
+    "NumPy's random streams": "draw_key random_binomial random_bits random_categorical random_gamma random_integers "
+    "random_normal random_permutation random_poisson random_truncated_normal random_uniform",
+    "complex numbers": "complex fft ifft irfft rfft",
+    "sorting, searching": "argsort invert_permutation searchsorted segment_count segment_extreme segment_slots sort unique "
+    "where_true",
+    "an effect in Python": "print py_call",
+    "passes have replaced it before": "sum_to updated gradient",
+    "the reference backend runs such programs": "checkpointed",
+}
+CALL_NUMPY = {name: reason for reason, names in REASONS.items() for name in names.split()}

@@ -1,0 +1,65 @@
+"""Sizes of the sides of a branch under `vectorized_map`, and a size that grows from 1 by broadcasting.
+
+A branch whose sides have their own sizes, with an open dimension and a tape inside the map, failed with "shapes (1, max(n-1,0))
+and ... do not broadcast": what the batched branch gave was called by a new name, and the dimension it stands for with it. A
+state that a loop broadcasts in its first iteration is refused (as a loop of TensorFlow does) by name, with the cure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from tests.corpus.modes import COMPILED, arguments, compiled
+
+SIDES = {
+    "whole and products": (lambda v: v, lambda v: v[1:] * v[:-1]),
+    "tail and exp": (lambda v: v[1:], gt.exp),
+    "doubled and head": (lambda v: gt.concat([v, v], 0), lambda v: v[:-1] * 2.0),
+}
+UP, DOWN, LOW_START = [0.4, -0.9, 1.7], [-1.0, -2.0, -3.0], [-0.5, 2.0, 1.0]
+
+
+def differentiated(then, orelse):
+    def run(v):
+        with gt.GradientTape() as outer:
+            outer.watch(v)
+            with gt.GradientTape() as inner:
+                inner.watch(v)
+                w = then(v) if gt.reduce_sum(v) > 0 else orelse(v)
+                y = gt.reduce_sum(gt.sin(w) * w) * v[0]
+            first = inner.gradient(y, v)
+            along = gt.reduce_sum(first * gt.sin(v))
+        return y, first, outer.gradient(along, v)
+
+    return run
+
+
+@pytest.mark.parametrize(("sides", "size"), [("whole and products", None), ("tail and exp", 3), ("doubled and head", None)])
+def test_tapes_inside_the_map_around_sides_of_their_own_size(sides, size):
+    alone = differentiated(*SIDES[sides])
+    staged = gt.function(alone, input_signature=[gt.TensorSpec([size], gt.float64)], jit_compile=False)
+    for rows in ([UP], [DOWN], [UP, LOW_START]):
+        answers = gt.vectorized_map(staged, gt.constant(np.array(rows)))
+        singles = [alone(gt.constant(np.array(row))) for row in rows]
+        for k, answer in enumerate(answers):
+            np.testing.assert_allclose(answer, np.stack([single[k] for single in singles]), rtol=1e-11)
+    with pytest.raises(gt.errors.InvalidArgumentError, match="which take one course and have one shape"):
+        gt.vectorized_map(staged, gt.constant(np.array([UP, DOWN])))
+
+
+def grown_by_broadcasting(x, n):
+    s = gt.zeros([1], gt.float64)
+    for _ in gt.range(n):
+        s = s + x
+    return s
+
+
+@pytest.mark.parametrize("mode", COMPILED)
+def test_a_state_that_broadcasts_is_refused_by_name(mode):
+    given = arguments(([1.0, 2.0, 3.0], gt.constant(3)))
+    np.testing.assert_array_equal(grown_by_broadcasting(*given), [3.0, 6.0, 9.0])
+    words = r"`s` has shape \(1,\) before an iteration and met a value of shape \(3,\) in it.*gt.broadcast_to"
+    with pytest.raises(gt.errors.InvalidArgumentError, match=words):
+        compiled(grown_by_broadcasting, mode)(*given)

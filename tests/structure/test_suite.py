@@ -1,0 +1,118 @@
+"""The suite itself: tests neither see what others left, nor which of them ran before.
+
+The checks of `tests/harness/process.py` find what they are for, and random programs are the same ones in any order and company.
+"""
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import gradtape as gt
+from gradtape import config
+from tests.harness import process
+
+
+@contextmanager
+def a_setting() -> Iterator[None]:
+    config.debug_passes(True)
+    yield
+    config.debug_passes(False)
+
+
+@contextmanager
+def a_variable_of_the_environment() -> Iterator[None]:
+    os.environ["GRADTAPE_LEFT_BEHIND"] = "1"
+    yield
+    del os.environ["GRADTAPE_LEFT_BEHIND"]
+
+
+@contextmanager
+def a_directory() -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir("/")
+    yield
+    os.chdir(before)
+
+
+@contextmanager
+def a_collector_that_is_off() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@contextmanager
+def a_thread() -> Iterator[None]:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
+
+
+LEFT = [
+    a_setting,
+    a_variable_of_the_environment,
+    a_directory,
+    a_collector_that_is_off,
+    a_thread,
+    gt.GradientTape,
+    lambda: gt.GradientTape(persistent=True),
+    lambda: gt.autodiff.ForwardAccumulator(gt.constant(1.0), gt.constant(1.0)),
+    lambda: gt.name_scope("left"),
+    lambda: np.errstate(divide="raise", over="raise"),
+]
+
+
+@pytest.mark.parametrize("leave", LEFT)
+def test_what_a_test_leaves_behind_is_found(leave: Callable[[], Iterator[None]]) -> None:
+    before = process.state()
+    with ExitStack() as stack:
+        stack.enter_context(leave())  # type: ignore[arg-type]
+        assert len(process.differences(before)) == 1
+    assert process.differences(before) == {}
+
+
+def test_random_numbers_start_anew() -> None:
+    first = gt.random.normal([3]).numpy().tolist()
+    process.fresh()
+    assert gt.random.normal([3]).numpy().tolist() == first
+
+
+def drawn() -> list[tuple[int, float]]:
+    """What Hypothesis draws in a test like ours."""
+    numbers: list[tuple[int, float]] = []
+
+    @settings(max_examples=100)
+    @given(st.integers(), st.floats(0, 1e6))
+    def draw(integer: int, number: float) -> None:
+        numbers.append((integer, number))
+
+    draw()
+    return numbers
+
+
+def test_random_programs_do_not_depend_on_the_modules_that_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("fresh"):
+        return  # they are meant to differ
+    before = drawn()
+    for name in ("one", "other"):
+        path = tmp_path / f"left_{name}.py"
+        path.write_text(f"NUMBERS = {[37 * k + len(name) for k in range(300)]}")
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        exec(path.read_text(), module.__dict__)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+    assert drawn() == before
