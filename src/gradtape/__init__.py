@@ -23,6 +23,7 @@ from gradtape import (
     signal as signal,
     test as test,
     train as train,
+    types as types,
 )
 from gradtape.core.tensor import Tensor as Tensor
 from gradtape.dtypes import (

@@ -6,7 +6,7 @@ dtype is. `bfloat16` needs the optional package `ml_dtypes`, imported only when 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class DType:
     kind: str  # NumPy's letter: b bool, i and u integers, f floating (bfloat16 too), c complex, O string
     _numpy: np.dtype[Any] | None
 
-    def __init__(self, name: str, numpy_type: Any = None) -> None:
+    def __init__(self, name: str, numpy_type: type | None = None) -> None:
         self.name = name
         self._numpy = None if numpy_type is None else np.dtype(numpy_type)
         self.kind = "f" if self._numpy is None else self._numpy.kind
@@ -73,7 +73,7 @@ class DType:
     def max(self) -> Any:
         return np.iinfo(self.dtype).max if self.is_integer else _finfo(self).max
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: DTypeLike) -> bool:
         return self is as_dtype(other)
 
     def __eq__(self, other: object) -> bool:
@@ -82,7 +82,7 @@ class DType:
         if other is None:
             return False
         try:
-            return as_dtype(other) is self
+            return as_dtype(other) is self  # type: ignore[arg-type]  # anything may be compared
         except (TypeError, InvalidArgumentError):
             return False
 
@@ -151,12 +151,13 @@ ALL = (
     complex128,
     string,
 )
+DTypeLike: TypeAlias = DType | np.dtype | str | type  # what `as_dtype` reads: `type` is that of a Python or NumPy number
 _BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
 BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
 _BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string}
 
 
-def as_dtype(type_value: Any) -> DType:
+def as_dtype(type_value: DTypeLike) -> DType:
     """The `DType` of a name, a NumPy dtype, a Python or NumPy scalar type, or a `DType`.
 
     >>> import gradtape as gt
@@ -188,7 +189,7 @@ def as_dtype(type_value: Any) -> DType:
     return found
 
 
-def numpy_dtype(value: Any) -> np.dtype[Any]:
+def numpy_dtype(value: DTypeLike) -> np.dtype[Any]:
     """The NumPy dtype of anything `as_dtype` accepts."""
     if isinstance(value, np.dtype):
         return value

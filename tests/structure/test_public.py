@@ -74,6 +74,7 @@ NAMES = {
         OutOfRangeError UnimplementedError
     """,
     "train": "Checkpoint",
+    "types": "DTypeLike Shape TensorLike",
     "autodiff": "ForwardAccumulator GradientTape",
     "test": "compute_gradient",
     "nest": "assert_same_structure flatten is_nested map_structure pack_sequence_as",

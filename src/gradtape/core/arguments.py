@@ -15,7 +15,7 @@ from typing import Any
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import broadcast_shapes
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import DType, as_dtype, float32
 from gradtape.errors import InvalidArgumentError, OpError
 
@@ -112,7 +112,7 @@ def _known(value: Any, number: Callable[[Any], Any]) -> Any:
     """The number that a value is, or None; a value of a program says itself why it has none."""
     if isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", None):
         return None
-    if isinstance(value, (Tensor, TensorLike)):
+    if isinstance(value, (Tensor, Readable)):
         dtype: DType = value.dtype  # type: ignore[union-attr]
         if not (dtype.is_integer or (dtype.is_floating and number is float)):
             return None

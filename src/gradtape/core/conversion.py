@@ -17,7 +17,7 @@ from numpy import ndarray
 from gradtape.core.hooks import HOOKS
 from gradtape.core.record import TRACING, VariableKey
 from gradtape.core.strings import text
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
@@ -30,7 +30,7 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
     """
     if value.__class__ is Tensor:
         tensor = value
-    elif isinstance(value, TensorLike):
+    elif isinstance(value, Readable):
         tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
     elif isinstance(value, Tensor):
         tensor = plain(value)
@@ -46,7 +46,7 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
 
 def plain(value: Any) -> Any:
     """Variables read, slices of variables as ordinary tensors, everything else unchanged."""
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         return value.read()
     if value.__class__ is not Tensor and isinstance(value, Tensor) and not value.wraps:
         return box(value._data, value._node)
@@ -131,7 +131,7 @@ _UNTYPED = (bool, int, float, complex, str, bytes, list, tuple)  # Python's own,
 def typed(value: Any) -> Any:
     """An array of another library (a pandas Series, a torch tensor, an `array.array`) as the NumPy array it stands for, dtype
     and all; anything else as it is."""
-    if isinstance(value, (np.ndarray, np.generic, Tensor, TensorLike, *_UNTYPED)):
+    if isinstance(value, (np.ndarray, np.generic, Tensor, Readable, *_UNTYPED)):
         return value
     kind = type(value)
     if any(getattr(kind, name, None) is not None for name in ("__array__", "__array_interface__", "__array_struct__")):
@@ -153,7 +153,7 @@ def is_foreign_array(value: Any) -> bool:
     speaks = _SPEAKS.get(kind)
     if speaks is None:
         named = any(getattr(kind, name, None) is not None for name in ("__array__", "__array_interface__", "__dlpack__"))
-        own = issubclass(kind, (np.ndarray, np.generic, np.dtype, Tensor, TensorLike, type, *_UNTYPED))
+        own = issubclass(kind, (np.ndarray, np.generic, np.dtype, Tensor, Readable, type, *_UNTYPED))
         speaks = _SPEAKS[kind] = not own and (named or issubclass(kind, (array.array, memoryview)))
     if not speaks:
         return False
@@ -225,7 +225,7 @@ def opened(values: Any) -> tuple[Any, int | None] | None:
 def contains_tensor(value: Any) -> bool:
     """Whether a sequence holds tensors, at any depth."""
     return opened(value) is not None or any(
-        isinstance(item, (Tensor, TensorLike, Dim)) or (isinstance(item, (list, tuple)) and contains_tensor(item))
+        isinstance(item, (Tensor, Readable, Dim)) or (isinstance(item, (list, tuple)) and contains_tensor(item))
         for item in value
     )
 

@@ -21,7 +21,7 @@ from gradtape.core.opdef import Op
 from gradtape.core.record import CLOCK, INTERNAL, SCOPE, Past, past_of, past_of_pair
 from gradtape.core.recorded import record, record_mixed
 from gradtape.core.save_plan import PLANS, save_plan
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype
 
 PROTOCOL = """
@@ -175,7 +175,7 @@ def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promo
     keeps = tuple(tuple(tuple(plan.keeps((x, y), i) for i in (0, 1, -1)) for y in (False, True)) for x in (False, True))
 
     def general(x: Any, y: Any) -> Any:
-        if isinstance(x, TensorLike) or isinstance(y, TensorLike):
+        if isinstance(x, Readable) or isinstance(y, Readable):
             return call(plain(x), plain(y))  # variables, read: the short way may be open now
         cls = x.__class__ if x.__class__ in QUICK else y.__class__
         if cls in QUICK and (out := QUICK[cls](op, x, y)) is not None:

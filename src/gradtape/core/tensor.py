@@ -72,7 +72,7 @@ class Operators(ArrayMethods):
         def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
 
 
-class TensorLike(Operators):
+class Readable(Operators):
     """Anything that can be read as a tensor: `Variable` is one. Subclasses define `read`."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape import tree
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops import staged
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import current_trace
@@ -23,7 +23,7 @@ def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
             function(*args, **kwargs)
             return
         leaves = tree.flatten((args, kwargs))
-        values = [leaf.read() if isinstance(leaf, TensorLike) else leaf for leaf in leaves]
+        values = [leaf.read() if isinstance(leaf, Readable) else leaf for leaf in leaves]
         places = [i for i, leaf in enumerate(values) if isinstance(leaf, Tensor)]
         given = [v.strong() if isinstance(v, WeakTensor) else v for v in (values[i] for i in places)]
 

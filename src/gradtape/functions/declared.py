@@ -14,7 +14,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.functions.signature import Binder
 from gradtape.ir.dims import Dim
 from gradtape.ir.types import TensorSpec
@@ -109,7 +109,7 @@ class Declared:
     def _tensor(self, spec: TensorSpec, value: Any, path: str, shapes: dict[int, tuple[Any, ...]]) -> Any:
         if value.__class__ is not Tensor:
             try:
-                tensor_like = isinstance(value, (Tensor, TensorLike))
+                tensor_like = isinstance(value, (Tensor, Readable))
                 value = convert(value) if tensor_like else convert(value, hint=spec.dtype)
             except (TypeError, ValueError):
                 raise TypeError(
@@ -153,7 +153,7 @@ def _outline(spec: Any) -> str:
 
 def _described(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    if isinstance(value, (Tensor, TensorLike, np.ndarray)) and shape is not None:
+    if isinstance(value, (Tensor, Readable, np.ndarray)) and shape is not None:
         return f"a {type(value).__name__} of shape {tuple(shape)}"
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__} object"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.record import user_location
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import AutographWarning, InvalidArgumentError
 
 _QUEUE = ("empty", "full", "get", "get_nowait", "qsize")
@@ -73,14 +73,14 @@ class Consumed:
 def consumable(value: Any, label: str) -> Any:
     """A value from outside; an iterator is one that refuses to be used. Objects of a user's class stay themselves: they may be
     more than an iterator."""
-    if value.__class__ in _NEVER or not isinstance(value, Iterator) or isinstance(value, (Consumed, Tensor, TensorLike)):
+    if value.__class__ in _NEVER or not isinstance(value, Iterator) or isinstance(value, (Consumed, Tensor, Readable)):
         return value
     return value if type(value).__next__.__class__ is FunctionType else Consumed(value, label)
 
 
 def refuse_advancing(iterator: Any, external: Any) -> None:
     """A loop or `next` is about to advance something: not an object from outside."""
-    if id(iterator) in external and isinstance(iterator, Iterator) and not isinstance(iterator, (Tensor, TensorLike)):
+    if id(iterator) in external and isinstance(iterator, Iterator) and not isinstance(iterator, (Tensor, Readable)):
         Consumed(iterator, "what is advanced here")._refuse()
 
 

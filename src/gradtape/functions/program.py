@@ -19,7 +19,7 @@ from gradtape.core.conversion import typed
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op
 from gradtape.core.record import SCOPE
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
 from gradtape.functions.compiled import Compiled
 from gradtape.functions.staging.absent import is_absent, whole
@@ -80,7 +80,7 @@ class Capture:
         if self.kind == "number" and self.target is not None:
             return self._other_number()
         value: Any = self.read()
-        if not isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic)):
+        if not isinstance(value, (Tensor, Readable, np.ndarray, np.generic)):
             return f"{self.label} was a tensor, now {type(value).__name__}"
         found: Any = value
         if tuple(found.shape) != tuple(self.spec.shape):
@@ -405,7 +405,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
 def _returnable(result: Any, function: Any) -> Any:
     for leaf in tree.flatten(result):
         allowed = (
-            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
             StagedItems, Variable,
         )  # fmt: skip
         if not isinstance(leaf, allowed) and not hasattr(leaf, "snapshot"):
@@ -496,7 +496,7 @@ def _write(place: Place, value: Any) -> None:
 def _storable(value: Any, label: str, tracer: Any) -> None:
     for leaf in tree.flatten(value):
         known = (
-            Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
+            Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
             StagedItems, type(MISSING), type, type(len), type(_storable),
         )  # fmt: skip
         if isinstance(leaf, known) or id(leaf) in tracer.external:

@@ -20,7 +20,7 @@ import numpy as np
 
 from gradtape.core.conversion import is_foreign_array, typed
 from gradtape.core.dispatch import convert, plain
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype
 from gradtape.functions.tokens import Identity, identities, shown, token
 from gradtape.ir.dims import Dim, fresh_symbol
@@ -201,7 +201,7 @@ class Call:
         if _is_tensor_leaf(value):
             self._add(value, _as_tensor(value), parts, seen)
             return
-        if not isinstance(value, TensorLike) or kind is IndexedSlices:
+        if not isinstance(value, Readable) or kind is IndexedSlices:
             opened = _opened(value)
             if opened is not None:
                 mutable = isinstance(value, (list, dict))
@@ -359,7 +359,7 @@ class Rebuild:
         if _is_tensor_leaf(value):
             stand_in = made[id(value)] = next(feed)
             return stand_in
-        opened = None if isinstance(value, TensorLike) and value.__class__ is not IndexedSlices else _opened(value)
+        opened = None if isinstance(value, Readable) and value.__class__ is not IndexedSlices else _opened(value)
         if opened is None:
             return value
         if value.__class__ is list or value.__class__ is dict:  # may contain itself

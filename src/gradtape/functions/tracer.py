@@ -22,7 +22,7 @@ from gradtape.ad import batch_regions as batch_regions  # fills HOOKS.over_batch
 from gradtape.ad.budget import limited
 from gradtape.core.conversion import is_foreign_array, typed
 from gradtape.core.record import user_location
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.convert import convert
 from gradtape.functions.building import Build, Building
@@ -239,7 +239,7 @@ class Tracer:
             return self._read(
                 Global(target.__dict__, name), value, name, lambda: self.guards.name(target.__dict__, name, value)
             )
-        if isinstance(target, (Tensor, TensorLike)) or id(target) not in self.external:
+        if isinstance(target, (Tensor, Readable)) or id(target) not in self.external:
             return value
         if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
             if isinstance(value, types.MethodType) and value.__self__ is target and _user_class(type(target)):
@@ -285,7 +285,7 @@ class Tracer:
         """A value reached from outside: what it holds is from outside too."""
         if isinstance(value, Tensor) and not value.wraps:
             return self.stand_in(value, lambda: value, "a captured tensor")
-        if not isinstance(value, (*_PLAIN, Tensor, TensorLike, types.ModuleType)) and id(value) not in self.own:
+        if not isinstance(value, (*_PLAIN, Tensor, Readable, types.ModuleType)) and id(value) not in self.own:
             self.external[id(value)] = value
         return value
 
@@ -439,7 +439,7 @@ class Tracer:
             self.before_deque(target)
 
     def before_attr(self, target: Any, name: str) -> None:
-        if not isinstance(target, (Tensor, TensorLike)):
+        if not isinstance(target, (Tensor, Readable)):
             self.note(Attribute(target, name))
 
     def before_global(self, scope: Any, name: str) -> None:

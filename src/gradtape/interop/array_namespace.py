@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.stop import identity
 
 DEVICE = "/CPU:0"
@@ -49,7 +49,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     array([0., 1., 2.])
     """
     check_device(device)
-    if isinstance(x, (Tensor, TensorLike)):
+    if isinstance(x, (Tensor, Readable)):
         return identity(convert(x))
     if copy is False:
         raise ValueError("from_dlpack: tensors own their values, so copy=False cannot be granted")

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert, twin
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.interop.numpy_shapes import values
 from gradtape.ops import shape as arrays
 from gradtape.ops.create import constant
@@ -24,7 +24,7 @@ from gradtape.ops.elementwise import cast
 
 def _tensor(given: Any, dtype: Any, ndmin: int = 0) -> Any:
     """A tensor of a nested list of tensors and numbers, connected to the tensors in it."""
-    if any(isinstance(leaf, (Tensor, TensorLike)) for leaf in tree.flatten(given)):
+    if any(isinstance(leaf, (Tensor, Readable)) for leaf in tree.flatten(given)):
         tensor = twin(convert(given))
         tensor = tensor if dtype is None else cast(tensor, dtype)
     else:

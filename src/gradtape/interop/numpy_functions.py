@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtape.core.arguments import numeric, option, whole
 from gradtape.core.dispatch import convert, promote, twin
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_linalg import flat, moveaxis
@@ -423,7 +423,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    plain = (numpy_dtype(convert(a).dtype) if isinstance(a, (Tensor, TensorLike)) else a for a in arrays_and_dtypes)
+    plain = (numpy_dtype(convert(a).dtype) if isinstance(a, (Tensor, Readable)) else a for a in arrays_and_dtypes)
     return np.result_type(*plain)
 
 

@@ -16,7 +16,7 @@ from gradtape.core.arguments import integral, option
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.inference import broadcast_shapes
 from gradtape.core.record import user_location
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, InvalidIndexError
 from gradtape.interop.numpy_linalg import flat, moveaxis
 from gradtape.ops import extending, shape as arrays
@@ -34,7 +34,7 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 def values(x: Any) -> Any:
     """Indices, counts and shapes given as tensors: their plain values."""
-    return convert(x).numpy() if isinstance(x, (Tensor, TensorLike)) else x
+    return convert(x).numpy() if isinstance(x, (Tensor, Readable)) else x
 
 
 def c_order(order: str) -> None:
@@ -232,7 +232,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     if mode == "constant":
         if isinstance(constant_values, (list, tuple)) and len(set(np.ravel(constant_values).tolist())) == 1:
             constant_values = np.ravel(constant_values)[0].item()
-        if not isinstance(constant_values, (int, float, Tensor, TensorLike, np.generic)):
+        if not isinstance(constant_values, (int, float, Tensor, Readable, np.generic)):
             raise InvalidArgumentError("np.pad on tensors takes one number as constant_values")
         return extending.pad(x, pairs, constant_values=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
@@ -266,7 +266,7 @@ _MODES = ("raise", "wrap", "clip")  # what to do with indices that are outside
 
 def _places(indices: Any, argument: str, function: str) -> Any:
     """Indices as an array, or as a tensor if a program computes them or examples have their own."""
-    if isinstance(indices, (Tensor, TensorLike)) and convert(indices).wraps:
+    if isinstance(indices, (Tensor, Readable)) and convert(indices).wraps:
         return integral(indices, argument, function)
     places = np.asarray(values(indices))
     if places.size and places.dtype.kind not in "iub":
@@ -309,7 +309,7 @@ def unique(ar: Any) -> Any:
 
 def _destination(function: str, target: Any) -> Any:
     """What NumPy's functions write into must be a tensor to take a tensor's values."""
-    if not isinstance(target, (Tensor, TensorLike)):
+    if not isinstance(target, (Tensor, Readable)):
         raise TypeError(
             f"np.{function}: a NumPy array cannot take the values of a gradtape tensor, called at {user_location()}; make the "
             "array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or leave the tape on purpose with t.numpy()"

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.exits import asking_location
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.interop.array_namespace import array_namespace, from_dlpack as from_dlpack, to_device
 from gradtape.ops import operators as operators  # binds Python's operators to tensors and variables
 from gradtape.ops.elementwise import cast
@@ -88,7 +88,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     if method != "__call__":
         label += f".{method}"
     targets = tuple(options.pop("out", None) or ())
-    if any(target is not None and not isinstance(target, (Tensor, TensorLike)) for target in targets):
+    if any(target is not None and not isinstance(target, (Tensor, Readable)) for target in targets):
         raise _no_out(label)
     rule = UFUNCS.get(ufunc)
     if rule is None and ufunc.__name__ == "clip":  # what the method clip of arrays calls; NumPy has no public name for it
@@ -124,7 +124,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
 
 def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """Tensor.__array_function__: everything in NumPy that is not a ufunc."""
-    if not all(issubclass(t, (Tensor, TensorLike, np.ndarray, np.generic)) for t in types):
+    if not all(issubclass(t, (Tensor, Readable, np.ndarray, np.generic)) for t in types):
         return NotImplemented
     label = _label(function)
     rule = _functions().get(function)
@@ -148,7 +148,7 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     target = kwargs.get("out") if target is None else target
     if target is None:
         return _own(rule(*args, **options), args)
-    if not isinstance(target, (Tensor, TensorLike)):
+    if not isinstance(target, (Tensor, Readable)):
         raise _no_out(label)
     return _into(target, rule(*bound.args, **bound.kwargs))
 
@@ -179,4 +179,4 @@ def attach(cls: Any) -> None:
 
 
 attach(Tensor)
-attach(TensorLike)
+attach(Readable)

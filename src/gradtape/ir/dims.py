@@ -460,7 +460,7 @@ def _linear(known: Sequence[Dim], ints: Sequence[int], answers: list[tuple[Env, 
     """c₀ + Σ cᵢ·dᵢ over the known dimensions dᵢ, with whole cᵢ: exact elimination, checked on all answers."""
     for count in (1, 2, len(known)):
         for chosen in itertools.combinations(known, count) if count < 3 or len(known) > 2 else ():
-            rows = [[Fraction(1), *(Fraction(evaluate(d, env)) for d in chosen), Fraction(size)] for env, size in answers]
+            rows = [[Fraction(1), *(Fraction(int(evaluate(d, env))) for d in chosen), Fraction(size)] for env, size in answers]
             solution = _eliminate(rows, count + 1)
             if solution is not None and all(c.denominator == 1 for c in solution):
                 form: Size = int(solution[0])

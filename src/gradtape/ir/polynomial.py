@@ -18,13 +18,13 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from gradtape.errors import StaticDimensionNeeded
 
-Size = Any  # int or Dim
+Size: TypeAlias = "int | Dim"
 Monomial = tuple["str | Opaque", ...]  # symbols and opaque terms multiplied, sorted; () is the constant term
 
 

@@ -14,7 +14,7 @@ from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, promote, twin
 from gradtape.core.forms import binary
 from gradtape.core.opdef import Memory, Sample, composite, elementwise, general, linear
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
@@ -265,7 +265,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     >>> gt.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([4., 6.], dtype=float32)
     """
-    if isinstance(inputs, (Tensor, TensorLike)) or list_value(inputs) is not None:
+    if isinstance(inputs, (Tensor, Readable)) or list_value(inputs) is not None:
         return reduce_sum(stack(inputs), 0)
     tensors = promote(*inputs)
     if not tensors:

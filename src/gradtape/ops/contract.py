@@ -352,7 +352,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = "greedy", name: str | No
 
 
 def _tensordot_axes(axes: Any, a: Any, b: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if isinstance(axes, TensorLike):
+    if isinstance(axes, Readable):
         axes = axes.read()
     if isinstance(axes, (Tensor, np.ndarray)):
         axes = axes.tolist()
@@ -410,7 +410,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
 OPS = (EINSUM,)
 COMPOSITES = (einsum, tensordot)
 
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.elementwise import conj, is_complex
 from gradtape.ops.matmul import product
 from gradtape.ops.matrix import diag_part

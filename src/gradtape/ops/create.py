@@ -11,7 +11,7 @@ from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, created, promote, snapshot, twin
 from gradtape.core.opdef import Sample, composite, nondiff
 from gradtape.core.record import TRACING
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim
@@ -26,7 +26,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     >>> gt.constant([1, 2]).dtype, gt.constant(3.0, shape=[2]).numpy()
     (gt.int32, array([3., 3.], dtype=float32))
     """
-    if isinstance(value, (Tensor, TensorLike)):
+    if isinstance(value, (Tensor, Readable)):
         tensor = convert(value)
         return twin(tensor) if dtype is None else _cast(tensor, dtype)
     tensor = convert(value, dtype=dtype)
@@ -49,12 +49,12 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     TensorShape([2])
     """
     tensor: Tensor = convert(value, dtype, dtype_hint)
-    return snapshot(tensor) if isinstance(value, TensorLike) else tensor
+    return snapshot(tensor) if isinstance(value, Readable) else tensor
 
 
 def static_shape(shape: Any) -> tuple[Any, ...]:
     """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints, and dimensions of a program."""
-    if isinstance(shape, TensorLike):
+    if isinstance(shape, Readable):
         shape = shape.read()
     if isinstance(shape, (Tensor, np.ndarray)):
         if isinstance(shape, Tensor) and shape.wraps and shape.ndim:
@@ -72,11 +72,11 @@ def static_shape(shape: Any) -> tuple[Any, ...]:
 
 def entries(vector: Any) -> tuple[Any, ...]:
     """The integers of a vector: Python ints, and scalars of the program that is being traced."""
-    vector = vector.read() if isinstance(vector, TensorLike) else vector
+    vector = vector.read() if isinstance(vector, Readable) else vector
     if isinstance(vector, Tensor) and vector.wraps:
         return tuple(vector[i] for i in range(vector.shape[0])) if vector.ndim else (vector,)
     if isinstance(vector, (list, tuple)):
-        vector = tuple(v.read() if isinstance(v, TensorLike) else v for v in vector)
+        vector = tuple(v.read() if isinstance(v, Readable) else v for v in vector)
         if any(isinstance(v, Tensor) and v.wraps for v in vector):
             return vector
     return static_shape(vector)
@@ -251,7 +251,7 @@ def _literal(bound: Tensor) -> Tensor:
 def _bounds(values: tuple[Any, ...], dtype: Any) -> list[Any]:
     """The bounds of a range as scalars. Python numbers are taken at full precision where a dtype is given, by name or by
     another bound that is a tensor."""
-    tensors = [v for v in values if isinstance(v, (Tensor, TensorLike, np.generic, np.ndarray))]
+    tensors = [v for v in values if isinstance(v, (Tensor, Readable, np.generic, np.ndarray))]
     hint = None if dtype is not None or not tensors else _common([convert(v) for v in tensors])
     bounds = [convert(v, hint=hint) if any(v is t for t in tensors) else convert(v, dtype, hint) for v in values]
     for bound in bounds:

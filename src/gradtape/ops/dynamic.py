@@ -18,7 +18,7 @@ from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert, explained
 from gradtape.core.opdef import Fails, Sample, general, nondiff
 from gradtape.core.record import TRACING
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Slot, filled, slots_in
 from gradtape.ir.types import TensorSpec
@@ -442,7 +442,7 @@ def _is_place(part: Any, captured: Callable[[Tensor], bool]) -> bool:
         return part.wraps or captured(part)
     if isinstance(part, list):
         return any(_is_place(p, captured) for p in part)
-    return isinstance(part, TensorLike) and TRACING.get() is not None
+    return isinstance(part, Readable) and TRACING.get() is not None
 
 
 class _Template:
@@ -462,7 +462,7 @@ class _Template:
         return Slot(len(self.indices) - 1)
 
     def part(self, part: Any) -> None:
-        if isinstance(part, TensorLike):
+        if isinstance(part, Readable):
             part = part.read()
         if isinstance(part, list):
             part = convert(part) if part else np.zeros(0, np.intp)
@@ -487,7 +487,7 @@ class _Template:
             self.key.append(self.slot(_signed(part)))
 
     def _bound(self, bound: Any) -> Any:
-        if isinstance(bound, TensorLike):
+        if isinstance(bound, Readable):
             bound = bound.read()
         if not isinstance(bound, Tensor):
             return None if bound is None else static_index(bound)

@@ -19,7 +19,7 @@ from gradtape.core.dispatch import apply, convert, explained
 from gradtape.core.forms import apply_one
 from gradtape.core.opdef import Cost, Fails, Memory, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.core.strings import text
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, InvalidIndexError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
@@ -369,7 +369,7 @@ def normal_key(key: Any, shape: tuple[int, ...]) -> Key:
     parts = key if isinstance(key, tuple) else (key,)
     out: list[Any] = []
     for part in parts:
-        if isinstance(part, TensorLike):
+        if isinstance(part, Readable):
             part = part.read()
         if isinstance(part, Tensor):
             part = part._data
@@ -417,7 +417,7 @@ def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[A
 def _whole(value: Any) -> Any:
     if value.__class__ is Dim:
         return value
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     try:
         return int(value.__index__())

@@ -16,7 +16,7 @@ from gradtape.core.conversion import opened
 from gradtape.core.dispatch import apply, convert, promote, twin
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, linear
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OpError, StaticDimensionNeeded
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.create import static_shape
@@ -39,7 +39,7 @@ def normal_axis(axis: Any, rank: int, op: str) -> int:
 
 def listed_axes(axis: Any) -> list[Any] | tuple[Any, ...]:
     """Axes one by one, however they are given: a number, a list, an array, a tensor or a variable."""
-    if isinstance(axis, TensorLike):
+    if isinstance(axis, Readable):
         axis = axis.read()
     if isinstance(axis, (Tensor, np.ndarray)):
         axis = axis.tolist()
@@ -497,7 +497,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     >>> gt.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
-    if (found := list_value(values)) is not None or isinstance(values, (Tensor, TensorLike)):
+    if (found := list_value(values)) is not None or isinstance(values, (Tensor, Readable)):
         rows = convert(values) if found is None else found[0].stacked(found[1])  # the rows of a tensor are stacked already
         place = normal_axis(axis, rows.ndim, "stack")
         return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))

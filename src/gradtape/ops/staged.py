@@ -20,7 +20,7 @@ from gradtape.core.forms import binary
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Facts, Fails, Memory, Op, Rule, Sample, elementwise, linear, nondiff
 from gradtape.core.record import TRACING
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype, int32, int64, numpy_dtype, uint64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
@@ -299,7 +299,7 @@ def size_of(value: Any) -> Any:
     """An entry of a shape: an int, or a dimension of the program that is being traced."""
     if value.__class__ is int or value.__class__ is Dim:
         return value
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     if not isinstance(value, Tensor) or not value.wraps or TRACING.get() is None:
         return value.__index__()
@@ -324,7 +324,7 @@ def extent_of(dim: Any) -> Any:
 
 def is_traced(value: Any) -> bool:
     """Whether a tensor or variable is a value of the program that is being traced."""
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     return isinstance(value, Tensor) and value.wraps and TRACING.get() is not None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradtape import config
 from gradtape.core.dispatch import convert, promote
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.at_run_time import at_run_time
@@ -247,7 +247,7 @@ def is_numeric_tensor(tensor: Any) -> bool:
     >>> gt.debugging.is_numeric_tensor(gt.constant(1)), gt.debugging.is_numeric_tensor(1)
     (True, False)
     """
-    if not isinstance(tensor, (Tensor, TensorLike)):
+    if not isinstance(tensor, (Tensor, Readable)):
         return False
     dtype = convert(tensor).dtype
     return bool(dtype.is_integer or dtype.is_differentiable)

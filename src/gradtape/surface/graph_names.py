@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.create import constant, shape
 from gradtape.ops.stop import identity
 from gradtape.variables.indexed_slices import static_value
@@ -59,6 +59,6 @@ def get_static_value(tensor: Any, partial: bool = False) -> np.ndarray[Any, Any]
         tensor: a tensor, or what can become one.
         partial: accepted as in TensorFlow; a value is known as a whole or not at all.
     """
-    if isinstance(tensor, TensorLike) and not isinstance(tensor, Tensor):
+    if isinstance(tensor, Readable) and not isinstance(tensor, Tensor):
         tensor = convert(tensor)
     return static_value(tensor if isinstance(tensor, Tensor) else constant(tensor))

@@ -18,7 +18,7 @@ from gradtape import tree
 from gradtape.ad.batch import BatchedTensor
 from gradtape.core.dispatch import convert
 from gradtape.core.record import NOBODY, TRACING, scope_of
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.at_run_time import at_run_time
 from gradtape.ops.stop import identity
@@ -78,7 +78,7 @@ def is_tensor(x: Any) -> bool:
     >>> gt.is_tensor(gt.constant(1.0)), gt.is_tensor(gt.Variable(1.0)), gt.is_tensor(1.0)
     (True, True, False)
     """
-    return isinstance(x, (Tensor, TensorLike))
+    return isinstance(x, (Tensor, Readable))
 
 
 def no_op(name: str | None = None) -> None:
@@ -157,7 +157,7 @@ def _examples(leaves: Sequence[Any], level: int) -> Iterator[list[Any]]:
 
 def described(value: Any, summarize: int | None = 3) -> str:
     """A value as `gt.print` shows it."""
-    if isinstance(value, (Tensor, TensorLike)):
+    if isinstance(value, (Tensor, Readable)):
         return _shown(np.asarray(convert(value).numpy()), -1 if summarize is None else summarize, 0)
     if isinstance(value, np.ndarray):
         return _shown(value, -1 if summarize is None else summarize, 0)
@@ -203,7 +203,7 @@ def _number(value: Any) -> str:
 
 def truth(condition: Any, op: str) -> bool:
     """A Python bool, or a tensor or variable with one element and no axes, as a bool."""
-    if isinstance(condition, (Tensor, TensorLike, np.ndarray)):
+    if isinstance(condition, (Tensor, Readable, np.ndarray)):
         tensor = convert(condition)
         if tensor.ndim:
             raise InvalidArgumentError(

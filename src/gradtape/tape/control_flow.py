@@ -13,7 +13,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert, promote
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.functions.staging.staged_control import (
     should_stage,
@@ -114,7 +114,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     >>> gt.switch_case(gt.constant(1), [lambda: gt.constant(10), lambda: gt.constant(20)]).numpy()
     np.int32(20)
     """
-    if isinstance(branch_index, TensorLike):
+    if isinstance(branch_index, Readable):
         branch_index = branch_index.read()
     if is_staged(branch_index := valued(branch_index)):
         functions = _branches(branch_fns)
@@ -217,7 +217,7 @@ def _loop_value(value: Any) -> Any:
     """Numbers and arrays become tensors; tensors, variables read, TensorArrays and other objects stay."""
     if isinstance(value, (IndexedSlices, TensorArray, Tensor)):
         return value
-    if isinstance(value, (TensorLike, bool, int, float, complex, str, np.ndarray, np.generic)):
+    if isinstance(value, (Readable, bool, int, float, complex, str, np.ndarray, np.generic)):
         return convert(value)
     return value
 
@@ -249,7 +249,7 @@ def _shapes_in(structure: Any) -> list[Any]:
 
 def _check_invariants(shapes: list[TensorShape], state: Any) -> None:
     for place, (shape, value) in enumerate(zip(shapes, tree.flatten(state), strict=True)):
-        if isinstance(value, (Tensor, TensorLike)) and not shape.is_compatible_with(convert(value).shape):
+        if isinstance(value, (Tensor, Readable)) and not shape.is_compatible_with(convert(value).shape):
             raise ValueError(
                 f"while_loop: loop variable {place} has shape {tuple(convert(value).shape)}, which its shape invariant "
                 f"{shape} does not allow"
@@ -264,7 +264,7 @@ def _same(before: Any, after: Any, op: str, what: str) -> None:
 
 
 def _constants(structure: Any) -> Any:
-    return tree.map_structure(lambda v: stop_gradient(v) if isinstance(v, (Tensor, TensorLike)) else v, structure)
+    return tree.map_structure(lambda v: stop_gradient(v) if isinstance(v, (Tensor, Readable)) else v, structure)
 
 
 # -- over the rows of tensors ----------------------------------------------------------------------------------------

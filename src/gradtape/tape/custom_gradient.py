@@ -17,7 +17,7 @@ from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op
 from gradtape.core.record import Record, Scope, current_scope, scope_of
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
 from gradtape.functions.onlookers import Onlooker, VariableValues, captured_versions
@@ -32,7 +32,7 @@ from gradtape.trace.tracing import TRACE
 def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
     """All leaves of the arguments, and which of them are tensors."""
     leaves = tree.flatten((args, kwargs))
-    return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
+    return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, Readable))]
 
 
 def _replaced(structure: Any, leaves: list[Any], places: list[int], tensors: Sequence[Any]) -> Any:
@@ -48,7 +48,7 @@ _UNREAD = object()  # in the place of a variable: a value that no variable has
 
 def _variables_at(leaves: list[Any], places: list[int]) -> list[Any]:
     """The arguments that are variables, which the function may read by another way too."""
-    return [leaves[i] if isinstance(leaves[i], TensorLike) else _UNREAD for i in places]
+    return [leaves[i] if isinstance(leaves[i], Readable) else _UNREAD for i in places]
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from gradtape.ad.batch import batched, next_level, unbatched
 from gradtape.core.arguments import function_of
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Scope, Unwatched, current_scope, location, scope_of
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ops.create import zeros_like
 from gradtape.ops.shape import reshape, transpose
@@ -33,14 +33,12 @@ def _answer_numpy(args: Any) -> bool:
     """NumPy in, NumPy out: when some argument is NumPy and none is a tensor."""
     leaves = tree.flatten(args)
     return any(isinstance(x, (np.ndarray, np.generic)) for x in leaves) and not any(
-        isinstance(x, (Tensor, TensorLike)) for x in leaves
+        isinstance(x, (Tensor, Readable)) for x in leaves
     )
 
 
 def _to_numpy(structure: Any) -> Any:
-    return tree.map_structure(
-        lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, TensorLike)) else x, structure
-    )
+    return tree.map_structure(lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, Readable)) else x, structure)
 
 
 def _source(value: Any, function: str, f: Callable[..., Any], place: int) -> Any:
@@ -108,7 +106,7 @@ _NUMERIC_EXITS = {".numpy()", ".item()", ".tolist()", "np.asarray", "float()", "
 def _result(value: Any, function: str, recorder: GradientTape | ForwardAccumulator) -> Any:
     """What a function returned, as a tensor; refused if it is a number that was computed from the argument outside the tape."""
     tensor = convert(value)
-    if tensor._node is not None or isinstance(value, (Tensor, TensorLike)):
+    if tensor._node is not None or isinstance(value, (Tensor, Readable)):
         return tensor
     for out in (recorder.key.exits or {}).values():
         if out.how in _NUMERIC_EXITS and not all(isinstance(version, Unwatched) for version, _ in out.values):

@@ -13,7 +13,7 @@ from gradtape import tree
 from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Record
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.functions.staging.places import Log
 from gradtape.ir.graph import Block
 from gradtape.ops.structured import CALL
@@ -50,7 +50,7 @@ def stage_recomputed(f: Any, args: Any, kwargs: Any, memory_limit: int | None = 
     """`f(*args, **kwargs)` as a call to be computed again; a function that writes state is traced as it is."""
     trace, tracer = current_trace(), active()
     leaves = tree.flatten((args, kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, TensorLike))]
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, Readable))]
     given = [trace.own(convert(leaves[i])) for i in places]
     block = Block([t._data.type for t in given], name=getattr(f, "__name__", "f"))
     fresh = list(leaves)

@@ -12,7 +12,7 @@ from gradtape import config, tree
 from gradtape.core.dispatch import convert
 from gradtape.core.observers import TOOLS
 from gradtape.core.record import INTERNAL, TRACING, Record
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import GradientWarning, InvalidArgumentError
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.elementwise import CAST
@@ -50,7 +50,7 @@ def check_target(target: Any) -> Any:
     """A target as a tensor."""
     if isinstance(target, IndexedSlices):
         return target.to_dense()
-    if isinstance(target, (Tensor, TensorLike)):
+    if isinstance(target, (Tensor, Readable)):
         tensor = convert(target)
         if not tensor.dtype.is_differentiable:
             warn_not_differentiable("gradient: the target", tensor)
@@ -81,7 +81,7 @@ def aligned(output_gradients: Any, target: Any) -> list[Any]:
 
 
 def _one_value(weights: Any) -> bool:
-    return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, TensorLike, np.ndarray)))
+    return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, Readable, np.ndarray)))
 
 
 def check_source(source: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.record import Scope, TapeKey, current_scope, scope_of
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.functions.staging.joins import list_of
@@ -307,7 +307,7 @@ class TensorArray:
         return rows
 
     def _typed(self, value: Any, method: str) -> Any:
-        tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self._dtype)
+        tensor = convert(value) if isinstance(value, (Tensor, Readable)) else convert(value, hint=self._dtype)
         if isinstance(tensor, WeakTensor):  # a Python number of a staged loop takes the array's dtype, as any Python number
             tensor = _given_way(tensor, self._dtype)
         if tensor.dtype != self._dtype:
@@ -503,7 +503,7 @@ def _version(tensor: Any) -> Any:
 
 
 def _index(value: Any) -> int:
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     try:
         return int(value.__index__())

@@ -20,7 +20,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.core.dispatch import convert
 from gradtape.core.record import NOBODY, scope_of
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import FunctionMismatchError
 from gradtape.functions.signature import Binder, Call, Leaf
 from gradtape.ops.generator import Generator
@@ -131,11 +131,11 @@ def _same(what: str, wanted: Any, found: Any) -> None:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, (Tensor, TensorLike))
+    return isinstance(value, (Tensor, Readable))
 
 
 def _is_data(value: Any) -> bool:
-    return isinstance(value, (Tensor, TensorLike, np.ndarray, np.generic, bool, int, float, complex))
+    return isinstance(value, (Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex))
 
 
 def _data(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import DataLossError
 from gradtape.ops.generator import Generator
 from gradtape.train.checkpoint_file import read_file, write_file
@@ -82,7 +82,7 @@ def _outline(item: Any, path: str, arrays: dict[str, Any], above: set[int]) -> A
     """A JSON-able picture of the structure; arrays are put aside under their path names."""
     if isinstance(item, _PLAIN) and not isinstance(item, np.generic):  # np.float64 is a float, and keeps its dtype
         return {"value": item}
-    if isinstance(item, (Tensor, TensorLike, np.ndarray, np.generic)):
+    if isinstance(item, (Tensor, Readable, np.ndarray, np.generic)):
         arrays[path or "value"] = array_of(item)
         return {"tensor": path or "value"}
     if id(item) in above:

@@ -10,7 +10,7 @@ from gradtape.ad.sweep import SparseRows
 from gradtape.core.arguments import integral, numeric
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.record import Record
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import DType, bfloat16
 from gradtape.ir.types import TensorShape
 from gradtape.ops.index import TAKE_ADD
@@ -18,7 +18,7 @@ from gradtape.ops.staged import CONSTANT
 from gradtape.trace.tracing import TracedTensor
 
 
-class IndexedSlices(TensorLike):
+class IndexedSlices(Readable):
     """Rows `values[k]` that belong to rows `indices[k]` of a table of `dense_shape`; repeated rows add up.
 
     The gradient of `gather` and `embedding_lookup`. It takes part in arithmetic and NumPy calls as the dense tensor
@@ -115,7 +115,7 @@ def static_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
 
 def _sizes(dense_shape: Any) -> Any:
     """A shape that may be written as a tensor of numbers that are known."""
-    if not isinstance(dense_shape, (Tensor, TensorLike)):
+    if not isinstance(dense_shape, (Tensor, Readable)):
         if isinstance(dense_shape, str):
             raise TypeError(f"IndexedSlices: dense_shape must be a list of integers, got {dense_shape!r}")
         return dense_shape
@@ -126,7 +126,7 @@ def _sizes(dense_shape: Any) -> Any:
 
 
 def _is_number(factor: Any) -> bool:
-    return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, TensorLike)) and convert(factor).ndim == 0)
+    return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, Readable)) and convert(factor).ndim == 0)
 
 
 def total_of(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:

@@ -22,7 +22,7 @@ from gradtape.core.dispatch import apply, convert, snapshot
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
 from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
-from gradtape.core.tensor import Reference, Tensor, TensorLike, array_repr, box
+from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
 from gradtape.dtypes import DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
@@ -69,7 +69,7 @@ def _alone(update: Update) -> Update:
 NEWCOMERS: list[Callable[[Variable], None]] = []
 
 
-class Variable(TensorLike):
+class Variable(Readable):
     """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
 
     >>> import gradtape as gt
@@ -429,7 +429,7 @@ class Variable(TensorLike):
             if data.dtype is own.dtype and data.shape == own.shape:
                 checked: Tensor = value
                 return checked
-        tensor = convert(value) if isinstance(value, (Tensor, TensorLike)) else convert(value, hint=self.dtype)
+        tensor = convert(value) if isinstance(value, (Tensor, Readable)) else convert(value, hint=self.dtype)
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{method}: variable '{self.name}' has dtype {self.dtype.name} but the value has dtype "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.core.dispatch import apply, convert
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import int32
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.staged_values import StagedItems, staged_items
@@ -205,7 +205,7 @@ def is_staged_iterable(value: Any) -> bool:
     return (
         isinstance(value, (StagedIterable, TracedTensor))
         or staged_items(value) is not None
-        or isinstance(value, (Tensor, TensorLike))
+        or isinstance(value, (Tensor, Readable))
     )
 
 
@@ -218,7 +218,7 @@ def staged_iterable(value: Any) -> StagedIterable:
         return ListItems(items.items, items.length, None if isinstance(value, StagedItems) else value)
     if isinstance(value, TracedList):
         return ListItems(value)
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     if isinstance(value, Tensor):
         return Steps(value) if Steps.are(value) else TensorRows(value)
@@ -229,7 +229,7 @@ def staged_iterable(value: Any) -> StagedIterable:
 
 def _whole(value: Any) -> Any:
     """A bound of a range: an int, or an integer scalar of the program that gives way to tensors."""
-    if isinstance(value, TensorLike):
+    if isinstance(value, Readable):
         value = value.read()
     if isinstance(value, Dim):
         value = current_trace().dim(value)

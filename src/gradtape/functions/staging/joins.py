@@ -17,7 +17,7 @@ import numpy as np
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.inference import promote_dtypes
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import DType, as_dtype, bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items
@@ -422,7 +422,7 @@ def _is_container(value: Any) -> bool:
 
 
 def _tensor_like(value: Any) -> bool:
-    return isinstance(value, (Tensor, TensorLike, np.ndarray, *NUMBERS))
+    return isinstance(value, (Tensor, Readable, np.ndarray, *NUMBERS))
 
 
 def _weak(value: Any) -> bool:
@@ -459,7 +459,7 @@ def same(a: Any, b: Any) -> bool:
     """Whether two Python values are the same for a program: identical, or equal scalars of one type."""
     if a is b:
         return True
-    if type(a) is not type(b) or isinstance(a, (Tensor, TensorLike, np.ndarray)):
+    if type(a) is not type(b) or isinstance(a, (Tensor, Readable, np.ndarray)):
         return False
     if isinstance(a, float) and isinstance(b, float):
         return np.float64(a).tobytes() == np.float64(b).tobytes()

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.record import user_location
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.aliases import has_identity
@@ -146,7 +146,7 @@ def item(target: Any, key: Any) -> Any:
     if isinstance(key, slice):
         return convert(target)[key]
     aliases = active().aliases
-    numbers = all(isinstance(v, (Tensor, TensorLike, int, float, np.ndarray, np.generic)) for v in target)
+    numbers = all(isinstance(v, (Tensor, Readable, int, float, np.ndarray, np.generic)) for v in target)
     one_by_one = aliases.tracking and any(has_identity(v) for v in target)  # the object itself is wanted, not its value
     if numbers and _one_shape(target) and not one_by_one:
         value = convert(list(target))[key]
@@ -304,9 +304,9 @@ def contains(container: Any, value: Any) -> Any:
     """`value in container`."""
     if staged_items(container) is not None:
         container = staged_lists.stacked(container)
-    if isinstance(container, (Tensor, TensorLike)):
+    if isinstance(container, (Tensor, Readable)):
         return reduce_any(equal(container, value))
-    flags = [equal(v, value) for v in container if isinstance(v, (Tensor, TensorLike, int, float, np.generic))]
+    flags = [equal(v, value) for v in container if isinstance(v, (Tensor, Readable, int, float, np.generic))]
     return functools.reduce(logical_or, [reduce_any(f) for f in map(convert, flags)]) if flags else False
 
 
@@ -392,7 +392,7 @@ def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 def _sequence(value: Any) -> list[Any]:
     """The items of something whose length is known."""
-    if isinstance(value, (Tensor, TensorLike)):
+    if isinstance(value, (Tensor, Readable)):
         return list(unstack(convert(value)))
     if staged_items(value) is not None:
         value = staged_lists.stacked(value)
@@ -405,7 +405,7 @@ def _sequence(value: Any) -> list[Any]:
 def _sum(values: Any, start: Any = 0) -> Any:
     if staged_items(values) is not None:
         values = staged_lists.stacked(values)
-    if isinstance(values, (Tensor, TensorLike)):
+    if isinstance(values, (Tensor, Readable)):
         return start + reduce_sum(values, 0)
     if isinstance(values, StagedIterable) and not isinstance(values.length(), int):
         total = [start]
@@ -441,7 +441,7 @@ def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], la
     def decide(values: Any) -> Any:
         if staged_items(values) is not None:
             values = staged_lists.stacked(values)
-        if isinstance(values, (Tensor, TensorLike)):
+        if isinstance(values, (Tensor, Readable)):
             tensor = convert(values)
             return whole(tensor if tensor.dtype.is_bool else elementwise_truth(tensor))
         flags = [truth(v) if is_staged(v) else convert(bool(v)) for v in map(valued, values)]
@@ -463,9 +463,9 @@ def list_of(values: Any) -> Any:
         twin = [values[0]]
         active().aliases.freeze_items_of(values, twin)
         return twin
-    if isinstance(values, (Tensor, TensorLike)) and isinstance(convert(values).shape[0], int):
+    if isinstance(values, (Tensor, Readable)) and isinstance(convert(values).shape[0], int):
         return list(unstack(convert(values)))
-    if not isinstance(values, (StagedIterable, Tensor, TensorLike)):
+    if not isinstance(values, (StagedIterable, Tensor, Readable)):
         return list(values)
     items = staged_iterable(values)
     count = items.length()

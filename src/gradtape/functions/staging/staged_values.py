@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradtape.core.hooks import HOOKS
-from gradtape.core.tensor import TensorLike
+from gradtape.core.tensor import Readable
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ops import staged
 from gradtape.trace.tracing import TracedList, current_trace
@@ -28,7 +28,7 @@ class Undefined:
         return f"<undefined {self.name}>"
 
 
-class Maybe(TensorLike):
+class Maybe(Readable):
     """A value if `flag` (a traced bool) holds when the program runs, else missing: None, or an undefined name."""
 
     __slots__ = ("flag", "missing", "value")

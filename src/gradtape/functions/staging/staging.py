@@ -21,7 +21,7 @@ import numpy as np
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, user_frame
-from gradtape.core.tensor import TensorLike
+from gradtape.core.tensor import Readable
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.alias_joins import BranchJoin, Column, FlagPhi, LoopJoin
 from gradtape.functions.staging.bodies import (
@@ -77,14 +77,14 @@ def is_staged(value: Any) -> bool:
 
 def valued(value: Any) -> Any:
     """A value that Python asks for (a test, a count, an index): of a variable, what it holds now."""
-    return value.read() if isinstance(value, TensorLike) and not isinstance(value, Maybe) else value
+    return value.read() if isinstance(value, Readable) and not isinstance(value, Maybe) else value
 
 
 def truth(value: Any) -> Any:
     """A staged value as a scalar flag of the program."""
     if isinstance(value, Maybe) and value.missing is None:
         return stage_if_exp(value.flag, lambda: truth(value.value), lambda: False)
-    if isinstance(value, (TensorLike, Dim)):
+    if isinstance(value, (Readable, Dim)):
         value = convert(value)
     items = value if isinstance(value, TracedList) else staged_items(value)
     if items is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from gradtape import dtypes as d
 from gradtape.core.conversion import contains_tensor
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.interop import numpy_functions, numpy_linalg, numpy_shapes
 from gradtape.interop.array_namespace import check_device, from_dlpack as from_dlpack
 from gradtape.interop.standard.data_types import default_dtype
@@ -27,7 +27,7 @@ from gradtape.ops.stop import identity
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
     check_device(device)
-    if isinstance(obj, (Tensor, TensorLike)) or (isinstance(obj, (list, tuple)) and contains_tensor(obj)):
+    if isinstance(obj, (Tensor, Readable)) or (isinstance(obj, (list, tuple)) and contains_tensor(obj)):
         tensor = convert(obj)
         if dtype is not None and tensor.dtype != dtype:
             if copy is False:

@@ -12,7 +12,7 @@ import numpy as np
 from gradtape import dtypes as d
 from gradtape.core.dispatch import convert
 from gradtape.core.inference import category, promote_dtypes
-from gradtape.core.tensor import Tensor, TensorLike
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.interop.array_namespace import DEVICE, check_device
 from gradtape.ops import elementwise as e
 from gradtape.ops.stop import identity
@@ -36,7 +36,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 def dtype_of(item: Any) -> d.DType:
     """The dtype of an array, or the dtype itself."""
-    return d.as_dtype(convert(item).dtype if isinstance(item, (Tensor, TensorLike, np.ndarray)) else item)
+    return d.as_dtype(convert(item).dtype if isinstance(item, (Tensor, Readable, np.ndarray)) else item)
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.record import SCOPE
-from gradtape.core.tensor import Tensor, TensorLike, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import float64
 from gradtape.ops.elementwise import cast
 from gradtape.tape.gradient_tape import GradientTape
@@ -142,7 +142,7 @@ class Optimizer:
             self._rate: Any = value
             self._takes_step = callable(value) and not isinstance(value, LearningRateSchedule) and _wants_argument(value)
             return
-        if isinstance(value, (Tensor, TensorLike)):
+        if isinstance(value, (Tensor, Readable)):
             value = convert(value)._data
         try:
             self._exact = float(value)
@@ -159,7 +159,7 @@ class Optimizer:
             return rate.rate(self._iterations.read())
         if not isinstance(rate, Variable):
             value = rate(self._iterations.read()) if self._takes_step else rate()
-            return value if isinstance(value, (Tensor, TensorLike)) else float(value)
+            return value if isinstance(value, (Tensor, Readable)) else float(value)
         tracer = active()
         if tracer is not None and self._exact is not None and id(rate) not in tracer.variables:
             return tracer.number_input(self, "learning rate", self._plain_rate)
