@@ -327,8 +327,8 @@ def __getattr__(name: str) -> _Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_import_module(__name__))
     module = _import_module(_LATER[name])
-    found = globals()[name] = module if name in ("array_api", "autograph", "scipy") else getattr(module, name)
-    return found
+    public = globals()[name] = module if name in ("array_api", "autograph", "scipy") else getattr(module, name)
+    return public
 
 
 def __dir__() -> list[str]:

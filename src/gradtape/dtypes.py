@@ -112,8 +112,8 @@ def _bfloat16() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError as error:
         raise ImportError("bfloat16 needs the optional package ml_dtypes: pip install ml_dtypes") from error
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 float16 = DType("float16", np.float16)
@@ -183,10 +183,10 @@ def as_dtype(type_value: DTypeLike) -> DType:
         return BY_NUMPY[bfloat16.dtype]
     if numpy_type.kind in "US":
         return string
-    found = BY_NUMPY.get(numpy_type.newbyteorder("="))
-    if found is None:
+    dtype = BY_NUMPY.get(numpy_type.newbyteorder("="))
+    if dtype is None:
         raise InvalidArgumentError(f"gradtape has no dtype {numpy_type.name}; use one of {', '.join(d.name for d in ALL)}")
-    return found
+    return dtype
 
 
 def numpy_dtype(value: DTypeLike) -> np.dtype[Any]:

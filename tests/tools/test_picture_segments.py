@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gradtape.tools import picture_segments
-from gradtape.tools.picture_segments import Item, Loop, fold, indices
-from gradtape.tools.picture_tree import Call, by_line, carried, folded, grown, leaves_of
+from gradtape.tools.picture_segments import Item, RepeatedRun, fold, indices
+from gradtape.tools.picture_tree import CallGroup, by_line, carried, folded, grown, leaves_of
 
 
 def shown(items: list[Item]) -> list[Any]:
@@ -40,7 +40,7 @@ def test_loops_are_found(tokens: list[int], expected: list[Any]) -> None:
 
 def test_iterations_of_a_loop_that_varies_have_their_own_counts() -> None:
     (outer,) = fold([1, 2, 2, 2, 2, 3, 1, 2, 2, 2, 2, 2, 2, 3])
-    assert isinstance(outer, Loop)
+    assert isinstance(outer, RepeatedRun)
     assert [len(iteration[1].iterations) for iteration in outer.iterations] == [4, 6]  # type: ignore[union-attr]
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_lost_and_iterations_are_alike(tokens: list[int]) -> None:
 
     def alike(items: list[Item]) -> None:
         for item in items:
-            if isinstance(item, Loop):
+            if isinstance(item, RepeatedRun):
                 bodies = [_outline(iteration, tokens) for iteration in item.iterations]
                 assert all(body == bodies[0] for body in bodies)
                 assert len(bodies) >= 2
@@ -102,7 +102,12 @@ def test_the_work_on_long_sequences_is_bounded(tokens: list[int], monkeypatch: p
 
 def test_functions_are_groups_and_the_root_is_not() -> None:
     tree = grown([1, 2, 3, 4, 5], ["main", "f", "f", "main", "g"], ["main"])
-    assert [item.function if isinstance(item, Call) else item for item in tree] == [0, "f", 3, 4]  # one operation is no group
+    assert [item.function if isinstance(item, CallGroup) else item for item in tree] == [
+        0,
+        "f",
+        3,
+        4,
+    ]  # one operation is no group
 
 
 def test_a_value_carried_from_one_iteration_to_the_next_is_told_apart() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.core.dispatch import RUNNERS, WATCHERS
-from gradtape.tools.profile_table import REST, Line, Profile, ProfileRow, made_profile
+from gradtape.tools.profile_table import REST, MeasuredLine, Profile, ProfileRow, made_profile
 from tests.tools.lines import line_of
 
 
@@ -306,9 +306,17 @@ def test_results_of_timed_programs_are_the_same() -> None:
 
 def example() -> Profile:
     lines = [
-        Line(("/home/a/train.py", 7), "matmul", 2, 0.2, 0.5, 3_000_000, [Line(("/home/a/b.py", 1), "sin", 4, 0.1, 0.0, 0, [])]),
-        Line(("/home/a/train.py", 7), "matmul", 1, 0.1, 0.0, 0, []),
-        Line(("/home/a/train.py", 9), "add<b>", 100, 0.001, 0.00005, 0, []),
+        MeasuredLine(
+            ("/home/a/train.py", 7),
+            "matmul",
+            2,
+            0.2,
+            0.5,
+            3_000_000,
+            [MeasuredLine(("/home/a/b.py", 1), "sin", 4, 0.1, 0.0, 0, [])],
+        ),
+        MeasuredLine(("/home/a/train.py", 7), "matmul", 1, 0.1, 0.0, 0, []),
+        MeasuredLine(("/home/a/train.py", 9), "add<b>", 100, 0.001, 0.00005, 0, []),
     ]
     return made_profile(lines, 0.4, 0.6, 0.01)
 
@@ -336,7 +344,7 @@ def test_the_text_is_a_table() -> None:
 
 
 def test_long_tables_are_cut_in_text_only() -> None:
-    lines = [Line(("a.py", i), "sin", 1, 0.001, 0.0, 0, []) for i in range(50)]
+    lines = [MeasuredLine(("a.py", i), "sin", 1, 0.001, 0.0, 0, []) for i in range(50)]
     profile = made_profile(lines, 0.06, 0.0, 0.0)
     assert "... and 21 more rows" in str(profile)
     assert len(profile.rows) == 51
@@ -344,10 +352,10 @@ def test_long_tables_are_cut_in_text_only() -> None:
 
 
 def test_advice_for_many_small_operations_and_for_much_memory() -> None:
-    small = made_profile([Line(("a.py", 1), "sin", 5000, 0.1, 0.1, 0, [])], 0.5, 0.5, 0.0)
+    small = made_profile([MeasuredLine(("a.py", 1), "sin", 5000, 0.1, 0.1, 0, [])], 0.5, 0.5, 0.0)
     assert "@gt.function" in small.advice[0]
     assert "5000 calls" in small.advice[0]
-    large = made_profile([Line(("a.py", 1), "sin", 1, 0.1, 0.1, 80_000_000, [])], 0.2, 0.2, 0.0)
+    large = made_profile([MeasuredLine(("a.py", 1), "sin", 1, 0.1, 0.1, 80_000_000, [])], 0.2, 0.2, 0.0)
     assert any("gt.recompute_grad" in text for text in large.advice)
 
 

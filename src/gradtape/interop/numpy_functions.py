@@ -210,14 +210,14 @@ def _check_places(a: Any, kth: Any, axis: Any, kind: Any, function: str) -> None
 
 
 def _arg(rule: Rule) -> Rule:
-    def found(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def places_of(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         x = convert(a)
         places = rule(flat(x), 0, output_type=np.int64) if axis is None else rule(x, axis, output_type=np.int64)
         if not keepdims:
             return places
         return arrays.reshape(places, (1,) * x.ndim) if axis is None else arrays.expand_dims(places, axis)
 
-    return found
+    return places_of
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",

@@ -229,12 +229,12 @@ def assert_scalar(tensor: Any, message: str | None = None, name: str | None = No
 
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     """The one floating dtype that all tensors (and `dtype`, if given) have; otherwise ValueError."""
-    found = [] if dtype is None else [as_dtype(dtype)]
-    found += [convert(t).dtype for t in tensors or ()]
-    for candidate in found:
-        if candidate != found[0]:
-            raise ValueError(f"assert_same_float_dtype: {candidate.name} against {found[0].name}")
-    result = found[0] if found else as_dtype("float32")
+    dtypes = [] if dtype is None else [as_dtype(dtype)]
+    dtypes += [convert(t).dtype for t in tensors or ()]
+    for candidate in dtypes:
+        if candidate != dtypes[0]:
+            raise ValueError(f"assert_same_float_dtype: {candidate.name} against {dtypes[0].name}")
+    result = dtypes[0] if dtypes else as_dtype("float32")
     if not result.is_floating:
         raise ValueError(f"assert_same_float_dtype: expected a floating dtype, got {result.name}")
     return result

@@ -96,10 +96,10 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
     >>> [t.numpy().item() for t in gt.tuple([gt.constant(1.0), gt.constant(2.0)])]
     [1.0, 2.0]
     """
-    found = [None if t is None else identity(t) for t in tensors]
-    if all(t is None for t in found):
+    copies = [None if t is None else identity(t) for t in tensors]
+    if all(t is None for t in copies):
         raise ValueError("tuple: at least one of the tensors must not be None")
-    return found
+    return copies
 
 
 # -- printing ------------------------------------------------------------------------------------------------------

@@ -94,13 +94,13 @@ def _unwrapped(result: Any, strict: bool) -> Any:
 
 
 def _until_true(pairs: list[Any], all_of_them: bool) -> list[Any]:
-    found = []
+    chosen = []
     for pair in pairs:
         if truth(pair[0], "case"):
-            found.append(pair)
+            chosen.append(pair)
             if not all_of_them:
                 break
-    return found
+    return chosen
 
 
 def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
@@ -385,16 +385,16 @@ def _fold(fn: Any, elems: Any, initializer: Any, op: str, backwards: bool) -> tu
     if initializer is None:
         if not rows:
             raise InvalidArgumentError(f"{op}: elems has no rows and there is no initializer to return")
-        start, rest, made = rows[0], rows[1:], [rows[0]]
+        start, rest, states = rows[0], rows[1:], [rows[0]]
     else:
-        start, rest, made = tree.map_structure(convert, initializer), rows, []
+        start, rest, states = tree.map_structure(convert, initializer), rows, []
     state = start
     for row in rest:
         result = tree.map_structure(convert, fn(state, row))
         _same(start, result, op, "fn")
         state = result
-        made.append(state)
-    return made, [state]
+        states.append(state)
+    return states, [state]
 
 
 def scan(
@@ -422,10 +422,10 @@ def scan(
     if initializer is not None and not reverse and should_stage(elems):
         all_of_them = staged_fold(fn, elems, tree.map_structure(convert, initializer), False, every=True)
         return all_of_them if back_prop else _constants(all_of_them)
-    made, last = _fold(fn, elems, initializer, "scan", reverse)
-    if not made:
+    states, last = _fold(fn, elems, initializer, "scan", reverse)
+    if not states:
         return tree.map_structure(lambda v: zeros((0, *v.shape), v.dtype), last[0])
-    out = _stacked(made[::-1] if reverse else made)
+    out = _stacked(states[::-1] if reverse else states)
     return out if back_prop else _constants(out)
 
 

@@ -119,8 +119,8 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
             own = [*_variables_at(leaves, places), *(v for v, _ in variables)]
             with _set(own, tensors):
                 own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
-                found = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
-                return [convert(r) for r in tree.flatten(found)]
+                result = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
+                return [convert(r) for r in tree.flatten(result)]
 
         again = Again(_name(f), run, functools.partial(run, whole=True), False)
         twins = record_custom([*inputs, *versions], outputs, backward, again)
@@ -178,10 +178,10 @@ def _captured_gradients(
         return []
     wanted = [node for _, nodes in variables for node in nodes]
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
-    found = iter(captured.cotangents(outputs, cts, wanted, boxed))
+    cotangents = iter(captured.cotangents(outputs, cts, wanted, boxed))
     totals = []
     for _, nodes in variables:
-        parts = [g for g in (next(found) for _ in nodes) if g is not None]
+        parts = [g for g in (next(cotangents) for _ in nodes) if g is not None]
         total = None
         for part in parts:
             total = part if total is None else total + part
@@ -280,9 +280,9 @@ def _rerun(
             again.know(node)
         args, kwargs = _replaced(structure, leaves, places, twins)
         outputs = [convert(r) for r in tree.flatten(f(*args, **kwargs))]
-    found = again.cotangents(outputs, cts, [*starts, *captured], boxed)
+    cotangents = again.cotangents(outputs, cts, [*starts, *captured], boxed)
     again.close()
-    return found
+    return cotangents
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -53,9 +53,9 @@ def gradients(
     tape = GradientTape()
     with tape:
         twins, outs = _again(trace, sources, targets, stopped, tape.watch)
-    found = tape.gradient(outs, twins, weights)
+    answers = tape.gradient(outs, twins, weights)
     zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-    return [zeros_like(x) if g is None and zero else g for g, x in zip(found, sources, strict=True)]
+    return [zeros_like(x) if g is None and zero else g for g, x in zip(answers, sources, strict=True)]
 
 
 def hessians(

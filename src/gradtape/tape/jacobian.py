@@ -129,9 +129,9 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     if active() is not None:
         from gradtape.tape.mapped import mapped_in_program
 
-        found = mapped_in_program(converted(fn), elems, [batched(t, level) for t in full])
-        if found is not None:
-            result, one = found
+        mapped = mapped_in_program(converted(fn), elems, [batched(t, level) for t in full])
+        if mapped is not None:
+            result, one = mapped
             return tree.map_structure(lambda r: unbatched(r, level, size), result) if one else result
     reason = None
     if active() is None and (ONE_BY_ONE.get() or (size and not scope.level and prints(fn))):

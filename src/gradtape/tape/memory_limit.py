@@ -1,7 +1,7 @@
 """`memory_limit`: saved values within a byte budget, the rest recomputed on the backward pass.
 
-Under a limit a record keeps a `Cell` instead of its saved values: how its output was made, and the value while it is held.
-The record is cut into segments of equal length. A value is kept if a later segment uses it; what only its own segment
+Under a limit a record keeps an `OutputRecipe` instead of its saved values: how its output was made, and the value while it
+is held. The record is cut into segments of equal length. A value is kept if a later segment uses it; what only its own segment
 uses is dropped, and computed again, once, when the backward pass arrives there. When the values kept do not fit, segments are
 merged in pairs. Time is at most one more forward pass; memory is what crosses the boundaries plus one segment, O(√n) for a
 loop of n steps. (Checkpointing without knowing the length in advance; after A. Griewank, "Achieving logarithmic growth", 1992,
@@ -33,7 +33,7 @@ _UNREPEATABLE = (CUSTOM, GRADIENT)
 _FIRST_LENGTH = 4  # records per segment to begin with
 
 
-class Budget:
+class HeldBytes:
     """Bytes held now, the most that were, and the limit."""
 
     __slots__ = ("held", "limit", "peak")
@@ -44,13 +44,13 @@ class Budget:
         self.peak = 0
 
 
-class Cell:
-    """The output of one record: its value or None, and how to make it: op(*args), an arg being a Cell, (Cell, index) or
-    an array. Of several outputs some may be there and others None: a later segment often uses one of them."""
+class OutputRecipe:
+    """The output of one record: its value or None, and how to make it: op(*args), an arg being a recipe, (recipe, index)
+    or an array. Of several outputs some may be there and others None: a later segment often uses one of them."""
 
     __slots__ = ("__weakref__", "args", "attrs", "budget", "held", "last", "lasts", "nbytes", "needed", "op", "order", "value")
 
-    def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], nbytes: int, budget: Budget, order: int) -> None:
+    def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], nbytes: int, budget: HeldBytes, order: int) -> None:
         self.op = op
         self.attrs = attrs
         self.args = args
@@ -128,9 +128,9 @@ class MemoryManager:
     def __init__(self, limit: int) -> None:
         if limit < 0:
             raise ValueError(f"memory_limit must not be negative, got {limit}")
-        self.budget = Budget(int(limit))
+        self.budget = HeldBytes(int(limit))
         self.length = _FIRST_LENGTH
-        self._cells: list[weakref.ref[Cell]] = []  # by order of recording
+        self._cells: list[weakref.ref[OutputRecipe]] = []  # by order of recording
         self._swept = 0  # cells before this place were looked at with the present length
         self._needed_bytes = 0  # of all values some rule asks for, kept or not
         self._restored: int | None = None  # the segment whose values are all there
@@ -150,11 +150,11 @@ class MemoryManager:
         if any(isinstance(v, Tensor) for v in (value if isinstance(value, tuple) else (value,))):
             return
         order = len(self._cells)
-        cell = Cell(record.op, record.attrs, args, _nbytes(value), self.budget, order)
+        cell = OutputRecipe(record.op, record.attrs, args, _nbytes(value), self.budget, order)
         self._cells.append(weakref.ref(cell))
         wanted = _wanted(record)
         for i, arg in enumerate(args):
-            if isinstance(arg, (Cell, tuple)):
+            if isinstance(arg, (OutputRecipe, tuple)):
                 self._use(arg, record.nodes[i], inputs[i], order, i in wanted)
         if -1 in wanted:
             self._need(cell)
@@ -181,7 +181,7 @@ class MemoryManager:
             else:
                 source.hold_part(index, len(node.nodes[0].shape), value)
 
-    def _need(self, cell: Cell) -> None:
+    def _need(self, cell: OutputRecipe) -> None:
         if not cell.needed:
             cell.needed = True
             self._needed_bytes += cell.nbytes
@@ -224,7 +224,7 @@ class MemoryManager:
     def prepare(self, record: Record) -> None:
         """Give a record its saved values back; those of the record prepared before go back into its cell."""
         self._put_back()
-        if not record.saved or record.saved[0].__class__ is not Cell:
+        if not record.saved or record.saved[0].__class__ is not OutputRecipe:
             return
         self._prepared = (record, record.saved)
         cell, specs = record.saved
@@ -270,7 +270,7 @@ class MemoryManager:
             if record.op is FUNCTION:
                 forget_call(record)
 
-    def _segment(self, segment: int) -> list[Cell]:
+    def _segment(self, segment: int) -> list[OutputRecipe]:
         refs = self._cells[segment * self.length : (segment + 1) * self.length]
         return [cell for cell in (ref() for ref in refs) if cell is not None]
 
@@ -282,7 +282,7 @@ class MemoryManager:
             for arg in cell.args:
                 source = arg[0] if isinstance(arg, tuple) else arg
                 if (
-                    isinstance(source, Cell)
+                    isinstance(source, OutputRecipe)
                     and not source.needed
                     and source.last == cell.order
                     and not source.crosses(self.length)
@@ -300,7 +300,7 @@ def at_hand(origin: Any) -> Any:
     """The array an argument stands for."""
     if isinstance(origin, tuple):
         return origin[0].value[origin[1]]
-    return origin.value if isinstance(origin, Cell) else origin
+    return origin.value if isinstance(origin, OutputRecipe) else origin
 
 
 def _wanted(record: Record) -> set[int]:
@@ -328,8 +328,8 @@ def _origin(value: Any, node: Record | None) -> Any:
     return value if cell is None else cell
 
 
-def _cell_of(record: Record | None) -> Cell | None:
-    if record is None or not record.saved or record.saved[0].__class__ is not Cell:
+def _cell_of(record: Record | None) -> OutputRecipe | None:
+    if record is None or not record.saved or record.saved[0].__class__ is not OutputRecipe:
         return None
     return record.saved[0]
 

@@ -38,9 +38,9 @@ class LimitedRecording(Recording):
 
     def cotangents(self, outputs: Sequence[Any], cts: Sequence[Any], wanted: Sequence[Record], boxed: bool) -> list[Any]:
         """As of any recording."""
-        found = super().cotangents(outputs, cts, wanted, boxed)
+        answers = super().cotangents(outputs, cts, wanted, boxed)
         self._memory.finish()
-        return found
+        return answers
 
     def _prepare(self) -> Callable[[Record], None]:
         return self._memory.prepare

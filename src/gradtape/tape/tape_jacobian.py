@@ -25,11 +25,11 @@ def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape
     cotangents: dict[Record, Any] = {}
     for node, seed in pairs:
         cotangents[node] = cotangents[node] + seed if node in cotangents else seed
-    found = gradients(
+    reached = gradients(
         tuple(tape.records), cotangents, {n for versions in wanted for n in versions}, boxed=True,
         cut=tape._through is False, visit=tape._visit(),
     )  # fmt: skip
-    return [total_of(found, versions, True) for versions in wanted]
+    return [total_of(reached, versions, True) for versions in wanted]
 
 
 class JacobianMethods:

@@ -48,7 +48,7 @@ def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
     INTERNAL.discard(__file__)  # here the lines of this file are the user's
     try:
         with collector.listening():
-            found = _tour(path, steps, seed)
+            numbers = _tour(path, steps, seed)
     finally:
         INTERNAL.add(__file__)
     seconds = time.perf_counter() - started
@@ -57,11 +57,11 @@ def run(output: str, steps: int = 1000, seed: int = 0) -> dict[str, float]:
     )
     print(f"\nPicture: {path}\nReport:  {report}  (open it in a browser: gradients, times and graphs of the tapes above)")
     print(f"Done in {time.perf_counter() - started:.1f} s. Your own script: gradtape run script.py --report report.html")
-    return found
+    return numbers
 
 
 def _tour(path: str, steps: int, seed: int) -> dict[str, float]:
-    found = {
+    numbers = {
         "gradient_error": _check_gradient(seed),
         "second_derivative_error": _second_derivative(),
         "loop_error": _loop(),
@@ -70,12 +70,13 @@ def _tour(path: str, steps: int, seed: int) -> dict[str, float]:
     print("\n5. A classifier of two spirals, trained with Adam")
     net, history = _train(steps, seed)
     test_points, test_labels = spirals(400, seed + 1)
-    found["loss"] = history[-1]
-    found["accuracy"] = _accuracy(net, *spirals(400, seed))
-    found["test_accuracy"] = _accuracy(net, test_points, test_labels)
-    print(f"   final loss {found['loss']:.4f}, accuracy {found['accuracy']:.1%}, on unseen points {found['test_accuracy']:.1%}")
-    _draw(path, net, history, test_points, test_labels, found["test_accuracy"])
-    return found
+    numbers["loss"] = history[-1]
+    numbers["accuracy"] = _accuracy(net, *spirals(400, seed))
+    numbers["test_accuracy"] = _accuracy(net, test_points, test_labels)
+    loss, accuracy, unseen = numbers["loss"], numbers["accuracy"], numbers["test_accuracy"]
+    print(f"   final loss {loss:.4f}, accuracy {accuracy:.1%}, on unseen points {unseen:.1%}")
+    _draw(path, net, history, test_points, test_labels, unseen)
+    return numbers
 
 
 # -- four small exercises ------------------------------------------------------------------------------------------------

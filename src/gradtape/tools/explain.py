@@ -134,8 +134,8 @@ class Question:
         return ways(self.tape, self.lineage, self.known, starts, variable)
 
     def _state(self, states: dict[Any, Cut]) -> Cut | None:
-        found = [states[n] for n in self.nodes if n in states]
-        return best(found) if found else None
+        known = [states[n] for n in self.nodes if n in states]
+        return best(known) if known else None
 
     def _reason(self, source: Any, starts: list[Record]) -> Cut:
         """There is a way, but the backward pass gives zeros or nothing. Rules that were asked know what they do not answer."""

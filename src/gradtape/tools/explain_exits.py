@@ -47,13 +47,13 @@ def exit_cut(tape: Any, targets: list[Record | None], starts: Iterable[Record], 
 
 def _descendants(tape: Any, starts: Iterable[Record], variable: VariableKey | None) -> set[Any]:
     """Everything the tape knows that was computed from the source, differentiably or not."""
-    found: set[Any] = set(starts)
+    descendants: set[Any] = set(starts)
     if variable is not None:
-        found.add(variable)
+        descendants.add(variable)
     for record in tape.records:
-        if any(n in found for n in inputs_of(record)):
-            found.add(record)
-    return found
+        if any(n in descendants for n in inputs_of(record)):
+            descendants.add(record)
+    return descendants
 
 
 def _descends(origin: Any, descended: set[Any]) -> bool:
@@ -84,8 +84,8 @@ def _before(last: Any, latest: float, order: dict[Record, int]) -> bool:
 
 def _only_branches(leaving: Any) -> bool:
     """Whether Python asked for the truth of a value to choose a branch, rather than the user for a number."""
-    found = [i.opname for i in dis.get_instructions(leaving.code) if i.offset == leaving.lasti]
-    return bool(found) and not found[0].startswith(("CALL", "PRECALL"))
+    instructions = [i.opname for i in dis.get_instructions(leaving.code) if i.offset == leaving.lasti]
+    return bool(instructions) and not instructions[0].startswith(("CALL", "PRECALL"))
 
 
 def _source_line(leaving: Any) -> str:

@@ -69,19 +69,19 @@ def inputs_of(node: Any) -> list[Any]:
         return [n for n in (origin or node.variable,) if n is not None]
     if isinstance(node, Blend):
         return list(node.parts)
-    found = [n for n in node.nodes if n is not None]
+    inputs = [n for n in node.nodes if n is not None]
     if isinstance(node.when, tuple):
-        found.extend(node.when[1])
+        inputs.extend(node.when[1])
     if node.op is CUSTOM:
-        found.extend(_made(node))
-    return found
+        inputs.extend(_made(node))
+    return inputs
 
 
 def _answers(record: Record) -> Answers:
     """What is known of the rule of a custom operation; nothing if its tape was closed."""
     attrs = record.attrs or {}
-    found: Any = attrs["rule"].answers if "rule" in attrs else attrs.get("answers")
-    return Answers("") if found is None else found
+    answers: Any = attrs["rule"].answers if "rule" in attrs else attrs.get("answers")
+    return Answers("") if answers is None else answers
 
 
 def _made(record: Record) -> list[Record]:
@@ -99,10 +99,10 @@ def line_of(node: Any) -> Location | None:
 
 
 def _unwatched(tape: Any, node: Unwatched, states: dict[Any, Cut]) -> Cut | None:
-    found = [states[n] for n in inputs_of(node) if n in states]
-    if not found:
+    known_states = [states[n] for n in inputs_of(node) if n in states]
+    if not known_states:
         return None
-    state = best(found)
+    state = best(known_states)
     if isinstance(node, Past) and (state is CONNECTED or state is UNSEEN):
         return _untimely(tape, node, state)
     return state
@@ -135,16 +135,16 @@ def _recorded(tape: Any, record: Record, states: dict[Any, Cut], known: set[Reco
     op = record.op
     if op is PART:
         return _part(tape, record, states, known)
-    found = []
+    ways = []
     for index, node in enumerate(record.nodes):
         state = states.get(node)
         if state is not None:
-            found.append(_step(tape, record, index, state, known))
+            ways.append(_step(tape, record, index, state, known))
     if isinstance(record.when, tuple):
-        found += [_unseen(tape, record, states[n]) for n in record.when[1] if n in states]
-    if not found and op is CUSTOM and any(node in states for node in _made(record)):
+        ways += [_unseen(tape, record, states[n]) for n in record.when[1] if n in states]
+    if not ways and op is CUSTOM and any(node in states for node in _made(record)):
         return Cut("rule_returned_none", op.name, line_of(record), {"function": _answers(record).name})
-    return best(found) if found else None
+    return best(ways) if ways else None
 
 
 def _unseen(tape: Any, record: Record, state: Cut) -> Cut:
@@ -202,7 +202,7 @@ def _part(tape: Any, part: Record, states: dict[Any, Cut], known: set[Record]) -
 def _output(tape: Any, owner: Record, index: int, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
     """One result of a compiled function, or of a structured operation of a program that is being traced."""
     attrs = owner.attrs or {}
-    found = []
+    ways = []
     for place, node in enumerate(owner.nodes):
         state = states.get(node)
         if state is None:
@@ -214,7 +214,7 @@ def _output(tape: Any, owner: Record, index: int, states: dict[Any, Cut], known:
         elif "operation" in attrs:
             inside = operation_way(attrs["operation"], place, index)
         if inside is not None:
-            found.append(inside if state is CONNECTED else state)
+            ways.append(inside if state is CONNECTED else state)
     if isinstance(owner.when, tuple):
-        found += [_unseen(tape, owner, states[n]) for n in owner.when[1] if n in states]
-    return best(found) if found else None
+        ways += [_unseen(tape, owner, states[n]) for n in owner.when[1] if n in states]
+    return best(ways) if ways else None

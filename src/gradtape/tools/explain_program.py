@@ -56,14 +56,14 @@ def _block(block: Block, given: Sequence[Cut | None], call: Location | None) -> 
 
 def _plain(operation: Operation, states: States, place: Location | None) -> States:
     op = operation.op
-    found = []
+    ways = []
     for index, state in enumerate(states):
         if state is None:
             continue
         if state is CONNECTED and op is not CAST and not passes_derivative(op, index):
             state = op_cut(op, place)
-        found.append(state)
-    state = best(found)
+        ways.append(state)
+    state = best(ways)
     whole = Cut("integer_or_bool_on_path", op.name, place)
     return [whole if state is CONNECTED and not differentiable(v) else state for v in operation.results]
 
@@ -92,7 +92,7 @@ def _custom(operation: Operation, states: States, place: Location | None) -> Sta
         return [best([state for state in states if state is not None])] * len(operation.results)
     name = operation.regions["vjp"].name
     places = operation.attrs["places"]
-    found = []
+    ways = []
     for index, state in enumerate(states):
         if state is CONNECTED and index not in places:
             detail: dict[str, Any] = {"function": name}
@@ -100,8 +100,8 @@ def _custom(operation: Operation, states: States, place: Location | None) -> Sta
                 detail["argument"] = index
             state = Cut("rule_returned_none", operation.op.name, place, detail)
         if state is not None:
-            found.append(state)
-    return [best(found)] * len(operation.results)
+            ways.append(state)
+    return [best(ways)] * len(operation.results)
 
 
 def _loop(operation: Operation, states: States, place: Location | None) -> States:
@@ -115,13 +115,13 @@ def _loop(operation: Operation, states: States, place: Location | None) -> State
         if grown == given[1 : carried + 1]:
             break
         given[1 : carried + 1] = grown
-    found: States = [None] * len(operation.results)
-    found[:carried] = grown
+    of_results: States = [None] * len(operation.results)
+    of_results[:carried] = grown
     for i in range(carried, len(results)):
-        found[loop_result(operation, i)] = results[i]
-    return found
+        of_results[loop_result(operation, i)] = results[i]
+    return of_results
 
 
 def _merged(ways: Sequence[Cut | None]) -> Cut | None:
-    found = [way for way in ways if way is not None]
-    return best(found) if found else None
+    open_ways = [way for way in ways if way is not None]
+    return best(open_ways) if open_ways else None

@@ -31,8 +31,8 @@ def noted_zero(tape: Any, targets: list[Record | None], starts: list[Record]) ->
 
 def gives_gradient(tape: Any, tensors: list[Any], wanted: set[Record]) -> set[Record]:
     """Those of the wanted versions for which a backward pass gives a cotangent that is not zero."""
-    found = _walk(tape, tensors, wanted, set())
-    return {node for node in wanted if _nonzero(found.get(node))}
+    cotangents = _walk(tape, tensors, wanted, set())
+    return {node for node in wanted if _nonzero(cotangents.get(node))}
 
 
 def reason(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[Record]) -> Cut:
@@ -40,10 +40,10 @@ def reason(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[R
     path = {node for node, state in states.items() if state is CONNECTED}
     wanted = {node for node in path if node.op is None or node.op.outputs == 1} | set(starts)
     reached: set[Record] = set()
-    found = _walk(tape, tensors, wanted, reached)
-    if any(node in found for node in starts):
-        return _vanished(tape, path, found)
-    return _silent(tape, path, reached | set(found))
+    cotangents = _walk(tape, tensors, wanted, reached)
+    if any(node in cotangents for node in starts):
+        return _vanished(tape, path, cotangents)
+    return _silent(tape, path, reached | set(cotangents))
 
 
 def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Record]) -> dict[Record, Any]:
@@ -55,13 +55,13 @@ def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Recor
             seeds[node] = seeds[node] + seed if node in seeds else seed
     steps = [reached.add] if tape._memory is None else [reached.add, tape._memory.prepare]
     with scope_of(NOBODY):
-        found = gradients(
+        cotangents = gradients(
             tuple(tape.records), seeds, wanted, boxed=False, complex_values=tape.records.complex,
             cut=tape._through is False, visit=visitor(*steps),
         )  # fmt: skip
     if tape._memory is not None:
         tape._memory.finish()
-    return found
+    return cotangents
 
 
 def _silent(tape: Any, path: set[Any], reached: set[Record]) -> Cut:
@@ -72,13 +72,13 @@ def _silent(tape: Any, path: set[Any], reached: set[Record]) -> Cut:
     return Cut("no_derivative", "", None, {"reason": "no cotangent arrives at the source"})
 
 
-def _vanished(tape: Any, path: set[Any], found: dict[Record, Any]) -> Cut:
+def _vanished(tape: Any, path: set[Any], cotangents: dict[Record, Any]) -> Cut:
     """The operation, as near to the target as possible, at which a cotangent that is not zero becomes one that is."""
     for record in reversed(tape.records):
-        if record not in path or not _nonzero(found.get(record)):
+        if record not in path or not _nonzero(cotangents.get(record)):
             continue
         owner = record.nodes[0] if record.op is PART and record.nodes else record
-        if not any(_nonzero(found.get(node)) for node in owner.nodes if node in path):
+        if not any(_nonzero(cotangents.get(node)) for node in owner.nodes if node in path):
             return Cut("zero", owner.op.name, line_of(record))
     return zero_without_place()
 

@@ -54,18 +54,18 @@ def compare(name: str, target: Callable[..., Any], program: Callable[[Any], Any]
             wanted, slopes = _run(python, call.tensors)
             after = state.assigned()
             state.restore()
-            found, found_slopes = _run(program, call.tensors)
-            found_after = state.assigned()
+            given, given_slopes = _run(program, call.tensors)
+            given_after = state.assigned()
     finally:
         state.restore()
-    _same_structure(name, wanted, found)
-    for place, (a, b) in enumerate(zip(_flat(wanted), _flat(found), strict=True)):
+    _same_structure(name, wanted, given)
+    for place, (a, b) in enumerate(zip(_flat(wanted), _flat(given), strict=True)):
         _same(f"`{name}`: output{f' {place}' if len(_flat(wanted)) > 1 else ''}", a, b)
-    for label, a, b in zip(names, slopes, found_slopes, strict=True):
+    for label, a, b in zip(names, slopes, given_slopes, strict=True):
         _same(f"`{name}`: the gradient with respect to `{label}`", a, b)
     for variable, before in state.values:
         key = id(variable)
-        _same(f"`{name}`: variable '{variable.name}' after the call", after.get(key, before), found_after.get(key, before))
+        _same(f"`{name}`: variable '{variable.name}' after the call", after.get(key, before), given_after.get(key, before))
 
 
 def _run(function: Callable[..., Any], tensors: Sequence[Tensor]) -> tuple[Any, list[Any]]:
@@ -96,19 +96,19 @@ def _flat(result: Any) -> list[Any]:
     return tree.flatten(result)
 
 
-def _same_structure(name: str, wanted: Any, found: Any) -> None:
+def _same_structure(name: str, wanted: Any, given: Any) -> None:
     try:
-        tree.assert_same_structure(wanted, found, check_types=False)
+        tree.assert_same_structure(wanted, given, check_types=False)
     except (ValueError, TypeError) as error:
         raise FunctionMismatchError(f"`{name}`: Python and the traced program return different structures: {error}") from None
 
 
-def _same(what: str, wanted: Any, found: Any) -> None:
-    if (wanted is None) != (found is None):
-        raise FunctionMismatchError(f"{what}: {_text(wanted)} in Python, {_text(found)} in the traced program")
-    if wanted is None or not (_is_data(wanted) and _is_data(found)):
+def _same(what: str, wanted: Any, given: Any) -> None:
+    if (wanted is None) != (given is None):
+        raise FunctionMismatchError(f"{what}: {_text(wanted)} in Python, {_text(given)} in the traced program")
+    if wanted is None or not (_is_data(wanted) and _is_data(given)):
         return
-    a, b = np.asarray(_data(wanted)), np.asarray(_data(found))
+    a, b = np.asarray(_data(wanted)), np.asarray(_data(given))
     if a.shape != b.shape or (a.dtype != b.dtype and _is_tensor(wanted)):
         raise FunctionMismatchError(
             f"{what}: shape {a.shape}, dtype {a.dtype} in Python; shape {b.shape}, dtype {b.dtype} in the traced program"
@@ -210,7 +210,7 @@ def _reachable(roots: Sequence[Any]) -> list[Any]:
     """The objects with changeable content that a function can get at."""
     waiting = list(roots)
     seen: set[int] = set()
-    found: list[Any] = []
+    holders: list[Any] = []
     while waiting and len(seen) < _REACH:
         value = waiting.pop()
         if id(value) in seen or isinstance(value, (ModuleType, type, BuiltinFunctionType, str, bytes, int, float)):
@@ -225,16 +225,16 @@ def _reachable(roots: Sequence[Any]) -> list[Any]:
         elif isinstance(value, FunctionType):
             waiting.extend(_held_by(value))
         elif isinstance(value, (np.ndarray, Tensor, Variable, Generator)):
-            found.append(value)
+            holders.append(value)
             continue
         elif type(value).__module__.split(".")[0] not in ("gradtape", "numpy") or hasattr(value, "trainable_variables"):
             if not hasattr(value, "__dict__"):
                 continue
             waiting.extend(vars(value).values())
-            found.append(value)
+            holders.append(value)
         if isinstance(value, (list, dict, set)):
-            found.append(value)
-    return found
+            holders.append(value)
+    return holders
 
 
 def _held_by(function: FunctionType) -> Iterator[Any]:

@@ -90,10 +90,11 @@ def sources_of(plain: Callable[[Record], Record], record: Record, index: int, la
     if node is not None and _structural(op, index):
         ct = lanes.astype(np.asarray(value).dtype)[()]
         own = plain(record)
-        found = reverse_walk((own,), {own: ct}, {node}, binding()).get(node)
-        found = None if found is None else np.asarray(found.dense() if isinstance(found, SparseRows) else found)
-        if found is not None and found.shape == shape:
-            return found != 0
+        cotangent = reverse_walk((own,), {own: ct}, {node}, binding()).get(node)
+        if isinstance(cotangent, SparseRows):
+            cotangent = cotangent.dense()
+        if cotangent is not None and np.shape(cotangent) == shape:
+            return np.asarray(cotangent) != 0
     return np.ones(shape, bool)
 
 
@@ -105,7 +106,7 @@ def targets_of(record: Record, index: int, lanes: Mask, attrs: Any, out: Any) ->
             return widened(lanes, shape)
         if _structural(op, index) and len(op.args) == 1 and not op.args[0].startswith("*"):
             with np.errstate(all="ignore"):
-                found = np.asarray(op.impl(lanes.astype(np.float64)[()], **(attrs or {})))
-            if found.shape == shape:
-                return found != 0
+                image = np.asarray(op.impl(lanes.astype(np.float64)[()], **(attrs or {})))
+            if image.shape == shape:
+                return image != 0
     return np.ones(len(out) if isinstance(out, TensorList) else shape, bool)

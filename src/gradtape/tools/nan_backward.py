@@ -19,7 +19,7 @@ from gradtape.core.dispatch import PART
 from gradtape.core.record import Record
 from gradtape.ops.stop import ASSIGN
 from gradtape.tools.lanes import Mask, bad, cleaned, lanewise, shrunk, targets_of, widened
-from gradtape.tools.nan_forward import Origin, Run, owner_of
+from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
 from gradtape.tools.operands import UNKNOWN
 
 Cotangents = dict[Record, Any]
@@ -38,13 +38,13 @@ class Fault:
     passed: dict[Record, Mask]
 
 
-def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> tuple[list[Fault], Cotangents]:
+def faults(run: RecordedRun, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> tuple[list[Fault], Cotangents]:
     """The faulty steps of the walk from the seeds to the wanted versions, and the cotangents of those."""
     ends = set(wanted)
     needed = needed_records(run.records, ends, binding(cut=run.cut))
     cotangents: Cotangents = dict(seeds)
     answers: Cotangents = {}
-    found: list[Fault] = []
+    faulty: list[Fault] = []
     for position in range(len(run.records) - 1, -1, -1):
         record = run.records[position]
         ct = cotangents.pop(record, None)
@@ -60,9 +60,9 @@ def faults(run: Run, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> t
             _add(cotangents, node, grad)
         fault = None if record.op is PART else _fault(position, record, step, ct, grads, needed)
         if fault is not None:
-            found.append(fault)
+            faulty.append(fault)
     answers.update((node, cotangents[node]) for node in ends if node in cotangents)
-    return found[::-1], answers
+    return faulty[::-1], answers
 
 
 def _step(record: Record, ct: Any, needed: set[Record]) -> Cotangents:
@@ -121,7 +121,7 @@ class BackwardOrigins:
 
 
 def origins(
-    run: Run, found: list[Fault], answers: Cotangents, seeds: Mapping[Record, Any], values: Operands
+    run: RecordedRun, faulty: list[Fault], answers: Cotangents, seeds: Mapping[Record, Any], values: Operands
 ) -> BackwardOrigins:
     """From the non-finite lanes of the answers to what made them. `values` knows the operands of records."""
     lanes: dict[Record, Mask] = {node: mask for node, ct in answers.items() if (mask := _whole(ct)).any()}
@@ -130,7 +130,7 @@ def origins(
     for record in run.records:
         if record.op is PART and record.nodes and record.nodes[0] is not None:
             parts.setdefault(record.nodes[0], []).append(record)
-    for fault in found:  # oldest first: cotangents come from newer records
+    for fault in faulty:  # oldest first: cotangents come from newer records
         record = fault.record
         for node in dict.fromkeys(n for n in record.nodes if n is not None):
             wanted = lanes.get(node)
@@ -196,7 +196,7 @@ def _between(lanes: Mask, shape: tuple[int, ...]) -> Mask:
 
 
 def _pass_on(
-    lanes: dict[Record, Mask], fault: Fault, node: Record, hit: Mask, run: Run, parts: Mapping[Record, list[Record]]
+    lanes: dict[Record, Mask], fault: Fault, node: Record, hit: Mask, run: RecordedRun, parts: Mapping[Record, list[Record]]
 ) -> None:
     """The lanes of a record's cotangent that brought these lanes of an input's."""
     record, ct = fault.record, fault.ct

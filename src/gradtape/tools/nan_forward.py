@@ -21,7 +21,7 @@ from gradtape.core.record import NOBODY, Record, Unwatched, scope_of
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor, box
 from gradtape.functions.compiled import FUNCTION
-from gradtape.tape.memory_limit import Cell, at_hand
+from gradtape.tape.memory_limit import OutputRecipe, at_hand
 from gradtape.tools.lanes import Mask, bad, cleaned, lanewise, sources_of, targets_of
 from gradtape.tools.operands import UNKNOWN, Kept, repeated
 
@@ -29,7 +29,7 @@ MOST_GAPS = 3  # named in a report
 
 
 @dataclass
-class Run:
+class RecordedRun:
     """A recorded computation, and where its values may be found besides the records."""
 
     records: Sequence[Record]
@@ -114,13 +114,13 @@ def made_by(record: Record, attrs: Any) -> list[Record | None]:
     return [None if isinstance(node, Unwatched) else node for node in nodes]
 
 
-def ancestors(run: Run, ends: Iterable[Record]) -> set[Record]:
+def ancestors(run: RecordedRun, ends: Iterable[Record]) -> set[Record]:
     """Everything the ends were computed from, through whatever operations."""
-    found = set(ends)
+    reached = set(ends)
     for record in reversed(run.records):
-        if record in found:
-            found.update(node for node in (*record.nodes, *made_by(record, run.attrs(record))) if node is not None)
-    return found
+        if record in reached:
+            reached.update(node for node in (*record.nodes, *made_by(record, run.attrs(record))) if node is not None)
+    return reached
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ class Values:
     pass a non-finite value on. Operations whose result depends on more than that saved what they need.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self.known: dict[Record, Any] = dict(run.known)
         self.guesses: set[Record] = set()
         # under a memory limit: how the output of each record was made
-        self._cells: dict[Record, tuple[Cell, Any]] = {r: r.saved for r in run.records if _has_cell(r)}
+        self._cells: dict[Record, tuple[OutputRecipe, Any]] = {r: r.saved for r in run.records if _has_cell(r)}
         for record in run.records:
             for index, value in _saved(record):  # what a record saved are values of other versions too
                 node = record if index < 0 else record.nodes[index]
@@ -177,24 +177,24 @@ class Values:
 
     def inputs(self, record: Record) -> list[Any]:
         """The inputs of a record, UNKNOWN where they were not kept."""
-        found: list[Any] = [UNKNOWN] * len(record.nodes)
+        values: list[Any] = [UNKNOWN] * len(record.nodes)
         kept = self.run.kept.get(record)
         attrs = self.run.attrs(record)
         if record.op is not CUSTOM and kept is not None:
-            found = list(kept.inputs)
+            values = list(kept.inputs)
             if not self.run.rows:
-                return found
+                return values
         elif record.op is FUNCTION and attrs and attrs["inputs"] is not None:
-            found = list(attrs["inputs"])
+            values = list(attrs["inputs"])
         elif record in self._cells:
-            found = [UNKNOWN if (value := _held(arg)) is None else value for arg in self._cells[record][0].args]
+            values = [UNKNOWN if (value := _held(arg)) is None else value for arg in self._cells[record][0].args]
         for index, value in _saved(record):
-            if index >= 0 and found[index] is UNKNOWN:
-                found[index] = value
+            if index >= 0 and values[index] is UNKNOWN:
+                values[index] = value
         for i, node in enumerate(record.nodes):
-            if found[i] is UNKNOWN and node is not None:
-                found[i] = self.of(node)
-        return [value if value is UNKNOWN else picked(value, self.run.rows) for value in found]
+            if values[i] is UNKNOWN and node is not None:
+                values[i] = self.of(node)
+        return [value if value is UNKNOWN else picked(value, self.run.rows) for value in values]
 
     def output(self, record: Record) -> Any:
         """The output of a record (several: a tuple) if it was kept, or UNKNOWN."""
@@ -224,10 +224,10 @@ class Values:
 
     def _custom(self, record: Record, inputs: list[Any], attrs: Any) -> tuple[Any, bool]:
         """The outputs of a custom gradient are those of its function."""
-        made = made_by(record, attrs)
-        values = [UNKNOWN if node is None else self.of(node) for node in made]
-        if made and not any(v is UNKNOWN for v in values):
-            return tuple(picked(v, self.run.rows) for v in values), any(self.guessed(node) for node in made)
+        outputs = made_by(record, attrs)
+        values = [UNKNOWN if node is None else self.of(node) for node in outputs]
+        if outputs and not any(v is UNKNOWN for v in values):
+            return tuple(picked(v, self.run.rows) for v in values), any(self.guessed(node) for node in outputs)
         again = attrs["rule"].again if attrs else None
         if again is None or not again.repeatable or any(x is UNKNOWN for x in inputs):
             return UNKNOWN, False
@@ -248,13 +248,13 @@ def _placeholder(record: Record, saved: Sequence[Any], index: int) -> Any:
 
 
 def _has_cell(record: Record) -> bool:
-    return bool(record.saved) and record.saved[0].__class__ is Cell
+    return bool(record.saved) and record.saved[0].__class__ is OutputRecipe
 
 
 def _held(arg: Any) -> Any:
     """What a cell's argument is, if it is at hand."""
     source = arg[0] if isinstance(arg, tuple) else arg
-    return None if isinstance(source, Cell) and source.value is None else at_hand(arg)  # one of several may be None
+    return None if isinstance(source, OutputRecipe) and source.value is None else at_hand(arg)  # one of several may be None
 
 
 def _saved(record: Record) -> list[tuple[int, Any]]:
@@ -263,21 +263,21 @@ def _saved(record: Record) -> list[tuple[int, Any]]:
         return []
     plan = save_plan(record.op)
     last = len(record.op.args) - 1
-    found: list[tuple[int, Any]] = []
+    saved: list[tuple[int, Any]] = []
     for (index, spec), value in zip(plan.entries, record.saved, strict=True):
         if spec or value is None:
             continue
         if plan.variadic and index == last:
-            found += [(index + i, v) for i, v in enumerate(value)]
+            saved += [(index + i, v) for i, v in enumerate(value)]
         else:
-            found.append((index, value))
-    return found
+            saved.append((index, value))
+    return saved
 
 
 # -- troubles --------------------------------------------------------------------------------------------------------
 
 
-def scan(run: Run, ends: Iterable[Record]) -> dict[Record, Trouble]:
+def scan(run: RecordedRun, ends: Iterable[Record]) -> dict[Record, Trouble]:
     """The operations with non-finite outputs among what the ends were computed from."""
     wanted = ancestors(run, ends)
     values = Values(run)
@@ -346,24 +346,24 @@ def _trouble(
 
 def _gaps(record: Record, inputs: list[Any], ill: dict[int, Mask], values: Values) -> tuple[tuple[Record, int], ...]:
     """What was not kept among the inputs of a record, and behind those that are guesses."""
-    found: dict[tuple[Record, int], None] = {(record, i): None for i, x in enumerate(inputs) if x is UNKNOWN}
+    gaps: dict[tuple[Record, int], None] = {(record, i): None for i, x in enumerate(inputs) if x is UNKNOWN}
     waiting = [node for i, node in enumerate(record.nodes) if i not in ill and values.guessed(node)]
     seen: set[Record] = set()
-    while waiting and len(found) < MOST_GAPS:
+    while waiting and len(gaps) < MOST_GAPS:
         node = waiting.pop()
         owner = None if node is None else owner_of(node)[0]
         if owner is None or owner in seen or owner not in values.guesses:
             continue
         seen.add(owner)
-        found.update(((owner, i), None) for i, x in enumerate(values.inputs(owner)) if x is UNKNOWN)
+        gaps.update(((owner, i), None) for i, x in enumerate(values.inputs(owner)) if x is UNKNOWN)
         waiting += owner.nodes
-    return tuple(found)
+    return tuple(gaps)
 
 
 # -- origins ---------------------------------------------------------------------------------------------------------
 
 
-def trace(run: Run, troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], Mask]) -> list[Origin]:
+def trace(run: RecordedRun, troubles: dict[Record, Trouble], starts: Mapping[tuple[Record, int], Mask]) -> list[Origin]:
     """The origins of non-finite lanes, from versions (record, output) back, oldest first."""
     lanes: dict[tuple[Record, int], Mask] = dict(starts)
     origins: list[Origin] = []

@@ -24,7 +24,7 @@ from gradtape.functions.compiled import FUNCTION
 from gradtape.functions.numerics import checking
 from gradtape.tools.lanes import Mask, bad
 from gradtape.tools.nan_backward import faults, origins
-from gradtape.tools.nan_forward import Origin, Run, Values, ancestors, owner_of, picked, scan, trace
+from gradtape.tools.nan_forward import Origin, RecordedRun, Values, ancestors, owner_of, picked, scan, trace
 from gradtape.tools.nan_words import Finding, NanReport, worded
 from gradtape.tools.operands import UNKNOWN, operands_of, program_of, version
 from gradtape.tools.program_run import ProgramRun, run_again, run_program
@@ -49,8 +49,8 @@ def nan_report(tape: Any) -> NanReport | None:
     if isinstance(tape._nan, Exception):
         raise tape._nan
     if tape._nan is not None or tape._asked:
-        found: NanReport | None = tape._nan
-        return found
+        report: NanReport | None = tape._nan
+        return report
     tape._usable("nan_report")
     run = _run_of(tape, {})
     used = {owner_of(node)[0] for record in run.records for node in record.nodes if node is not None}
@@ -92,7 +92,7 @@ def _made(tape: Any, targets: Any, seeds: Any, wanted: Any, answers: Any) -> Nan
 
 
 def _search(
-    run: Run, tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], rows: dict[int, int]
+    run: RecordedRun, tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], rows: dict[int, int]
 ) -> Finding | None:
     starts: Starts = {}
     ends: dict[Record, Any] = {}
@@ -123,7 +123,7 @@ def _all_bad(value: Any) -> bool:
     return bool(array.size) and array.dtype.kind in "fc" and not np.isfinite(array).any()
 
 
-def _run_of(tape: Any, rows: dict[int, int]) -> Run:
+def _run_of(tape: Any, rows: dict[int, int]) -> RecordedRun:
     operands = operands_of(tape)
     known: dict[Record, Any] = {}
     for variable, nodes in tape._variables.values():
@@ -136,7 +136,7 @@ def _run_of(tape: Any, rows: dict[int, int]) -> Run:
             known[node] = tensor if tensor.wraps else tensor._data
     prepare = None if tape._memory is None else tape._memory.prepare
     kept = {} if operands is None else dict(operands.kept)
-    return Run(tuple(tape.records), kept, known, prepare, rows, tape._through is False)
+    return RecordedRun(tuple(tape.records), kept, known, prepare, rows, tape._through is False)
 
 
 def _rows(values: Sequence[Any]) -> dict[int, int]:
@@ -158,20 +158,20 @@ def _rows(values: Sequence[Any]) -> dict[int, int]:
 # -- searching -------------------------------------------------------------------------------------------------------
 
 
-def _forward(run: Run, ends: Sequence[Record] | Mapping[Record, Any], starts: Starts) -> Finding | None:
+def _forward(run: RecordedRun, ends: Sequence[Record] | Mapping[Record, Any], starts: Starts) -> Finding | None:
     """The first operation of the forward pass that made what is found at the starts."""
     if not starts:
         return None
     nodes = {owner for owner, _ in starts}
-    found = trace(run, scan(run, [*ends, *nodes]), starts)
-    if not found:  # a leaf was asked for itself, or an operation of which nothing is known
+    first = trace(run, scan(run, [*ends, *nodes]), starts)
+    if not first:  # a leaf was asked for itself, or an operation of which nothing is known
         (node, _), mask = next(iter(starts.items()))
         index = 0 if node.op is None else None
         return Finding("forward", run, Origin(-1, node, mask, [UNKNOWN] * len(node.nodes), run.known.get(node), index))
-    return _inside(Finding("forward", run, found[0]))
+    return _inside(Finding("forward", run, first[0]))
 
 
-def _backward(run: Run, ends: Mapping[Record, Any], wanted: Sequence[Record]) -> Finding | None:
+def _backward(run: RecordedRun, ends: Mapping[Record, Any], wanted: Sequence[Record]) -> Finding | None:
     """The first rule of the backward pass that made something non-finite, or the forward operation behind it."""
     seeds = {node: ct for node, ct in ends.items() if node in ancestors(run, ends)}
     steps, answers = faults(run, seeds, wanted)
@@ -185,15 +185,15 @@ def _backward(run: Run, ends: Mapping[Record, Any], wanted: Sequence[Record]) ->
         ]
         return inputs, list(out) if isinstance(out, tuple) else [out]
 
-    found = origins(run, steps, answers, seeds, known)
-    if found.forward:
-        finding = _forward(run, ends, found.forward)
+    causes = origins(run, steps, answers, seeds, known)
+    if causes.forward:
+        finding = _forward(run, ends, causes.forward)
         if finding is not None:
             return finding
-    for origin in (*found.inputs, *found.seeds[:1]):
-        return Finding("backward" if origin in found.seeds else "forward", run, origin, seed=origin in found.seeds)
-    if found.rules:
-        return _inside(Finding("backward", run, found.rules[0]))
+    for origin in (*causes.inputs, *causes.seeds[:1]):
+        return Finding("backward" if origin in causes.seeds else "forward", run, origin, seed=origin in causes.seeds)
+    if causes.rules:
+        return _inside(Finding("backward", run, causes.rules[0]))
     return None
 
 
@@ -203,7 +203,7 @@ def _inside(finding: Finding) -> Finding:
     again = _again(record, finding.run.attrs(record), origin.inputs)
     if again is None:
         return finding
-    inner = Run(tuple(again.recording.records), dict(again.recording.operands.kept))
+    inner = RecordedRun(tuple(again.recording.records), dict(again.recording.operands.kept))
     starting = {node: t._data for t in again.inputs if (node := version(t)) is not None}
     inner.known.update(starting)
     outs = [(node, t._data) for t in again.outs if (node := version(t)) is not None]
@@ -214,7 +214,7 @@ def _inside(finding: Finding) -> Finding:
                 owner, place = owner_of(node)
                 if (mask := bad(value)).any():
                     starts[owner or node, place] = mask
-            found = _forward(inner, [node for node, _ in outs], starts)
+            deeper = _forward(inner, [node for node, _ in outs], starts)
         else:
             seeds: dict[Record, Any] = {}
             cts = origin.out if origin.out.__class__ is list else [origin.out]
@@ -222,12 +222,12 @@ def _inside(finding: Finding) -> Finding:
                 end = version(tensor)
                 if end is not None and ct is not None:
                     seeds[end] = seeds[end] + ct if end in seeds else ct
-            found = _backward(inner, seeds, list(starting))
-    if found is None:
+            deeper = _backward(inner, seeds, list(starting))
+    if deeper is None:
         return finding
-    found.calls = (record, *found.calls)
-    found.names = {t._node: name for t, name in zip(again.inputs, again.names, strict=True) if name}
-    return found
+    deeper.calls = (record, *deeper.calls)
+    deeper.names = {t._node: name for t, name in zip(again.inputs, again.names, strict=True) if name}
+    return deeper
 
 
 def _again(record: Record, attrs: Any, inputs: Sequence[Any]) -> ProgramRun | None:

@@ -14,7 +14,7 @@ from gradtape.core.record import Record
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ops.list_values import TensorList
 from gradtape.tools.lanes import bad, lanewise
-from gradtape.tools.nan_forward import Origin, Run, owner_of
+from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
 from gradtape.tools.nan_texts import reason
 from gradtape.tools.operands import UNKNOWN, program_of
 
@@ -26,7 +26,7 @@ class Finding:
     """What a search found: an origin in a run (of a program inside calls, perhaps)."""
 
     phase: str
-    run: Run
+    run: RecordedRun
     origin: Origin
     seed: bool = False  # the cotangent the user gave is non-finite itself
     calls: tuple[Record, ...] = ()
@@ -87,15 +87,15 @@ def worded(finding: Finding) -> NanReport:
 
 def place_of(record: Record) -> str | None:
     """ "file.py:12" of a record."""
-    found = record.location
-    return None if found is None else f"{found[0]}:{found[1]}"
+    location = record.location
+    return None if location is None else f"{location[0]}:{location[1]}"
 
 
 def _op(record: Record) -> str:
     return "input" if record.op is None else str(record.op.name)
 
 
-def _label(record: Record, run: Run) -> str:
+def _label(record: Record, run: RecordedRun) -> str:
     """The op as a reader knows it."""
     attrs = run.attrs(record)
     if record.op is FUNCTION and (program := program_of(attrs)) is not None:
@@ -105,7 +105,7 @@ def _label(record: Record, run: Run) -> str:
     return _op(record)
 
 
-def _name(record: Record, run: Run, index: int) -> str:
+def _name(record: Record, run: RecordedRun, index: int) -> str:
     """What input `index` of an operation is called."""
     if record.op is FUNCTION and (program := program_of(run.attrs(record))) is not None:
         name = program.block.params[index].name
@@ -128,14 +128,14 @@ def _inputs(finding: Finding, places: tuple[tuple[int, ...], ...], came_in: bool
     shape = origin.lanes.shape
     if came_in:
         return {_name(record, finding.run, origin.index or 0): _values_at(origin.inputs[0], places, shape, True)}
-    found = {
+    values = {
         _name(record, finding.run, i): _values_at(value, places, shape, lanewise(record.op))
         for i, value in enumerate(origin.inputs)
         if value is not UNKNOWN and not isinstance(value, TensorList)
     }
     if finding.phase == "backward" and origin.out.__class__ is not list:
-        found["cotangent"] = _values_at(origin.out, places, shape, lanewise(record.op))
-    return found
+        values["cotangent"] = _values_at(origin.out, places, shape, lanewise(record.op))
+    return values
 
 
 def _values_at(value: Any, places: tuple[tuple[int, ...], ...], shape: tuple[int, ...], by_lane: bool) -> Any:
@@ -203,7 +203,7 @@ def _message(finding: Finding, report: NanReport) -> str:
     return "\n".join([f"NaN report: {head}", *(f"  {name:<6} {text}" for name, text in rows)])
 
 
-def _gap(record: Record, index: int, run: Run) -> str:
+def _gap(record: Record, index: int, run: RecordedRun) -> str:
     """A value that was not kept: what an operation gave, or a constant it was given."""
     node = record.nodes[index]
     owner = None if node is None else owner_of(node)[0]

@@ -66,8 +66,8 @@ def version(tensor: Any) -> Record | None:
 
 def program_of(attrs: dict[str, Any] | None) -> Compiled | None:
     """The program behind the record of a compiled call, from its attributes."""
-    found = (attrs or {}).get("program")
-    return found if isinstance(found, Compiled) else None
+    program = (attrs or {}).get("program")
+    return program if isinstance(program, Compiled) else None
 
 
 def repeated(op: Any, inputs: Sequence[Any], attrs: dict[str, Any] | None) -> Any:

@@ -88,8 +88,8 @@ def picture(tape: Any, path: Any = None, target: Any = None) -> Picture:
             raise TypeError(
                 f"picture: the target must be a tensor, or a structure of tensors, got {one!r} of type {type(one).__name__}"
             )
-    made = Picture(*models(tape, targets))
-    return made if path is None else made.save(path)
+    drawn = Picture(*models(tape, targets))
+    return drawn if path is None else drawn.save(path)
 
 
 def repr_html(tape: Any) -> str:

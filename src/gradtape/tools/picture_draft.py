@@ -152,13 +152,13 @@ def _measure_time(tape: Any, draft: Draft) -> None:
     if profiler is None:
         draft.measures["time"] = {"reason": "times are measured on a tape made with GradientTape(profile=True)"}
         return
-    found = [profiler.tally_of(record) for record in draft.records]
-    shares = Counter(id(tally) for tally in found)
+    tallies = [profiler.tally_of(record) for record in draft.records]
+    shares = Counter(id(tally) for tally in tallies)
     draft.seconds = {
         record: (tally.forward / shares[id(tally)], tally.backward / shares[id(tally)])
-        for record, tally in zip(draft.records, found, strict=True) if tally is not None
+        for record, tally in zip(draft.records, tallies, strict=True) if tally is not None
     }  # fmt: skip
     draft.measures["time"] = {"total": sum(sum(pair) for pair in draft.seconds.values())}
     if not draft.bytes:  # the tape was used up; the profile remembers
-        draft.bytes = [0 if tally is None else tally.bytes // shares[id(tally)] for tally in found]
+        draft.bytes = [0 if tally is None else tally.bytes // shares[id(tally)] for tally in tallies]
         draft.measures["bytes"] = {"total": sum(draft.bytes)}

@@ -18,8 +18,8 @@ from gradtape.ir.printer import to_text
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
-from gradtape.tools.picture_sites import Site, operands, user_frames
-from gradtape.tools.picture_tree import Call, Folded, Item, Loop, by_line, carried, folded, grown, leaves_of, numbered
+from gradtape.tools.picture_sites import CodeSite, operands, user_frames
+from gradtape.tools.picture_tree import CallGroup, Folded, Item, LoopGroup, by_line, carried, folded, grown, leaves_of, numbered
 from gradtape.tools.picture_values import summary
 
 WHOLE = 2500  # records up to which every one gets a node of its own
@@ -35,13 +35,13 @@ class Model:
 
     data: dict[str, Any]
     tree: list[Item]
-    sites: list[Site]
+    sites: list[CodeSite]
     title: str
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.data["nodes"]
-        return found
+        nodes: list[dict[str, Any]] = self.data["nodes"]
+        return nodes
 
 
 def models(tape: Any, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
@@ -86,7 +86,7 @@ class _Maker:
     def __init__(self, draft: Draft, flat: Folded) -> None:
         self.draft = draft
         self.flat = flat
-        self.sites: dict[Site, int] = {}
+        self.sites: dict[CodeSite, int] = {}
         self.programs: dict[str, int] = {}
         self.class_of = {i: number for number, members in enumerate(flat.members) for i in members}
         self.lines = False
@@ -111,8 +111,8 @@ class _Maker:
         return Model(data, tree, list(self.sites), self._title())
 
     def _site(self, record: Record) -> int | None:
-        found = self.draft.sites.of(record)
-        return None if found is None else self.sites.setdefault(found, len(self.sites))
+        site = self.draft.sites.of(record)
+        return None if site is None else self.sites.setdefault(site, len(self.sites))
 
     def _node(self, members: list[int]) -> dict[str, Any]:
         draft = self.draft
@@ -172,10 +172,10 @@ class _Maker:
 
     def _constants(self, record: Record) -> list[list[Any]]:
         """[slot, text] of the inputs no tape watches, as the source calls them."""
-        found = self.draft.sites.of(record)
-        if all(node is not None for node in record.nodes) or found is None or len(record.nodes) > 8:
+        site = self.draft.sites.of(record)
+        if all(node is not None for node in record.nodes) or site is None or len(record.nodes) > 8:
             return []
-        names = operands(found.expression, record.op)
+        names = operands(site.expression, record.op)
         return [[i, names[i] if i < len(names) else ""] for i, node in enumerate(record.nodes) if node is None]
 
     def _edges(self) -> dict[tuple[int, int, int, int], int]:
@@ -226,8 +226,8 @@ class _Maker:
         last = records[-1]
         kind, (rank, label), thing = draft.labels.get(last, ("watched", UNNAMED, None))
         if rank == UNNAMED[0]:  # as an operand the source has some name for it, or another tape knows what made it
-            made = label if last.op is None else _op_name(last)
-            label = next((name for name in (self._called(end, slot) for end, slot in uses) if name), made)
+            otherwise = label if last.op is None else _op_name(last)
+            label = next((name for name in (self._called(end, slot) for end, slot in uses) if name), otherwise)
         node: dict[str, Any] = {"kind": kind, "op": label, "site": None, "shape": _shape_of(last)[0]}
         if kind == "variable":
             node["name"] = thing.name.removesuffix(":0")
@@ -242,38 +242,38 @@ class _Maker:
 
     def _called(self, end: int, slot: int) -> str:
         record = self.draft.records[self.flat.members[end][-1]]
-        found = self.draft.sites.of(record)
-        names = () if found is None else operands(found.expression, record.op)
+        site = self.draft.sites.of(record)
+        names = () if site is None else operands(site.expression, record.op)
         return names[slot] if slot < len(names) else ""
 
     def _groups(self, items: Sequence[Item]) -> list[Any]:
-        found: list[Any] = []
+        groups: list[Any] = []
         for item in items:
-            if isinstance(item, Loop):
+            if isinstance(item, LoopGroup):
                 first, last = self._lines(item.iterations[0])
-                found.append({
+                groups.append({
                     "kind": "loop", "number": item.number, "counts": sorted({min(item.counts), max(item.counts)}),
                     "title": self._loop_title(item.iterations[0]), "lines": [first, last],
                     "iterations": [self._groups(iteration) for iteration in item.iterations],
                 })  # fmt: skip
-            elif isinstance(item, Call):
-                found.append({
+            elif isinstance(item, CallGroup):
+                groups.append({
                     "kind": "call", "number": item.number, "title": self.draft.title(item.function),
                     "where": self._where(item.items), "items": self._groups(item.items),
                 })  # fmt: skip
             else:
-                found.append(item)
-        return found
+                groups.append(item)
+        return groups
 
     def _loop_title(self, items: Sequence[Item]) -> str:
         """The lines of a loop, and the function where that is one and not the one around the tape."""
-        functions = {found.function for record in self._members(items) if (found := self.draft.sites.of(record)) is not None}
+        functions = {site.function for record in self._members(items) if (site := self.draft.sites.of(record)) is not None}
         last = self._last()
         name = functions.pop() if len(functions) == 1 else None
         inside = "" if name is None or last is None or name == last.function else f"{name.replace('<locals>.', '')}  "
         return inside + self._where(items)
 
-    def _last(self) -> Site | None:
+    def _last(self) -> CodeSite | None:
         """Where the last operation is: a program's result is usually computed where its tape is."""
         return next((self.draft.sites.of(record) for record in reversed(self.draft.records) if record.code is not None), None)
 
@@ -295,9 +295,9 @@ class _Maker:
         """ "train.py:18–22": the lines of a group in the file most of it is in."""
         by_file: dict[str, list[int]] = {}
         for record in self._members(items):
-            found = self.draft.sites.of(record)
-            if found is not None:
-                by_file.setdefault(found.short().rpartition(":")[0], []).append(found.line)
+            site = self.draft.sites.of(record)
+            if site is not None:
+                by_file.setdefault(site.short().rpartition(":")[0], []).append(site.line)
         if not by_file:
             return ""
         name, lines = max(by_file.items(), key=lambda entry: len(entry[1]))

@@ -19,13 +19,13 @@ TOTAL = 20 * WORK  # ... and in all: a picture with a loop unfolded is better th
 
 
 @dataclass(slots=True, eq=False)
-class Loop:
+class RepeatedRun:
     """Iterations of one body: sequences of the same tokens, each an index into the sequence or a loop."""
 
     iterations: list[list[Item]]
 
 
-Item = int | Loop
+Item = int | RepeatedRun
 
 
 def fold(tokens: Sequence[int]) -> list[Item]:
@@ -52,7 +52,7 @@ def fold(tokens: Sequence[int]) -> list[Item]:
             kept += [values[done:start], [token]]
             end = start + period * count
             folded += items[done:start]
-            folded.append(Loop([items[i : i + period] for i in range(start, end, period)]))
+            folded.append(RepeatedRun([items[i : i + period] for i in range(start, end, period)]))
             done = end
         values = np.concatenate([*kept, values[done:]]).astype(np.int64)
         items = folded + items[done:]
@@ -118,7 +118,7 @@ def indices(items: Sequence[Item]) -> Iterator[int]:
         item = next(stack[-1], None)
         if item is None:
             stack.pop()
-        elif isinstance(item, Loop):
+        elif isinstance(item, RepeatedRun):
             stack.append(iter([i for iteration in item.iterations for i in iteration]))
         else:
             yield item

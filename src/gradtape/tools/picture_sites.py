@@ -1,7 +1,7 @@
 """Where things happened, in the user's own words: the function, the line, the expression and its operands.
 
-A `Site` is an instruction of the user's code. Its text comes from the source as Python's own tracebacks find it, so notebooks
-work too; without the source there is still the file and the line.
+A `CodeSite` is an instruction of the user's code. Its text comes from the source as Python's own tracebacks find it, so
+notebooks work too; without the source there is still the file and the line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TALLEST = 40  # lines of an expression that is still read
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CodeSite:
     """One instruction: its file, line, function, the text of the line, and the whole expression (empty when not known), which
     may go on in further lines; `column` and `end` delimit it in `text`."""
 
@@ -55,29 +55,29 @@ class Sites:
     """The sites of one tape, each worked out once; the tape's records keep the code objects alive, whose identity counts."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Site] = {}
+        self._by_place: dict[tuple[int, int], CodeSite] = {}
         self._positions: dict[int, list[Any]] = {}
 
-    def of(self, record: Any) -> Site | None:
+    def of(self, record: Any) -> CodeSite | None:
         """The site of a record; None for a leaf."""
         return None if record.code is None else self.at(record.code, record.lasti)
 
-    def at(self, code: CodeType | Line, lasti: int) -> Site:
+    def at(self, code: CodeType | Line, lasti: int) -> CodeSite:
         """The site of an instruction."""
         key = (id(code), lasti)
-        if key not in self._found:
-            self._found[key] = self._site(code, lasti)
-        return self._found[key]
+        if key not in self._by_place:
+            self._by_place[key] = self._site(code, lasti)
+        return self._by_place[key]
 
     def line(self, record: Any) -> tuple[str, int]:
         """File and line of a record."""
         place = self.of(record)
         return ("", 0) if place is None else (place.file, place.line)
 
-    def _site(self, code: CodeType | Line, lasti: int) -> Site:
+    def _site(self, code: CodeType | Line, lasti: int) -> CodeSite:
         if isinstance(code, Line):
             text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
-            return Site(code.co_filename, code.co_firstlineno, code.co_name, text, 0, 0, "")
+            return CodeSite(code.co_filename, code.co_firstlineno, code.co_name, text, 0, 0, "")
         if id(code) not in self._positions:
             self._positions[id(code)] = list(code.co_positions())
         positions = self._positions[id(code)]
@@ -95,7 +95,7 @@ class Sites:
             if line < last < line + _TALLEST:
                 rest = [linecache.getline(code.co_filename, k) for k in range(line + 1, last + 1)]
                 expression = "".join([expression, "\n", *rest[:-1], rest[-1][: _characters(rest[-1], right)]])
-        return Site(code.co_filename, line, code.co_qualname, text, max(column, 0), max(min(end, len(text)), 0), expression)
+        return CodeSite(code.co_filename, line, code.co_qualname, text, max(column, 0), max(min(end, len(text)), 0), expression)
 
 
 def _characters(text: str, offset: int) -> int:
@@ -167,13 +167,13 @@ _DEEPEST = 3  # net.layers[0].w
 
 def user_frames() -> list[FrameType]:
     """The frames of the user's code around this call, innermost first."""
-    found = []
+    frames = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename not in INTERNAL:
-            found.append(frame)
+            frames.append(frame)
         frame = frame.f_back
-    return found
+    return frames
 
 
 def names_of(things: Iterable[Any], frames: list[FrameType]) -> dict[int, tuple[int, str]]:
@@ -183,7 +183,7 @@ def names_of(things: Iterable[Any], frames: list[FrameType]) -> dict[int, tuple[
     It looks at names, plain attributes and containers, and runs none of the user's code.
     """
     wanted = {id(thing) for thing in things if thing is not None}
-    found: dict[int, tuple[int, str]] = {}
+    names: dict[int, tuple[int, str]] = {}
     layer = [entry for frame in frames for entry in _visible(frame)]
     seen: set[int] = set()
     budget = _LOOKED_AT
@@ -192,13 +192,13 @@ def names_of(things: Iterable[Any], frames: list[FrameType]) -> dict[int, tuple[
         for name, value in layer[:budget]:
             if id(value) in wanted:
                 ranked = (("[" in name) * 2 + ("." not in name), name)
-                found[id(value)] = min(found.get(id(value), ranked), ranked, key=lambda entry: entry[0])
+                names[id(value)] = min(names.get(id(value), ranked), ranked, key=lambda entry: entry[0])
             elif id(value) not in seen and len(name) <= _LONGEST:
                 seen.add(id(value))
                 inner += _parts(name, value)
         budget -= len(layer[:budget])
         layer = inner
-    return found
+    return names
 
 
 def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:

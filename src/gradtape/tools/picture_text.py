@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.tools.picture_model import Model
-from gradtape.tools.picture_tree import Call, Item, Loop
+from gradtape.tools.picture_tree import CallGroup, Item, LoopGroup
 
 _LONGEST = 110  # characters of a line of the outline
 
@@ -43,20 +43,20 @@ class _Outline:
         for place, item in enumerate(items):
             last = place == len(items) - 1
             head, below = indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  ")
-            if isinstance(item, Loop):
+            if isinstance(item, LoopGroup):
                 self.lines.append(f"{head}↻ ×{times(item)}  {self._title(item)}")
                 self.items(item.iterations[0], below)
-            elif isinstance(item, Call):
+            elif isinstance(item, CallGroup):
                 self.lines.append(f"{head}ƒ {self._title(item)}")
                 self.items(item.items, below)
             else:
                 self.lines.append(self._line(head, item))
 
-    def _title(self, group: Loop | Call) -> str:
-        found = _find(self.model.data["groups"], group.number)
-        if isinstance(group, Loop):
-            return str(found["title"])
-        return f"{found['title']}  {found['where']}"
+    def _title(self, group: LoopGroup | CallGroup) -> str:
+        entry = _find(self.model.data["groups"], group.number)
+        if isinstance(group, LoopGroup):
+            return str(entry["title"])
+        return f"{entry['title']}  {entry['where']}"
 
     def _line(self, head: str, number: int) -> str:
         node = self.model.nodes[number]
@@ -101,7 +101,7 @@ def shape_text(node: dict[str, Any]) -> str:
     return f"({', '.join(str(d) for d in shape)}{',' if len(shape) == 1 else ''})"
 
 
-def times(loop: Loop) -> str:
+def times(loop: LoopGroup) -> str:
     """ "50", or "2–7" for a loop that ran several times."""
     low, high = min(loop.counts), max(loop.counts)
     return str(low) if low == high else f"{low}–{high}"
@@ -123,8 +123,8 @@ def _find(groups: Sequence[Any], number: int) -> dict[str, Any]:
         if isinstance(item, int):
             continue
         if item["number"] == number:
-            found: dict[str, Any] = item
-            return found
+            group: dict[str, Any] = item
+            return group
         stack += item["items"] if item["kind"] == "call" else item["iterations"][0]
     raise KeyError(number)
 
@@ -157,12 +157,12 @@ def _dot_items(model: Model, items: Sequence[Item], indent: str, lines: list[str
         if isinstance(item, int):
             lines.append(indent + _dot_node(model, item))
             continue
-        found = _find(model.data["groups"], item.number)
-        label = f"×{times(item)}  {found['title']}" if isinstance(item, Loop) else found["title"]
-        style = 'style=dashed; color="#7c3aed"' if isinstance(item, Loop) else 'style=rounded; color="#b8c2d0"'
+        group = _find(model.data["groups"], item.number)
+        label = f"×{times(item)}  {group['title']}" if isinstance(item, LoopGroup) else group["title"]
+        style = 'style=dashed; color="#7c3aed"' if isinstance(item, LoopGroup) else 'style=rounded; color="#b8c2d0"'
         lines.append(f"{indent}subgraph cluster_{item.number} {{")
         lines.append(f"{indent}  label={_quoted(label)}; {style};")
-        _dot_items(model, item.iterations[0] if isinstance(item, Loop) else item.items, indent + "  ", lines)
+        _dot_items(model, item.iterations[0] if isinstance(item, LoopGroup) else item.items, indent + "  ", lines)
         lines.append(f"{indent}}}")
 
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.tools.picture_segments import Loop as Repeat, fold
+from gradtape.tools.picture_segments import RepeatedRun, fold
 
 
 @dataclass(slots=True, eq=False)
-class Loop:
+class LoopGroup:
     """Iterations of one body. `counts` are the numbers of iterations this loop had, several where it is inside another
     loop that was folded."""
 
@@ -25,7 +25,7 @@ class Loop:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class CallGroup:
     """What ran in one function, without interruption by another."""
 
     function: Any
@@ -33,7 +33,7 @@ class Call:
     number: int = 0
 
 
-Item = int | Loop | Call
+Item = int | LoopGroup | CallGroup
 
 
 def grown(tokens: Sequence[int], functions: Sequence[Any], likely: Sequence[Any] = ()) -> list[Item]:
@@ -49,16 +49,16 @@ def _root(functions: Sequence[Any], likely: Sequence[Any]) -> Any:
     return next((function for function in likely if function in used), functions[-1] if functions else None)
 
 
-def _grouped(items: Sequence[int | Repeat], functions: Sequence[Any], context: Any) -> list[Item]:
-    found: list[Item] = []
+def _grouped(items: Sequence[int | RepeatedRun], functions: Sequence[Any], context: Any) -> list[Item]:
+    tree: list[Item] = []
     run: list[Item] = []
     owner: Any = context
 
     def close() -> None:
         if owner != context and len(run) > 1:
-            found.append(Call(owner, list(run)))
+            tree.append(CallGroup(owner, list(run)))
         else:
-            found.extend(run)
+            tree.extend(run)
         run.clear()
 
     for item in items:
@@ -72,24 +72,24 @@ def _grouped(items: Sequence[int | Repeat], functions: Sequence[Any], context: A
         else:
             body = inside if inside is not None else context
             rounds = [_grouped(iteration, functions, body) for iteration in item.iterations]
-            run.append(Loop(rounds, [len(rounds)]))
+            run.append(LoopGroup(rounds, [len(rounds)]))
     close()
-    return found
+    return tree
 
 
-def _only(loop: Repeat, functions: Sequence[Any]) -> Any:
+def _only(loop: RepeatedRun, functions: Sequence[Any]) -> Any:
     """The function all of a loop ran in; None when there are several. One iteration stands for all."""
-    found = None
+    function = None
     stack: list[Any] = [loop]
     while stack:
         item = stack.pop()
         if not isinstance(item, int):
             stack += item.iterations[0]
-        elif found is None:
-            found = functions[item]
-        elif functions[item] != found:
+        elif function is None:
+            function = functions[item]
+        elif functions[item] != function:
             return None
-    return found
+    return function
 
 
 @dataclass(slots=True)
@@ -104,30 +104,30 @@ class Folded:
 
 def folded(tree: list[Item]) -> Folded:
     """Every loop with its iterations on top of each other."""
-    made = Folded()
-    made.tree = _laid([tree], [()], made, [0], [0])
-    return made
+    result = Folded()
+    result.tree = _laid([tree], [()], result, [0], [0])
+    return result
 
 
 def _laid(
-    rows: list[list[Item]], rounds: list[tuple[tuple[int, int], ...]], made: Folded, groups: list[int], clock: list[int]
+    rows: list[list[Item]], rounds: list[tuple[tuple[int, int], ...]], target: Folded, groups: list[int], clock: list[int]
 ) -> list[Item]:
     """`rows` are runs of the same body; `rounds[k]` says which iterations row k is part of."""
-    found: list[Item] = []
+    laid: list[Item] = []
     for column in zip(*rows, strict=True):
         first = column[0]
         if isinstance(first, int):
-            made.members.append([item for item in column if isinstance(item, int)])
+            target.members.append([item for item in column if isinstance(item, int)])
             for item, place in zip(column, rounds, strict=True):
                 if place:
-                    made.rounds[item] = place
-            found.append(len(made.members) - 1)
+                    target.rounds[item] = place
+            laid.append(len(target.members) - 1)
             continue
         groups[0] += 1
         number = groups[0]
-        if isinstance(first, Call):
-            inner = [call.items for call in column if isinstance(call, Call)]
-            found.append(Call(first.function, _laid(inner, rounds, made, groups, clock), number))
+        if isinstance(first, CallGroup):
+            inner = [call.items for call in column if isinstance(call, CallGroup)]
+            laid.append(CallGroup(first.function, _laid(inner, rounds, target, groups, clock), number))
             continue
         inner, places = [], []
         for loop, place in zip(column, rounds, strict=True):
@@ -135,9 +135,9 @@ def _laid(
                 clock[0] += 1
                 inner.append(iteration)
                 places.append((*place, (number, clock[0])))
-        counts = [len(loop.iterations) for loop in column if isinstance(loop, Loop)]
-        found.append(Loop([_laid(inner, places, made, groups, clock)], counts, number))
-    return found
+        counts = [len(loop.iterations) for loop in column if isinstance(loop, LoopGroup)]
+        laid.append(LoopGroup([_laid(inner, places, target, groups, clock)], counts, number))
+    return laid
 
 
 def carried(source: tuple[tuple[int, int], ...], sink: tuple[tuple[int, int], ...]) -> int:
@@ -157,7 +157,7 @@ def numbered(tree: list[Item]) -> list[Item]:
     return tree
 
 
-def groups_of(tree: Sequence[Item]) -> Iterator[Loop | Call]:
+def groups_of(tree: Sequence[Item]) -> Iterator[LoopGroup | CallGroup]:
     """Every group, outer before inner, in reading order."""
     stack: list[Item] = list(reversed(tree))
     while stack:
@@ -165,7 +165,7 @@ def groups_of(tree: Sequence[Item]) -> Iterator[Loop | Call]:
         if isinstance(item, int):
             continue
         yield item
-        inner = item.items if isinstance(item, Call) else [i for iteration in item.iterations for i in iteration]
+        inner = item.items if isinstance(item, CallGroup) else [i for iteration in item.iterations for i in iteration]
         stack += reversed(inner)
 
 
@@ -177,7 +177,7 @@ def leaves_of(items: Sequence[Item]) -> Iterator[int]:
         if isinstance(item, int):
             yield item
         else:
-            stack += reversed(item.items if isinstance(item, Call) else [i for it in item.iterations for i in it])
+            stack += reversed(item.items if isinstance(item, CallGroup) else [i for it in item.iterations for i in it])
 
 
 def by_line(lines: Sequence[tuple[str, int]], functions: Sequence[Any], most: int) -> Folded:
@@ -189,16 +189,16 @@ def by_line(lines: Sequence[tuple[str, int]], functions: Sequence[Any], most: in
     total = sum(len(own) for own in owned.values())
     block = -(-total // most)  # lines that share a class
     count = 0
-    made = Folded()
+    result = Folded()
     for function, own in owned.items():
         first = count
         for place, line in enumerate(sorted(own)):
             own[line] = first + place // block
             count = own[line] + 1
         items: list[Item] = list(range(first, count))
-        made.tree += items if len(owned) == 1 or len(items) == 1 else [Call(function, items)]
-    made.members = [[] for _ in range(count)]
+        result.tree += items if len(owned) == 1 or len(items) == 1 else [CallGroup(function, items)]
+    result.members = [[] for _ in range(count)]
     for place, (line, function) in enumerate(zip(lines, functions, strict=True)):
-        made.members[owned[function][line]].append(place)
-    numbered(made.tree)
-    return made
+        result.members[owned[function][line]].append(place)
+    numbered(result.tree)
+    return result

@@ -28,7 +28,7 @@ SAMPLE = 1_000_000  # larger arrays are summarised from a regular sample of abou
 
 def saved_values(records: Sequence[Record]) -> dict[Record, Any]:
     """The value of each version that some record kept, where its shape leaves no doubt."""
-    found: dict[Record, Any] = {}
+    values: dict[Record, Any] = {}
     for record in records:
         op = record.op
         if op is None or not record.saved or op.kind == "region":
@@ -40,18 +40,18 @@ def saved_values(records: Sequence[Record]) -> dict[Record, Any]:
             if spec or value is None:
                 continue
             if index < 0:
-                _note(found, record, value)
+                _note(values, record, value)
             elif value.__class__ is tuple:  # a variadic input
                 for node, part in zip(record.nodes[index:], value, strict=False):
-                    _note(found, node, part)
+                    _note(values, node, part)
             elif index < len(record.nodes):
-                _note(found, record.nodes[index], value)
-    return found
+                _note(values, record.nodes[index], value)
+    return values
 
 
-def _note(found: dict[Record, Any], node: Record | None, value: Any) -> None:
+def _note(values: dict[Record, Any], node: Record | None, value: Any) -> None:
     if node is not None and isinstance(value, (np.ndarray, np.generic)) and value.shape == node.shape:
-        found.setdefault(node, value)
+        values.setdefault(node, value)
 
 
 def saved_bytes(record: Record, counted: set[int]) -> int:
@@ -113,10 +113,10 @@ class _Heard(dict[Record, Any]):
         self._tell = tell
 
     def pop(self, record: Record, default: Any = None) -> Any:
-        found = super().pop(record, None)
-        if found is not None:
-            self._tell(record, found)
-        return found
+        cotangent = super().pop(record, None)
+        if cotangent is not None:
+            self._tell(record, cotangent)
+        return cotangent
 
 
 def norm(cotangent: Any) -> dict[str, Any] | None:
@@ -157,17 +157,17 @@ def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, R
     with scope_of(NOBODY), np.errstate(all="ignore"):
         for careful in (False, True):
             sizes.clear()
-            found = reverse_walk(
+            cotangents = reverse_walk(
                 records, _Heard(seeds, tell), wanted,
                 binding(careful=careful or tape.records.complex, cut=tape._through is False),
                 visit=None if tape._memory is None else tape._memory.prepare,
             )  # fmt: skip
-            if careful or all_finite(found.values()):
+            if careful or all_finite(cotangents.values()):
                 break
     if tape._memory is not None:
         tape._memory.finish()
     totals: dict[Record, Any] = {}
-    for node, cotangent in found.items():
+    for node, cotangent in cotangents.items():
         total = leaves[node]
         totals[total] = totals[total] + cotangent if total in totals else cotangent
     for node, cotangent in totals.items():
@@ -177,12 +177,12 @@ def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, R
 
 def target_nodes(tape: Any, targets: Iterable[Any]) -> dict[Record, Any]:
     """The versions of the tensors a gradient was, or would be, asked of, with their dtypes."""
-    found = {}
+    dtypes = {}
     for tensor in targets:
         node = tape._node_of(tensor) if isinstance(tensor, Tensor) else None
         if node is not None and not tensor.wraps and tensor.dtype.is_differentiable:
-            found[node] = tensor._data.dtype
-    return found
+            dtypes[node] = tensor._data.dtype
+    return dtypes
 
 
 def why_no_values(tape: Any) -> str | None:

@@ -26,9 +26,9 @@ from gradtape.core.save_plan import save_plan
 from gradtape.errors import FailedPreconditionError
 from gradtape.functions.compiled import FUNCTION, RUNNERS, Compiled
 from gradtape.ops.list_values import TensorList
-from gradtape.tape.memory_limit import Cell
+from gradtape.tape.memory_limit import OutputRecipe
 from gradtape.tools.operands import program_of
-from gradtape.tools.profile_table import Line, Profile, made_profile
+from gradtape.tools.profile_table import MeasuredLine, Profile, made_profile
 
 Key = tuple[Any, int, str]  # code object, instruction, name of the op
 _TIMED: WeakKeyDictionary[Compiled, TimedExecutable] = WeakKeyDictionary()
@@ -41,12 +41,12 @@ def observe_profile(tape: Any) -> None:
 
 def profile(tape: Any) -> Profile:
     """The profile of a tape so far."""
-    found = next((o for o in tape._observers if isinstance(o, Profiler)), None)
-    if found is None:
+    profiler = next((o for o in tape._observers if isinstance(o, Profiler)), None)
+    if profiler is None:
         raise FailedPreconditionError(
             "profile: this tape keeps no times; make it with gt.GradientTape(profile=True), or use `gradtape run script.py`"
         )
-    return found.result()
+    return profiler.result()
 
 
 class Tally:
@@ -167,10 +167,10 @@ class Profiler(TapeObserver):
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 
     def _at(self, key: Key) -> Tally:
-        found = self._tallies.get(key)
-        if found is None:
-            found = self._tallies[key] = Tally()
-        return found
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally()
+        return tally
 
     def _tally(self, record: Record) -> Tally:
         return self._at(_key(record))
@@ -200,7 +200,7 @@ class Profiler(TapeObserver):
         if self._entered_at is not None:
             forward += perf_counter() - self._entered_at
         lines = [
-            Line(_place(code, lasti), op, t.count, t.forward, t.backward, t.bytes, _inner(t))
+            MeasuredLine(_place(code, lasti), op, t.count, t.forward, t.backward, t.bytes, _inner(t))
             for (code, lasti, op), t in self._tallies.items()
         ]
         return made_profile(lines, forward, self._backward_wall, self._own)
@@ -249,10 +249,10 @@ def _timed(program: Compiled) -> TimedExecutable | None:
     """The program with a clock; None where another backend runs it."""
     if not isinstance(program._executable, Executable):
         return None
-    found = _TIMED.get(program)
-    if found is None:
-        found = _TIMED[program] = TimedExecutable(program.optimized, program.name)
-    return found
+    timed = _TIMED.get(program)
+    if timed is None:
+        timed = _TIMED[program] = TimedExecutable(program.optimized, program.name)
+    return timed
 
 
 def _spread(tally: Tally, timed: TimedExecutable, backward: bool) -> None:
@@ -265,9 +265,9 @@ def _spread(tally: Tally, timed: TimedExecutable, backward: bool) -> None:
             entry[1 + backward] += seconds
 
 
-def _inner(tally: Tally) -> list[Line]:
+def _inner(tally: Tally) -> list[MeasuredLine]:
     return [
-        Line((file, line), op, int(count), forward, backward, 0, [])
+        MeasuredLine((file, line), op, int(count), forward, backward, 0, [])
         for (file, line, op), (count, forward, backward) in tally.inner.items()
     ]
 
@@ -287,14 +287,14 @@ def _kept(record: Record) -> list[Any]:
     """The arrays that stay alive because of a record; variables and watched tensors live anyway."""
     if record.op is None or record.op is PART:
         return []
-    if record.op is FUNCTION and not (record.saved and record.saved[0].__class__ is Cell):
+    if record.op is FUNCTION and not (record.saved and record.saved[0].__class__ is OutputRecipe):
         saved = (record.attrs or {}).get("saved", ())
         return [array for value in saved for array in _arrays(value)]
-    if record.saved and record.saved[0].__class__ is Cell:
+    if record.saved and record.saved[0].__class__ is OutputRecipe:
         value = record.saved[0].value
         values = value if isinstance(value, tuple) else (value,)
         return [array for v in values for array in _arrays(v)]
-    found: list[Any] = []
+    arrays: list[Any] = []
     for (index, spec), value in zip(save_plan(record.op).entries, record.saved, strict=False):
         if spec or value is None:
             continue
@@ -302,5 +302,5 @@ def _kept(record: Record) -> list[Any]:
         for i, one in enumerate(values):
             node = record if index < 0 else record.nodes[index + i]
             if isinstance(one, np.ndarray) and (node is None or node.op is not None):
-                found.append(one)
-    return found
+                arrays.append(one)
+    return arrays

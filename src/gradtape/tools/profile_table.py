@@ -17,7 +17,7 @@ INNER = 6  # lines shown of one compiled function
 
 
 @dataclass
-class Line:
+class MeasuredLine:
     """What was measured at one line: seconds, and what is inside of a compiled call."""
 
     place: tuple[str, int] | None
@@ -26,7 +26,7 @@ class Line:
     forward: float
     backward: float
     bytes: int
-    inner: list[Line]
+    inner: list[MeasuredLine]
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Profile:
 
     def by_line(self) -> dict[str, tuple[float, int]]:
         """Seconds and saved bytes of each line, the slowest first."""
-        found: dict[str, tuple[float, int]] = {}
+        lines: dict[str, tuple[float, int]] = {}
         for row in self.rows:
             if row.within is None:
-                seconds, size = found.get(row.location or row.op, (0.0, 0))
-                found[row.location or row.op] = (seconds + row.seconds, size + row.bytes)
-        return dict(sorted(found.items(), key=lambda item: -item[1][0]))
+                seconds, size = lines.get(row.location or row.op, (0.0, 0))
+                lines[row.location or row.op] = (seconds + row.seconds, size + row.bytes)
+        return dict(sorted(lines.items(), key=lambda item: -item[1][0]))
 
     def __str__(self) -> str:
         return text_table(self)
@@ -95,7 +95,7 @@ class Profile:
         return html_table(self)
 
 
-def made_profile(lines: Sequence[Line], forward: float, backward: float, own: float) -> Profile:
+def made_profile(lines: Sequence[MeasuredLine], forward: float, backward: float, own: float) -> Profile:
     """The profile of what was measured: rows by line and op, and a row for the rest."""
     total = max(forward + backward, 1e-12)
     rows: list[ProfileRow] = []
@@ -114,13 +114,13 @@ def made_profile(lines: Sequence[Line], forward: float, backward: float, own: fl
     return Profile(tuple(rows), forward, backward, size, own, _advice(rows, size, total))
 
 
-def _merged(lines: Sequence[Line]) -> list[Line]:
+def _merged(lines: Sequence[MeasuredLine]) -> list[MeasuredLine]:
     """One entry per place and op: several instructions of one line are one row."""
-    found: dict[tuple[tuple[str, int] | None, str], Line] = {}
+    merged: dict[tuple[tuple[str, int] | None, str], MeasuredLine] = {}
     for line in lines:
-        old = found.get((line.place, line.op))
+        old = merged.get((line.place, line.op))
         if old is None:
-            found[line.place, line.op] = Line(
+            merged[line.place, line.op] = MeasuredLine(
                 line.place, line.op, line.count, line.forward, line.backward, line.bytes, list(line.inner)
             )
         else:
@@ -129,14 +129,14 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
             old.backward += line.backward
             old.bytes += line.bytes
             old.inner += line.inner
-    return list(found.values())
+    return list(merged.values())
 
 
-def _slowest(lines: Sequence[Line]) -> list[Line]:
+def _slowest(lines: Sequence[MeasuredLine]) -> list[MeasuredLine]:
     return sorted(lines, key=lambda one: -(one.forward + one.backward))
 
 
-def _row(line: Line, total: float, within: str | None) -> ProfileRow:
+def _row(line: MeasuredLine, total: float, within: str | None) -> ProfileRow:
     place = None if line.place is None else f"{line.place[0]}:{line.place[1]}"
     code = "" if line.place is None else linecache.getline(*line.place).strip()
     share = (line.forward + line.backward) / total
@@ -145,24 +145,24 @@ def _row(line: Line, total: float, within: str | None) -> ProfileRow:
 
 def _advice(rows: Sequence[ProfileRow], size: int, total: float) -> tuple[str, ...]:
     """What the numbers suggest."""
-    found = []
+    advice = []
     rest = next(row for row in rows if row.op == REST)
     calls = sum(row.count for row in rows if row.within is None)
     if rest.share > 0.5 and calls > 20:
-        found.append(
+        advice.append(
             f"{rest.share:.0%} of the time is outside of operations ({calls} calls of small ones): decorate the step with "
             "@gt.function, or work on larger tensors"
         )
     heavy = max((row for row in rows if row.within is None), key=lambda row: row.bytes)
     if size > 50_000_000 and heavy.bytes > size / 2:
-        found.append(
+        advice.append(
             f"{heavy.op} at {_short(heavy.location)} keeps {_bytes(heavy.bytes)} of {_bytes(size)}: gt.recompute_grad around "
             "it, or GradientTape(memory_limit=...), trade them for time"
         )
     slow = [row for row in rows if row.within is None and row.op != REST]
     if slow and slow[0].share > 0.5:
-        found.append(f"{slow[0].op} at {_short(slow[0].location)} takes {slow[0].share:.0%} of the time: look there first")
-    return tuple(found)
+        advice.append(f"{slow[0].op} at {_short(slow[0].location)} takes {slow[0].share:.0%} of the time: look there first")
+    return tuple(advice)
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -201,13 +201,13 @@ HEADS = ["line", "op", "count", "forward", "backward", "saved", "share"]
 
 def _shown(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     """The rows of the text table: of a compiled function only the slowest lines."""
-    found: list[ProfileRow] = []
+    shown: list[ProfileRow] = []
     inner = 0
     for row in rows:
         inner = inner + 1 if row.within else 0
         if inner <= INNER:
-            found.append(row)
-    return found
+            shown.append(row)
+    return shown
 
 
 def text_table(profile: Profile) -> str:
@@ -256,12 +256,12 @@ def _align(column: int) -> str:
 def _html_row(row: ProfileRow) -> str:
     cells = [*_cells(row), row.code[:80]]
     shade = f"background:linear-gradient(to right,rgba(66,133,244,.35) {row.share:.1%},transparent {row.share:.1%})"
-    made = []
+    columns = []
     for i, text in enumerate(cells):
         style = _align(i) + (f";{shade}" if i == len(HEADS) - 1 else "")
         style += ";padding-left:24px" if row.within and not i else ""
         tag = "code" if i == len(cells) - 1 else "span"
         title = f' title="{html.escape(row.location or "", quote=True)}"' if i == 0 else ""
-        made.append(f'<td style="{style}"{title}><{tag}>{html.escape(text.strip())}</{tag}></td>')
+        columns.append(f'<td style="{style}"{title}><{tag}>{html.escape(text.strip())}</{tag}></td>')
     kind = "inner" if row.within else "rest" if row.op == REST else "row"
-    return f'<tr class="{kind}">{"".join(made)}</tr>'
+    return f'<tr class="{kind}">{"".join(columns)}</tr>'

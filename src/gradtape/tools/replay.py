@@ -26,7 +26,7 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import has_effect
 from gradtape.ops.list_values import TensorList
 from gradtape.ops.stop import ASSIGN
-from gradtape.tools.nan_forward import Run, ancestors, made_by, owner_of
+from gradtape.tools.nan_forward import RecordedRun, ancestors, made_by, owner_of
 from gradtape.tools.nan_words import place_of
 from gradtape.tools.operands import Kept, program_of, version
 
@@ -76,7 +76,7 @@ class Replay:
     ) -> None:  # fmt: skip
         moved = needed_records(records, leaves, binding(cut=cut))
         ends = set(targets)
-        wanted = ancestors(Run(records, kept), ends)
+        wanted = ancestors(RecordedRun(records, kept), ends)
         self.kept = kept
         self.steps = [r for r in records if r in moved and r in wanted and r.op is not None]
         self.reached = ends & moved
@@ -125,8 +125,8 @@ class Replay:
             for x, node in zip(inputs, record.nodes, strict=True)
         ]
         if record.op is CUSTOM and attrs["rule"].again is None:  # of a program: what its function computed was recorded too
-            made = made_by(record, attrs)
-            return tuple(values[n] if n in values else _constant(x) for n, x in zip(made, self.kept[record].out, strict=True))
+            outputs = zip(made_by(record, attrs), self.kept[record].out, strict=True)
+            return tuple(values[n] if n in values else _constant(x) for n, x in outputs)
         if record.op is CUSTOM:
             given = [t if node in values else None for t, node in zip(tensors, record.nodes, strict=True)]
             out: Any = tuple(attrs["rule"].again.call(given))

@@ -24,7 +24,7 @@ from gradtape.core.record import TRACING
 from gradtape.core.tensor import Tensor
 from gradtape.tools.picture import Picture
 from gradtape.tools.picture_model import models
-from gradtape.tools.picture_sites import Site, Sites, call_arguments, is_named, names_of, user_frames
+from gradtape.tools.picture_sites import CodeSite, Sites, call_arguments, is_named, names_of, user_frames
 from gradtape.tools.profile import Profiler
 from gradtape.variables.variable import Variable
 
@@ -60,7 +60,7 @@ class Bad:
 class Asked:
     """The gradient calls at one source line."""
 
-    site: Site
+    site: CodeSite
     targets: str
     sources: list[str]
     count: int = 0
@@ -71,7 +71,7 @@ class Asked:
 
 
 @dataclass
-class Row:
+class ProfileTotal:
     """One operation of one line, added up over the profiled tapes."""
 
     location: str | None
@@ -85,16 +85,16 @@ class Row:
 
 
 @dataclass
-class Made:
+class TapesAtLine:
     """The tapes made at one source line."""
 
-    site: Site
+    site: CodeSite
     traced: bool  # inside a compiled function: made while it was traced
     tapes: int = 0
     asks: int = 0
     largest: int = 0  # operations of the longest of them
     asked: dict[Any, Asked] = field(default_factory=dict)
-    rows: dict[Any, Row] = field(default_factory=dict)
+    rows: dict[Any, ProfileTotal] = field(default_factory=dict)
     profiled: int = 0
     forward: float = 0.0
     backward: float = 0.0
@@ -105,7 +105,7 @@ class Made:
 
 
 @dataclass
-class Trace:
+class TraceEntry:
     """One trace of a compiled function."""
 
     number: int
@@ -115,14 +115,14 @@ class Trace:
 
 
 @dataclass
-class Function:
+class FunctionTraces:
     """The traces of one compiled function."""
 
     name: str
     location: str
     count: int = 0
     seconds: float = 0.0
-    traces: list[Trace] = field(default_factory=list)
+    traces: list[TraceEntry] = field(default_factory=list)
 
 
 def _undisturbed(method: Callable[..., None]) -> Callable[..., None]:
@@ -151,8 +151,8 @@ class Collector:
     def __init__(self, profile: bool = True, pictures: bool = True) -> None:
         self.profile = profile
         self.pictures = pictures
-        self.made_at: dict[Any, Made] = {}
-        self.functions: dict[Any, Function] = {}
+        self.made_at: dict[Any, TapesAtLine] = {}
+        self.functions: dict[Any, FunctionTraces] = {}
         self.tapes = 0
         self.asks = 0
         self.missing = 0
@@ -162,7 +162,7 @@ class Collector:
         self.started = time.perf_counter()
         self.seconds = 0.0  # from then to the end
         self._drawing = 0.0
-        self._entries: WeakKeyDictionary[Any, Made] = WeakKeyDictionary()
+        self._entries: WeakKeyDictionary[Any, TapesAtLine] = WeakKeyDictionary()
         self._lock = threading.RLock()
         self._busy: set[int] = set()
         self._sites = Sites()
@@ -174,7 +174,7 @@ class Collector:
     def made(self, tape: Any) -> None:
         """A tape exists."""
         self.tapes += 1
-        entry = self._place(self.made_at, lambda site: Made(site, TRACING.get() is not None))
+        entry = self._place(self.made_at, lambda site: TapesAtLine(site, TRACING.get() is not None))
         if entry is None:
             return
         entry.tapes += 1
@@ -219,13 +219,13 @@ class Collector:
             if len(self.functions) >= PLACES:
                 self.left_out += 1
                 return
-            entry = self.functions[name, where] = Function(name, where)
+            entry = self.functions[name, where] = FunctionTraces(name, where)
         entry.count += 1
         entry.seconds += seconds
         if len(entry.traces) < LISTED:
             frame = next(iter(user_frames()), None)
             call = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            entry.traces.append(Trace(number, [reason.text for reason in reasons], seconds, call))
+            entry.traces.append(TraceEntry(number, [reason.text for reason in reasons], seconds, call))
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -255,7 +255,7 @@ class Collector:
         if _profiled(tape):
             self._add_profile(entry, tape.profile())
 
-    def _place(self, entries: dict[Any, Any], make: Callable[[Site], Any]) -> Any:
+    def _place(self, entries: dict[Any, Any], make: Callable[[CodeSite], Any]) -> Any:
         """The entry for the line of the user's that runs now; None when there are too many."""
         frame = next(iter(user_frames()), None)
         if frame is None:
@@ -276,22 +276,22 @@ class Collector:
             known.count += 1
         elif len(call.missing) < LISTED:
             name = call.sources[place] if place < len(call.sources) else f"source {place}"
-            found = tape.explain(list(targets), source)
-            call.missing[place] = Missing(name, call.targets, found.cause, found.location, found.message)
+            explanation = tape.explain(list(targets), source)
+            call.missing[place] = Missing(name, call.targets, explanation.cause, explanation.location, explanation.message)
 
     def _note_bad(self, call: Asked, tape: Any) -> None:
         self.bad += 1
         call.bad_count += 1
-        found = tape.nan_report()
-        if found is None:
+        report = tape.nan_report()
+        if report is None:
             return
-        known = next((bad for bad in call.bad if bad.location == found.location), None)
+        known = next((bad for bad in call.bad if bad.location == report.location), None)
         if known is not None:
             known.count += 1
         elif len(call.bad) < LISTED:
-            call.bad.append(Bad(f"{found.op} in the {found.phase} pass", found.location, str(found)))
+            call.bad.append(Bad(f"{report.op} in the {report.phase} pass", report.location, str(report)))
 
-    def _draw(self, entry: Made, tape: Any, targets: Sequence[Any]) -> None:
+    def _draw(self, entry: TapesAtLine, tape: Any, targets: Sequence[Any]) -> None:
         spent = time.perf_counter() - self.started
         if not self.pictures or self._drawing > PATIENCE + spent / 10 or not tape.records:
             return
@@ -300,7 +300,7 @@ class Collector:
         entry.pictured = entry.asks
         self._drawing += time.perf_counter() - begun
 
-    def _add_profile(self, entry: Made, profile: Any) -> None:
+    def _add_profile(self, entry: TapesAtLine, profile: Any) -> None:
         entry.profiled += 1
         entry.forward += profile.forward
         entry.backward += profile.backward
@@ -311,7 +311,7 @@ class Collector:
             if total is None:
                 if len(entry.rows) >= 20 * LISTED:
                     continue
-                total = entry.rows[key] = Row(row.location, row.op, row.within, row.code)
+                total = entry.rows[key] = ProfileTotal(row.location, row.op, row.within, row.code)
             total.count += row.count
             total.forward += row.forward
             total.backward += row.backward
@@ -328,7 +328,7 @@ def _profiled(tape: Any) -> bool:
     return any(isinstance(observer, Profiler) for observer in tape._observers)
 
 
-def _written(site: Site, targets: Sequence[Any], sources: Sequence[Any]) -> tuple[str, list[str]]:
+def _written(site: CodeSite, targets: Sequence[Any], sources: Sequence[Any]) -> tuple[str, list[str]]:
     """The target and the sources of a gradient call, as the program calls them."""
     frames = user_frames()
     target, written = call_arguments(site.expression, ("target", "sources"))
@@ -336,18 +336,18 @@ def _written(site: Site, targets: Sequence[Any], sources: Sequence[Any]) -> tupl
         names = names_of(targets, frames)
         target = ", ".join(names[id(t)][1] if id(t) in names else _described(t) for t in targets[:4])
     names = names_of(sources, frames)
-    found = []
+    names_written = []
     for place, source in enumerate(sources):
         own = source.name.removesuffix(":0") if isinstance(source, Variable) else ""
         if own and is_named(own):
-            found.append(own)
+            names_written.append(own)
         elif id(source) in names:
-            found.append(names[id(source)][1])
+            names_written.append(names[id(source)][1])
         elif len(written) == len(sources):
-            found.append(written[place])
+            names_written.append(written[place])
         else:
-            found.append(f"{written[0]}[{place}]" if len(written) == 1 else own or _described(source))
-    return target, found
+            names_written.append(f"{written[0]}[{place}]" if len(written) == 1 else own or _described(source))
+    return target, names_written
 
 
 def _described(tensor: Any) -> str:

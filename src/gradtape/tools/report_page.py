@@ -17,7 +17,7 @@ import numpy as np
 from gradtape.config import VERSION
 from gradtape.tools.picture_page import SCRIPTS, embedded, page
 from gradtape.tools.picture_text import amount
-from gradtape.tools.report import Asked, Collector, Function, Made, Row, peak_memory, short
+from gradtape.tools.report import Asked, Collector, FunctionTraces, ProfileTotal, TapesAtLine, peak_memory, short
 
 if TYPE_CHECKING:
     from gradtape.tools.runner import Ran
@@ -53,7 +53,7 @@ class _Graphs:
         self.parts: list[str] = []
         self.size = 0
 
-    def add(self, entry: Made) -> str | None:
+    def add(self, entry: TapesAtLine) -> str | None:
         """The name of the graph of an entry; None when there is none or the page is full."""
         if entry.picture is None:
             return None
@@ -86,7 +86,7 @@ def _head(collector: Collector, ran: Ran) -> str:
     )
 
 
-def _tiles(collector: Collector, entries: Sequence[Made]) -> str:
+def _tiles(collector: Collector, entries: Sequence[TapesAtLine]) -> str:
     retraces = sum(f.count - 1 for f in collector.functions.values())
     peak = peak_memory()
     saved = max((e.bytes for e in entries if e.profiled), default=None)
@@ -99,11 +99,13 @@ def _tiles(collector: Collector, entries: Sequence[Made]) -> str:
         ("peak memory of the process", "–" if peak is None else amount(peak), ""),
         ("most bytes saved by one tape", "–" if saved is None else amount(saved), ""),
     ]  # fmt: skip
-    made = "".join(f'<div class="tile {kind}"><strong>{value}</strong><span>{name}</span></div>' for name, value, kind in tiles)
-    return f'<section class="tiles">{made}</section>'
+    boxes = "".join(
+        f'<div class="tile {kind}"><strong>{value}</strong><span>{name}</span></div>' for name, value, kind in tiles
+    )
+    return f'<section class="tiles">{boxes}</section>'
 
 
-def _findings(collector: Collector, entries: Sequence[Made]) -> list[tuple[str, str, str, str]]:
+def _findings(collector: Collector, entries: Sequence[TapesAtLine]) -> list[tuple[str, str, str, str]]:
     """(kind, heading, place, text), the gravest first."""
     bad, missing, advice = [], [], []
     for entry in entries:
@@ -146,7 +148,7 @@ def _found(findings: Sequence[tuple[str, str, str, str]], collector: Collector) 
     return f'<section class="card"><h2>Findings</h2><ul class="findings">{rows}</ul></section>'
 
 
-def _tapes(entry: Made, number: int, graphs: _Graphs) -> str:
+def _tapes(entry: TapesAtLine, number: int, graphs: _Graphs) -> str:
     site = entry.site
     inside = "" if site.function == "<module>" else f" in {site.function.replace('<locals>.', '')}"
     kind = "traced in a compiled function" if entry.traced else ""
@@ -189,7 +191,7 @@ def _calls(calls: Iterable[Asked]) -> str:
     return _table("gradients asked for", heads, rows, "")
 
 
-def _graph(entry: Made, graphs: _Graphs) -> str:
+def _graph(entry: TapesAtLine, graphs: _Graphs) -> str:
     name = graphs.add(entry)
     if name is None:
         return ""
@@ -197,26 +199,26 @@ def _graph(entry: Made, graphs: _Graphs) -> str:
     return f'<h3>graph <span class="quiet">{which}</span></h3><div class="graph" data-graph="{name}"></div>'
 
 
-def _profile(entry: Made) -> str:
+def _profile(entry: TapesAtLine) -> str:
     if not entry.profiled:
         return ""
     total = entry.forward + entry.backward
     rows = sorted((r for r in entry.rows.values() if r.within is None), key=lambda r: -(r.forward + r.backward))
     inner = [r for r in entry.rows.values() if r.within is not None]
-    made = []
+    lines = []
     for row in rows[:ROWS]:
-        made.append(_profile_row(row, total))
+        lines.append(_profile_row(row, total))
         below = sorted((r for r in inner if r.within == row.op), key=lambda r: -(r.forward + r.backward))[:6]
-        made += [_profile_row(r, total) for r in below]
+        lines += [_profile_row(r, total) for r in below]
     more = f'<p class="quiet">and {len(rows) - ROWS} more rows</p>' if len(rows) > ROWS else ""
     of = "the tape" if entry.tapes == 1 else f"{entry.profiled:,} of {entry.tapes:,} tapes"
     times = f"forward {duration(entry.forward)}, backward {duration(entry.backward)}"
     note = f'<p class="quiet">measured on {of}: {times}; saved bytes are the most of one tape</p>'
     heads = ("line", "operation", "count", "forward", "backward", "saved", "share", "code")
-    return _table("profile", heads, made, "profile") + more + note
+    return _table("profile", heads, lines, "profile") + more + note
 
 
-def _profile_row(row: Row, total: float) -> str:
+def _profile_row(row: ProfileTotal, total: float) -> str:
     share = (row.forward + row.backward) / max(total, 1e-12)
     count = f"{row.count:,}" if row.count else "–"
     return (
@@ -230,7 +232,7 @@ def _profile_row(row: Row, total: float) -> str:
     )
 
 
-def _functions(functions: Iterable[Function]) -> str:
+def _functions(functions: Iterable[FunctionTraces]) -> str:
     parts = []
     for function in functions:
         rows = [

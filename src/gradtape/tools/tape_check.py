@@ -153,8 +153,8 @@ class _Check:
         self.complex = tape.records.complex
         self.random = np.random.default_rng(0)
         leaves = {node for versions in self.versions for node in versions}
-        found = {node: self._value(node) for node in leaves}
-        self.values = {node: wide(value) for node, value in found.items() if value is not None}
+        operands_kept = {node: self._value(node) for node in leaves}
+        self.values = {node: wide(value) for node, value in operands_kept.items() if value is not None}
         self.replay = Replay(self.records, self.kept, self.values, targets, self.cut)
 
     def _value(self, node: Record) -> Any:
@@ -198,11 +198,11 @@ class _Check:
             seed = _ones(self._target(target))
             seeds[node] = seeds[node] + seed if node in seeds else seed
         wanted = {twins.get(node, node) for versions in self.versions for node in versions}
-        found = gradients(
+        cotangents = gradients(
             tuple(twins.values()), seeds, wanted, boxed=False, complex_values=self.complex, cut=self.cut
         )  # fmt: skip
         back = {twins.get(node, node): node for versions in self.versions for node in versions}
-        return {back[node]: g.dense() if isinstance(g, SparseRows) else g for node, g in found.items()}
+        return {back[node]: g.dense() if isinstance(g, SparseRows) else g for node, g in cotangents.items()}
 
     def _target(self, node: Record) -> Any:
         if node in self.values and node.op is None:
@@ -227,8 +227,8 @@ class _Check:
 
         def value(h: float) -> float:
             moved = {n: box(_plus(v, h * size, direction) if n in versions else v) for n, v in self.values.items()}
-            found = self.replay.run(moved)
-            return sum(float(np.sum(np.real(found[t]._data))) for t in self.targets if t in found)
+            values = self.replay.run(moved)
+            return sum(float(np.sum(np.real(values[t]._data))) for t in self.targets if t in values)
 
         slope = slope_of(value, STEP)
         difference = slope.value / size
@@ -254,16 +254,16 @@ class _Check:
         grads = recording.cotangents(outs, cts, [t._node for t in leaves.values()], boxed=False)  # type: ignore[misc]
         precise = {node: g._data for node, g in zip(leaves, grads, strict=True) if g is not None}
         known = {n: t._data for value in ends.values() for t in _several(value) if (n := version(t)) is not None}
-        found: dict[tuple[str, str | None], list[tuple[float, bool | None]]] = {}
+        checks: dict[tuple[str, str | None], list[tuple[float, bool | None]]] = {}
         for record in recording.records:
             if record.op is None or record.op is PART or record.op.kind == "nondiff":
                 continue
             key = (_label(record), place_of(record))
-            looked = found.setdefault(key, [])
+            looked = checks.setdefault(key, [])
             if len(looked) < PER_LINE:
                 looked.append(self._rule(record, recording, known))
         rows = []
-        for (op, place), looked in found.items():
+        for (op, place), looked in checks.items():
             states = [ok for _, ok in looked]
             state = False if False in states else True if True in states else None
             worst = max(error for error, ok in looked if ok is not None or state is None)
@@ -341,10 +341,10 @@ def _ones(value: Any) -> Any:
 
 
 def _direction(value: Any, random: Any) -> Any:
-    made = random.normal(size=np.shape(value))
+    direction = random.normal(size=np.shape(value))
     if np.asarray(value).dtype.kind == "c":
-        made = made + 1j * random.normal(size=np.shape(value))
-    return np.asarray(made)[()] if np.asarray(value).dtype.kind in "fc" else np.zeros(np.shape(value))
+        direction = direction + 1j * random.normal(size=np.shape(value))
+    return np.asarray(direction)[()] if np.asarray(value).dtype.kind in "fc" else np.zeros(np.shape(value))
 
 
 def _plus(value: Any, h: float, direction: Any) -> Any:
@@ -364,13 +364,13 @@ def _function(record: Record, recording: KeepingRecording) -> Callable[[Sequence
     again = kept.attrs["rule"].again
     if again is not None:
         return lambda inputs: [t._data for t in again.run([box(x) for x in inputs])]
-    made = [node for node in made_by(record, kept.attrs) if node is not None]
+    outputs = [node for node in made_by(record, kept.attrs) if node is not None]
     leaves = {node for node in record.nodes if node is not None}
-    replay = Replay(tuple(recording.records), recording.operands.kept, leaves, made, False)
+    replay = Replay(tuple(recording.records), recording.operands.kept, leaves, outputs, False)
 
     def repeated(inputs: Sequence[Any]) -> list[Any]:
-        found = replay.run({node: box(x) for node, x in zip(record.nodes, inputs, strict=True) if node is not None})
-        return [found[node]._data if node in found else out for node, out in zip(made, kept.out, strict=True)]
+        values = replay.run({node: box(x) for node, x in zip(record.nodes, inputs, strict=True) if node is not None})
+        return [values[node]._data if node in values else out for node, out in zip(outputs, kept.out, strict=True)]
 
     return repeated
 

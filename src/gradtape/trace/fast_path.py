@@ -100,12 +100,12 @@ def _number(trace: Any, number: Any, like: Any) -> Value | None:
     constants = trace.constants[-1]
     known = constants.get(key)
     if known is not None:
-        found: Value = known._data
-        return found
+        value_of_program: Value = known._data
+        return value_of_program
     kind = _SCALARS.get(like.dtype) or _SCALARS.setdefault(like.dtype, TensorSpec((), like.dtype))
-    made = simple(staged.CONSTANT, [], kind, trace.location(), trace.blocks[-1], {"value": value})
-    constants[key] = traced(made)
-    return made
+    constant = simple(staged.CONSTANT, [], kind, trace.location(), trace.blocks[-1], {"value": value})
+    constants[key] = traced(constant)
+    return constant
 
 
 _SCALARS: dict[Any, TensorSpec] = {}  # one type per dtype, so that what follows from it is found again

@@ -47,12 +47,12 @@ class Typing:
             return self._asked(op, types, attrs)
         if known is not None:
             return known[0]
-        found = self._asked(op, types, attrs)
-        if types and not symbols_in((*types, found)):  # a size that only run time knows is a new one each time
-            shared = tuple([self._shared(t) for t in found]) if found.__class__ is tuple else self._shared(found)
+        inferred = self._asked(op, types, attrs)
+        if types and not symbols_in((*types, inferred)):  # a size that only run time knows is a new one each time
+            shared = tuple([self._shared(t) for t in inferred]) if inferred.__class__ is tuple else self._shared(inferred)
             self._known[question] = shared, types  # the types are kept, so that their ids stay theirs
             return shared
-        return found
+        return inferred
 
     def _shared(self, type: Any) -> Any:
         """One object per type, so that what follows from it is found again."""
@@ -93,27 +93,29 @@ class Typing:
         if not self._equations:
             return {}
         equations, self._equations = self._equations, []
-        found: dict[int, tuple[Any, ...]] = {}
+        shapes: dict[int, tuple[Any, ...]] = {}
         for constraint in equations:
             name, size = _solved(constraint, symbols_in(types[0]))
             for i, spec in enumerate(types):
                 if name in symbols_in(spec) and spec.__class__ is TensorSpec:
-                    found[i] = tuple(substitute(found.get(i, tuple(spec.shape)), {name: size}))
-        return found
+                    shapes[i] = tuple(substitute(shapes.get(i, tuple(spec.shape)), {name: size}))
+        return shapes
 
 
 def _meaning(value: Value, depth: int = 4) -> Any:
     """Equal for numbers that are computed in the same way from the same values."""
-    made = value.producer
-    if made is None or not depth or made.regions or has_effect(made) or len(made.results) != 1 or len(value.type.shape):
+    producer = value.producer
+    if producer is None or not depth or len(producer.results) != 1 or len(value.type.shape):
         return value
-    attrs = {name: attr.tobytes() if isinstance(attr, np.generic) else _frozen(attr) for name, attr in made.attrs.items()}
-    found = (made.op, value.type.dtype, *attrs.items(), *[_meaning(operand, depth - 1) for operand in made.operands])
+    if producer.regions or has_effect(producer):
+        return value
+    attrs = {name: attr.tobytes() if isinstance(attr, np.generic) else _frozen(attr) for name, attr in producer.attrs.items()}
+    meaning = (producer.op, value.type.dtype, *attrs.items(), *[_meaning(operand, depth - 1) for operand in producer.operands])
     try:
-        hash(found)
+        hash(meaning)
     except TypeError:  # an attribute that has no hash
         return value
-    return found
+    return meaning
 
 
 def _solved(constraint: Constraint, first: frozenset[str]) -> tuple[str | None, Any]:

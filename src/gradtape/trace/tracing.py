@@ -181,15 +181,15 @@ class TracedList(TracedTensor):
 
 def _only_item(part: Any) -> tuple[TracedTensor, TracedTensor] | None:
     """The index and item of a list that is zero elsewhere, made by reading one item; None for any other list."""
-    made = part._data.producer if isinstance(part, TracedList) else None
-    if made is None or made.op is not LIST_ADD_AT:
+    producer = part._data.producer if isinstance(part, TracedList) else None
+    if producer is None or producer.op is not LIST_ADD_AT:
         return None
-    zeros, node = made.operands[0].producer, part._node
+    zeros, node = producer.operands[0].producer, part._node
     if zeros is None or zeros.op is not LIST_ZEROS_LIKE or (node is not None and node.op is not LIST_ADD_AT):
         return None
-    item = traced(made.operands[2])
+    item = traced(producer.operands[2])
     item._node = None if node is None else node.nodes[2]
-    return traced(made.operands[1]), item
+    return traced(producer.operands[1]), item
 
 
 def traced(value: Value) -> TracedTensor:
@@ -365,11 +365,11 @@ class Trace:
             kept = tuple(stored(t) for t in inputs)
             nodes = tuple(t._node for t in inputs)
             record_general(scope.inside(LEVEL), op, kept, nodes, {"operation": operation, "inputs": kept}, outs)
-        found, start = {}, 0
+        results, start = {}, 0
         for name, count in result_layout.items():
-            found[name] = list(outs[start : start + count])
+            results[name] = list(outs[start : start + count])
             start += count
-        return found
+        return results
 
     def _append(self, operation: Operation) -> None:
         block = self.blocks[-1]
@@ -446,8 +446,8 @@ class Trace:
         so it gets a value of its own, in the block that the first belongs to."""
         value, node = tensor._data, tensor._node
         for other in self.captures[depth + 1].values():
-            made = other._data.producer
-            if other._node is node and made is not None and made.op is IDENTITY and made.operands[0] is value:
+            producer = other._data.producer
+            if other._node is node and producer is not None and producer.op is IDENTITY and producer.operands[0] is value:
                 return other
         twin = traced(simple(IDENTITY, [value], value.type, self.location(), self.blocks[depth]))
         twin._node = node
@@ -520,8 +520,8 @@ class Trace:
         """Make the captures of regions parameters (the same, in the same order, for all of them); returns the tensors that
         the owning operation must be given for them."""
         captured: dict[Value, TracedTensor] = {}
-        for _, found in blocks:
-            for value, tensor in found.items():
+        for _, captures in blocks:
+            for value, tensor in captures.items():
                 captured.setdefault(value, tensor)
         for block, _ in blocks:
             replace_free(block, {v: block.add_param(v.type, v.name, group) for v in captured})

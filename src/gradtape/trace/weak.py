@@ -82,8 +82,8 @@ def _all_weak(tensors: list[Any], numbers: list[WeakTensor]) -> tuple[Any, ...]:
     fractions = [t for t in tensors if isinstance(t, (float, complex)) and not isinstance(t, Tensor)]
     if fractions:
         richest = promote_dtypes(richest, as_dtype(np.result_type(*fractions)))
-    made = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
-    return tuple(t if t.dtype is richest else t.recast(richest) for t in made)
+    weak = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
+    return tuple(t if t.dtype is richest else t.recast(richest) for t in weak)
 
 
 def _given_way(tensor: Any, wanted: DType) -> Any:

@@ -129,13 +129,13 @@ def _is_number(factor: Any) -> bool:
     return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, Readable)) and convert(factor).ndim == 0)
 
 
-def total_of(found: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
+def total_of(cotangents: dict[Record, Any], versions: list[Record], boxed: bool) -> Any:
     """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
     if len(versions) == 1 and not boxed:
-        single = found.get(versions[0])
+        single = cotangents.get(versions[0])
         if (single.__class__ is np.ndarray and single.ndim) or isinstance(single, np.generic):
             return box(single)
-    parts = [found[node] for node in dict.fromkeys(versions) if node in found]
+    parts = [cotangents[node] for node in dict.fromkeys(versions) if node in cotangents]
     if not parts:
         return None
     if any(p.__class__ is SparseRows for p in parts):

@@ -49,11 +49,11 @@ def _follows(value: Value, before: Value) -> bool:
         value = pending.pop(0)
         if value is before:
             return True
-        made = value.producer
-        if not isinstance(made, Operation) or made.op.kind == "region":
+        producer = value.producer
+        if not isinstance(producer, Operation) or producer.op.kind == "region":
             continue
-        for place, operand in enumerate(made.operands):
-            if operand not in seen and passes_derivative(made.op, place):
+        for place, operand in enumerate(producer.operands):
+            if operand not in seen and passes_derivative(producer.op, place):
                 seen.add(operand)
                 pending.append(operand)
     return False

@@ -119,7 +119,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     return IntegerLimits(int(limits.bits), int(limits.max), int(limits.min), dtype)
 
 
-class Info:
+class NamespaceInfo:
     """What `__array_namespace_info__()` gives: devices, dtypes, capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
@@ -140,5 +140,5 @@ class Info:
         return {x.name: x for x in DTYPES if kind is None or isdtype(x, kind)}
 
 
-def __array_namespace_info__() -> Info:  # noqa: N807  (the standard's name)
-    return Info()
+def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807  (the standard's name)
+    return NamespaceInfo()
