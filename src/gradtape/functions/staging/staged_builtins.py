@@ -30,8 +30,9 @@ from gradtape.functions.staging.iterables import (
     staged_iterable,
 )
 from gradtape.functions.staging.joins import JoinError
+from gradtape.functions.staging.loops import stage_for
 from gradtape.functions.staging.staged_values import Maybe, staged_items
-from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_for, stage_if, stage_if_exp, truth, valued
+from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ops import elementwise, select, sorting, staged

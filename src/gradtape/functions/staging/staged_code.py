@@ -1,5 +1,6 @@
 """What converted code calls when something it was given is staged: loops and branches, builtins, containers, texts."""
 
+from gradtape.functions.staging.loops import stage_for as stage_for, stage_while as stage_while
 from gradtape.functions.staging.staged_builtins import (
     assert_ as assert_,
     call_builtin as call_builtin,
@@ -22,10 +23,8 @@ from gradtape.functions.staging.staging import (
     State as State,
     is_staged as is_staged,
     stage_and as stage_and,
-    stage_for as stage_for,
     stage_if as stage_if,
     stage_if_exp as stage_if_exp,
     stage_or as stage_or,
-    stage_while as stage_while,
     truth as truth,
 )

@@ -9,8 +9,9 @@ from gradtape import tree
 from gradtape.core.dispatch import convert
 from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
+from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.functions.staging.staging import State, is_staged, stage_for, stage_if_exp, stage_while, valued
+from gradtape.functions.staging.staging import State, is_staged, stage_if_exp, valued
 from gradtape.ops.compare import equal
 from gradtape.ops.shape import stack
 from gradtape.trace.effects import active, converted

@@ -1,0 +1,360 @@
+"""Loops of the program: a body traced until its state fits, and the operation that runs it.
+
+Loops with a test become `while`: the test is evaluated before the loop and at the end of the body, so it may have effects
+of its own. Loops over tensors and ranges without break become `scan`. A loop is traced again until what it starts with and what
+it ends with have the same types (`joins.py` says how each piece of state is carried).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Op
+from gradtape.functions.staging.alias_joins import Column, FlagPhi, LoopJoin
+from gradtape.functions.staging.bodies import State, TracedBody, as_now, matched
+from gradtape.functions.staging.escape import Held
+from gradtape.functions.staging.iterables import StagedIterable, staged_iterable
+from gradtape.functions.staging.joins import (
+    ABSENT,
+    FLAG,
+    ContainerPhi,
+    JoinError,
+    ListPhi,
+    MaybePhi,
+    NoPhi,
+    Phi,
+    Widening,
+    join,
+    tensors_in,
+)
+from gradtape.functions.staging.places import Log, Place
+from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.functions.staging.staging import column_of, is_staged, stage_if, truth, widened
+from gradtape.ir.dims import fresh_symbol, substitute
+from gradtape.ir.graph import Block, Value
+from gradtape.ops.compare import less, logical_and
+from gradtape.ops.structured import COUNT, SCAN, WHILE, result_types
+from gradtape.trace.effects import active
+from gradtape.trace.tracing import TracedTensor, current_trace, params_of
+from gradtape.trace.weak import WeakTensor
+
+MAX_UNROLLED = 10_000
+MAX_ATTEMPTS = 12  # of tracing a body until its phis fit
+UNROLLED_FIRST = 64  # iterations, if sizes change from one to the next: then all of them are known
+
+
+class CarriedState(Held):
+    """One piece of a loop's state: a name, or a place that the body writes."""
+
+    def __init__(self, label: str, place: Place | None, start: Any, phi: Phi) -> None:
+        self.label = label
+        self.place = place
+        self.start = start  # before the loop
+        self.phi = phi
+        self.input: Any = None  # what it is at the start of the body
+        self.reached: Any = None  # the object that it is at the end of the body
+        self.end: Any = None  # what that object held then
+
+    def column(self, first: Any, second: Any) -> Column:
+        return Column(first, second) if self.place is None else column_of(self.place, first, second)
+
+
+class StagedLoop:
+    """A loop being staged: the phis of its state, found by tracing its body until they fit."""
+
+    def __init__(self, state: State, body: Callable[[Any], Any], test: Callable[[Any], Any] | None) -> None:
+        self.state = state
+        self.body = body  # given the loop index
+        self.test = test  # whether to go on after the iteration with this index; None: a scan
+        self.carried = [CarriedState(label, None, v, NoPhi(v)) for label, v in zip(state.labels(), state.get(), strict=True)]
+        self.places: dict[Any, Place] = {}
+        self.aliases = LoopJoin(active().aliases)
+        self.sizes = widened()  # symbols for sizes that change from one iteration to the next
+
+    def trace(self) -> TracedBody:
+        """A fixpoint: trace the body, compare what it ends with to what it started from, widen the phis, repeat."""
+        holding = active().aliases.holding
+        holding.append(self.carried)
+        try:
+            for _ in range(MAX_ATTEMPTS):
+                body = self._attempt()
+                wider = self._compared(body)
+                known = self._learn(body, wider)
+                if not self._widen(body, wider) and known:
+                    return body
+        finally:
+            holding.pop()
+        raise JoinError(
+            f"line {self.state.line}: this loop changes other objects each time it is looked at "
+            f"({', '.join(dict.fromkeys(c.label for c in self.carried))}), so its state cannot be carried; keep one list, dict "
+            "or tensor per name, and change it instead of making new ones"
+        )
+
+    def _compared(self, body: TracedBody) -> list[Phi]:
+        """For each piece of state the phi of what the attempt started from and what it ended with."""
+        stand_ins = frozenset(id(t) for c in self.carried for t in tensors_in(c.input) if t._data.owner is body.block)
+        fresh = frozenset(id(part) for part in self.aliases.phis.values())
+        for c, reached_by_name, end in zip(self.carried, body.objects, body.ends, strict=False):
+            c.reached, c.end = reached_by_name, end
+        for c in self.carried[len(self.state.names) :]:
+            if (place := c.place) is not None and place.key in body.log.entries:
+                c.reached, c.end = body.contents[place.key], body.places[place.key]
+            elif place is not None:
+                c.reached = place.read()
+                c.end = body.version(c.reached)
+        for c in self.carried:
+            c.end = matched(c.input, c.reached, c.input, c.end, (as_now, body.see), fresh)[1]
+        return [self._joined(c.input, c.end, c.label, stand_ins) for c in self.carried]
+
+    def _learn(self, body: TracedBody, wider: Sequence[Phi]) -> bool:
+        """Whether nothing new is known about which objects the state is."""
+        columns = [c.column(c.start, c.reached) for c in self.carried]
+        return not self.aliases.learn(body, columns, [isinstance(phi, NoPhi) for phi in wider])
+
+    def _widen(self, body: TracedBody, wider: Sequence[Phi]) -> bool:
+        """Take the wider phis, and places that were written for the first time; whether there are any."""
+        fresh = {id(part) for part in self.aliases.phis.values()}
+        grown = [phi for phi, c in zip(wider, self.carried, strict=True) if phi != c.phi]
+        for phi, c in zip(wider, self.carried, strict=True) if grown else ():
+            c.phi = phi
+        written = [p for key, (p, _) in body.log.entries.items() if key not in self.places and key[1] not in fresh]
+        for place in written:
+            self.places[place.key] = place
+            start, key = place.taken(), place.key
+            end = matched(start, body.contents[key], start, body.places[key], (as_now, body.see))[1]
+            self.carried.append(CarriedState(place.label, place, start, self._joined(start, end, place.label, frozenset())))
+        return bool(grown or written)
+
+    def _joined(self, start: Any, end: Any, label: str, carried: frozenset[int]) -> Phi:
+        try:
+            return join(start, end, label, Widening(carried, self.sizes, self.state.line))
+        except JoinError as error:
+            if error.shapes:
+                text = str(error).replace("on one path and", "before an iteration and").replace("on the other", "after it")
+                raise JoinError(
+                    f"line {self.state.line}: {text}; a value that changes its rank in a loop of unknown length cannot be "
+                    "compiled. Collect the parts in a list or TensorArray, or reshape it",
+                    shapes=True,
+                ) from None
+            raise
+
+    def results(self, op: Op, regions: dict[str, Block]) -> tuple[list[Any], dict[str, int]]:
+        """The types and layout of the loop's results: sizes that changed in it have names of their own after it."""
+        types, layout = result_types(op, regions, {})
+        env = {name: fresh_symbol("n") for name in sorted(self.sizes or ())}
+        return [substitute(type, env) for type in types] if env else types, layout
+
+    def _attempt(self) -> TracedBody:
+        types = [t for c in self.carried for t in c.phi.types()] + self.aliases.types()
+        flags = [] if self.test is None else [FLAG]
+        block = Block([COUNT, *flags, *types], layout={"index": 1, "carried": len(flags) + len(types)})
+        index, *params = params_of(block)
+        feed = iter(params[len(flags) :])
+        for c in self.carried:
+            c.input = c.phi.value(feed)
+            if isinstance(c.input, TracedTensor):
+                current_trace().names[c.input._data] = c.label
+            if (items := staged_items(c.input)) is not None:
+                items.grown = 0
+        alias_flags = list(feed)
+        before = [(place, place.read()) for place in self.places.values()]
+        starts = self.state.get()
+        holding = active().aliases.holding
+        holding.append([old for _, old in before])
+
+        def run() -> Any:
+            self.state.set(tuple(c.input for c in self.carried if c.place is None))
+            for c in self.carried:
+                if c.place is not None:
+                    c.place.write(c.input)
+            self.aliases.enter([c.column(c.input, c.start) for c in self.carried], alias_flags)
+            self.body(index)
+            return None if self.test is None else self.test(index)
+
+        try:
+            return TracedBody(block, self.state, run, known=self.places)
+        finally:
+            holding.pop()
+            for place, old in before:
+                place.write(old)
+            self.state.set(starts)
+
+
+def stage_while(test: Callable[[], Any], body: Callable[[], Any], state: State, first: Any = None) -> None:
+    """A `while` whose test is staged; `first` is the test's value before the loop, if it was evaluated already."""
+    flag = truth(test() if first is None else first)
+    loop = StagedLoop(state, lambda index: body(), lambda index: truth(_flag(test())))
+    _finish(loop, flag, None)
+
+
+def _flag(value: Any) -> Any:
+    return current_trace().constant(np.bool_(value)) if isinstance(value, (bool, np.bool_)) else value
+
+
+def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], Any], state: State) -> None:
+    """A `for` over something staged; `extra_test` says whether to go on (False after a break)."""
+    items = staged_iterable(iterated)
+    length = items.length()
+    if isinstance(length, int) and length == 0:
+        return
+    can_unroll = isinstance(length, int) and length <= MAX_UNROLLED
+    active().can_unroll += can_unroll
+    try:
+        if _attempted(items, extra_test, body, state, length):
+            return
+    finally:
+        active().can_unroll -= can_unroll
+    if length > UNROLLED_FIRST and not active().can_unroll and _attempted(items, extra_test, body, state, length):
+        return  # as one loop, in which sizes change
+    _unrolled(items, extra_test, body, state, length)
+
+
+def _attempted(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any) -> bool:
+    """Make one loop of it; False if it must be unrolled, and can be."""
+    try:
+        _stage_for(items, extra_test, body, state, length, 0)
+        return True
+    except JoinError:
+        if not isinstance(length, int) or length > MAX_UNROLLED:
+            raise
+    if length == 1:
+        return False
+    try:  # the first iteration may differ (a Python number that becomes a tensor): take it out of the loop
+        _peeled(items, extra_test, body, state, length)
+        return True
+    except JoinError:
+        return False
+
+
+def _peeled(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
+    tracer = active()
+    log = Log()
+    starts = state.get()
+    tracer.logs.append(log)
+    mark, links = tracer.checkpoint(), tracer.aliases.mark()
+    try:
+        _step(items, extra_test, body, state, 0)
+        _stage_for(items, extra_test, body, state, length - 1, 1)
+    except JoinError:
+        tracer.logs.pop()
+        log.undo()
+        state.set(starts)
+        tracer.rollback(mark)
+        tracer.aliases.reset(links)
+        raise
+    tracer.logs.pop()
+    tracer.logs[-1].absorb(log)
+
+
+def _step(items: StagedIterable, extra_test: Any, body: Any, state: State, index: int) -> None:
+    go_on = True if extra_test is None else extra_test()
+    if is_staged(go_on):
+        stage_if(go_on, lambda: body(items.item(index)), lambda: None, state)
+    elif go_on:
+        body(items.item(index))
+
+
+def _unrolled(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
+    for index in range(length):
+        _step(items, extra_test, body, state, index)
+
+
+def _stage_for(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any, offset: int) -> None:
+    def at(index: Any) -> Any:
+        return items.item(index + offset if offset else index)
+
+    if extra_test is None:
+        _finish(StagedLoop(state, lambda index: body(at(index)), None), None, length)
+        return
+    count = convert(length)
+    going = extra_test()
+    flag = less(0, count) if not is_staged(going) else logical_and(less(0, count), truth(going))
+    flag = flag if isinstance(flag, TracedTensor) else current_trace().constant(flag._data)
+
+    def go_on(index: Any) -> Any:
+        more = less(index + 1, count)
+        going = extra_test()
+        return logical_and(more, truth(_flag(going)))
+
+    if not is_staged(going) and not going:
+        return
+    loop = StagedLoop(state, lambda index: body(at(index)), go_on)
+    _finish(loop, flag, None)
+
+
+def _finish(loop: StagedLoop, flag: Any, length: Any) -> None:
+    """Emit the operation and give the state its values after the loop."""
+    trace, tracer = current_trace(), active()
+    body, carried = loop.trace(), loop.carried
+    block = body.block
+    flags = [(FlagPhi(), end) for end in loop.aliases.ends()]
+    ends = body.convert([*((c.phi, c.end) for c in carried), *flags])
+    inits = [t for c in carried for t in c.phi.tensors(c.start)]
+    inits += [t for start in loop.aliases.starts([c.column(c.start, None) for c in carried]) for t in FlagPhi().tensors(start)]
+    if loop.test is None:
+        block.give(carried=ends, ys=[])
+        captured = trace.close([(block, body.captures)], "consts")
+        block.layout["xs"] = 0
+        static = isinstance(length, int)
+        groups = {"length": [] if static else [_int32(length)], "carried": inits, "consts": captured, "xs": []}
+        attrs = {"length": length if static else None, "reverse": False}
+        regions = {"body": block}
+        outs = trace.structured(SCAN, groups, regions, attrs, loop.results(SCAN, regions))["carried"]
+    else:
+        block.give(carried=[trace_operand(body, body.result), *ends], ys=[])
+        test = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
+        test.layout = {"carried": len(test.params)}
+        test.give(flag=[test.params[0]])
+        captured = trace.close([(block, body.captures), (test, {})], "consts")
+        groups = {"carried": [flag, *inits], "consts": captured}
+        regions = {"test": test, "body": block}
+        outs = trace.structured(WHILE, groups, regions, {}, loop.results(WHILE, regions))["carried"][1:]
+    feed = iter(outs)
+    results = [c.phi.value(feed) for c in carried]
+    if isinstance(length, int) and length > 0:
+        results = [_settled(c.phi, result, c.start, c.end, length) for c, result in zip(carried, results, strict=True)]
+    loop.aliases.enter([c.column(result, c.start) for c, result in zip(carried, results, strict=True)], list(feed))
+    loop.state.set(tuple(result for c, result in zip(carried, results, strict=True) if c.place is None))
+    for c, result in zip(carried, results, strict=True):
+        if c.place is not None:
+            tracer.note(c.place)
+            c.place.write(result)
+
+
+def trace_operand(body: TracedBody, tensor: Any) -> Value:
+    """The value of a tensor inside a traced body."""
+    trace = current_trace()
+    with trace.region(body.block):
+        value = trace.operand(tensor)
+    body.note_captures()
+    return value
+
+
+def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int) -> Any:
+    """A loop that runs a known number of times leaves no doubt about what each iteration sets, nor how lists have grown."""
+    if isinstance(phi, ListPhi) and isinstance(result[0], StagedItems):
+        before = start[0].length if staged_items(start) is not None else len(start)
+        grown = end[0].grown if staged_items(end) is not None else None
+        if before is not None and grown is not None:
+            return [StagedItems(result[0].items, before + count * grown)]
+        return result
+    if isinstance(phi, ContainerPhi) and phi.keys is not None:
+        for k, inner in zip(phi.keys, phi.phis, strict=True):
+            result[k] = _settled(inner, result[k], start.get(k, ABSENT), end.get(k, ABSENT), count)
+        return result
+    if isinstance(phi, MaybePhi) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
+        return result.value
+    return result
+
+
+def _int32(length: Any) -> Any:
+    from gradtape.ops.elementwise import cast
+
+    tensor = convert(length)
+    if isinstance(tensor, WeakTensor):
+        tensor = tensor.strong()
+    return tensor if tensor.dtype == COUNT.dtype else cast(tensor, COUNT.dtype)
