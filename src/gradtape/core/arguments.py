@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import broadcast_shapes
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.dtypes import DType, as_dtype, float32
+from gradtape.core.typing import Dims, Integer, Real, TensorLike
+from gradtape.dtypes import DType, DTypeLike, as_dtype, float32
 from gradtape.errors import InvalidArgumentError, OpError
 
+T = TypeVar("T")
+N = TypeVar("N", int, float)
 
-def numeric(value: Any, argument: str, op: str, hint: Any = None) -> Any:
+
+def numeric(value: TensorLike, argument: str, op: str, hint: DTypeLike | None = None) -> Tensor:
     """A tensor of numbers."""
     try:
         tensor = convert(value, hint=hint)
@@ -33,13 +37,13 @@ def numeric(value: Any, argument: str, op: str, hint: Any = None) -> Any:
     return tensor
 
 
-def differentiable(value: Any, argument: str, op: str) -> Any:
+def differentiable(value: TensorLike, argument: str, op: str) -> Tensor:
     """A tensor with a floating or complex dtype: integers and booleans become float32."""
     tensor = numeric(value, argument, op)
     return tensor if tensor.dtype.is_differentiable else HOOKS.cast(tensor, float32)
 
 
-def real_numbers(value: Any, argument: str, op: str, hint: Any = None) -> Any:
+def real_numbers(value: TensorLike, argument: str, op: str, hint: DTypeLike | None = None) -> Tensor:
     """As `numeric`, refusing complex numbers."""
     tensor = numeric(value, argument, op, hint)
     if tensor.dtype.is_complex:
@@ -49,13 +53,13 @@ def real_numbers(value: Any, argument: str, op: str, hint: Any = None) -> Any:
     return tensor
 
 
-def real_floats(value: Any, argument: str, op: str) -> Any:
+def real_floats(value: TensorLike, argument: str, op: str) -> Tensor:
     """As `differentiable`, refusing complex numbers."""
     tensor = real_numbers(value, argument, op)
     return tensor if tensor.dtype.is_differentiable else HOOKS.cast(tensor, float32)
 
 
-def integral(value: Any, argument: str, op: str) -> Any:
+def integral(value: TensorLike, argument: str, op: str) -> Tensor:
     """A tensor of integers."""
     tensor = numeric(value, argument, op)
     if not tensor.dtype.is_integer:
@@ -63,7 +67,7 @@ def integral(value: Any, argument: str, op: str) -> Any:
     return tensor
 
 
-def promoted(op: str, **values: Any) -> tuple[Any, ...]:
+def promoted(op: str, **values: TensorLike) -> tuple[Tensor, ...]:
     """The named arguments as tensors of numbers of one dtype."""
     try:
         tensors = promote(*values.values())
@@ -74,7 +78,7 @@ def promoted(op: str, **values: Any) -> tuple[Any, ...]:
     return tuple(numeric(tensor, argument, op) for argument, tensor in zip(values, tensors, strict=True))
 
 
-def of_rank(tensor: Any, rank: int, argument: str, op: str, most: int | None = None) -> Any:
+def of_rank(tensor: Tensor, rank: int, argument: str, op: str, most: int | None = None) -> Tensor:
     """A tensor of at least this rank, and at most of that."""
     if tensor.ndim < rank or (most is not None and tensor.ndim > most):
         wanted = f"{rank} or more" if most is None else str(rank) if most == rank else f"{rank} to {most}"
@@ -82,7 +86,7 @@ def of_rank(tensor: Any, rank: int, argument: str, op: str, most: int | None = N
     return tensor
 
 
-def broadcasting(op: str, **tensors: Any) -> tuple[Any, ...]:
+def broadcasting(op: str, **tensors: Tensor) -> Dims:
     """The shape that the named tensors broadcast to."""
     try:
         return broadcast_shapes(*(t.shape for t in tensors.values()))
@@ -91,7 +95,7 @@ def broadcasting(op: str, **tensors: Any) -> tuple[Any, ...]:
         raise InvalidArgumentError(f"{op}: {' and '.join(tensors)} do not broadcast: shapes {shapes}") from None
 
 
-def whole(value: Any, argument: str, op: str, least: int | None = None) -> int:
+def whole(value: Integer, argument: str, op: str, least: int | None = None) -> int:
     """A Python integer, a NumPy one, or a tensor or variable that has its value now; not below `least`."""
     number = _known(value, operator.index)
     if number is None or (least is not None and number < least):
@@ -100,7 +104,7 @@ def whole(value: Any, argument: str, op: str, least: int | None = None) -> int:
     return int(number)
 
 
-def real_number(value: Any, argument: str, op: str) -> float:
+def real_number(value: Real, argument: str, op: str) -> float:
     """A finite number of Python or NumPy, or a tensor or variable that has its value now."""
     number = _known(value, float)
     if number is None or not math.isfinite(number):
@@ -108,12 +112,12 @@ def real_number(value: Any, argument: str, op: str) -> float:
     return float(number)
 
 
-def _known(value: Any, number: Callable[[Any], Any]) -> Any:
+def _known(value: object, number: Callable[[Any], N]) -> N | None:
     """The number that a value is, or None; a value of a program says itself why it has none."""
     if isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", None):
         return None
     if isinstance(value, (Tensor, Readable)):
-        dtype: DType = value.dtype  # type: ignore[union-attr]
+        dtype: DType = value.dtype
         if not (dtype.is_integer or (dtype.is_floating and number is float)):
             return None
     try:
@@ -124,7 +128,7 @@ def _known(value: Any, number: Callable[[Any], Any]) -> Any:
         return None
 
 
-def option(value: Any, argument: str, op: str, options: Iterable[Any]) -> Any:
+def option(value: T, argument: str, op: str, options: Iterable[object]) -> T:
     """One of a few values, of the same type too: True is not 1."""
     options = tuple(options)
     if any(value.__class__ is o.__class__ and value == o for o in options):
@@ -133,7 +137,7 @@ def option(value: Any, argument: str, op: str, options: Iterable[Any]) -> Any:
     raise InvalidArgumentError(f"{op}: {argument} must be {', '.join(some)} or {last}, got {value!r}")
 
 
-def function_of(value: Any, argument: str, op: str) -> Callable[..., Any]:
+def function_of(value: object, argument: str, op: str) -> Callable[..., Any]:
     """Something that can be called."""
     if not callable(value):
         raise TypeError(f"{op}: {argument} must be a function, got {value!r}")
@@ -141,7 +145,7 @@ def function_of(value: Any, argument: str, op: str) -> Callable[..., Any]:
     return function
 
 
-def dtype_of(value: Any, argument: str, op: str) -> DType:
+def dtype_of(value: DTypeLike, argument: str, op: str) -> DType:
     """A dtype, by itself or by its name."""
     try:
         return as_dtype(value)
@@ -149,7 +153,7 @@ def dtype_of(value: Any, argument: str, op: str) -> DType:
         raise TypeError(f"{op}: {argument}: {error}") from None
 
 
-def floating_dtype(value: Any, argument: str, op: str) -> DType:
+def floating_dtype(value: DTypeLike, argument: str, op: str) -> DType:
     """A real floating dtype."""
     dtype = dtype_of(value, argument, op)
     if not dtype.is_floating:

@@ -12,6 +12,8 @@ from gradtape.core import dispatch
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Number
 
 
 def elementwise(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -24,11 +26,11 @@ def elementwise(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs:
     return dispatch.apply(op, *aligned, **attrs)
 
 
-def _rank(x: Any) -> int:
+def _rank(x: Tensor | Number) -> int:
     return 0 if isinstance(x, (bool, int, float, complex)) else x.ndim
 
 
-def _insert_axes(x: Any, count: int) -> Any:
+def _insert_axes(x: Tensor, count: int) -> Tensor:
     """Unit axes right behind the batch axis."""
     shape = tuple(x.shape)
     return HOOKS.reshape(x, (shape[0], *([1] * count), *shape[1:]))
@@ -47,7 +49,7 @@ def all_batched(flags: tuple[bool, ...], inputs: tuple[Any, ...]) -> tuple[Any, 
     )  # fmt: skip
 
 
-def shifted(*names: str) -> Any:
+def shifted(*names: str) -> Rule:
     """A rule for a one-input op whose attributes `names` hold non-negative axes: move them behind the batch axis."""
 
     def rule(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

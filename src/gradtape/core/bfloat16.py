@@ -29,9 +29,9 @@ def rounded_once(impl: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float32) if getattr(x, "dtype", None) is not None and x.dtype.kind == BFLOAT16 else x
 
 
-def _narrowed(x: Any, dtype: Any) -> Any:
+def _narrowed(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return x.astype(dtype) if x.dtype == np.float32 else x

@@ -9,6 +9,7 @@ with an array that somebody else can write to. Promotion of several values to on
 from __future__ import annotations
 
 import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.record import TRACING, VariableKey
 from gradtape.core.strings import text
 from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import Dim
 
 
-def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+def convert(value: TensorLike, dtype: DTypeLike | None = None, hint: DTypeLike | None = None) -> Tensor:
     """`value` as a tensor: tensors pass, variables are read, NumPy data is copied, lists are packed.
 
     `dtype` is demanded (ValueError when a tensor has another); `hint` is taken where it loses nothing essential.
@@ -53,24 +55,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def twin(x: Any) -> Any:
+def twin(x: Tensor) -> Tensor:
     """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
     result leaves its argument alone. Rules on bare arrays do without it."""
     if isinstance(x, Tensor) and (node := x._node) is not None and node.keys:
-        made = node.op
-        if made.name == "assign" if made is not None else node.nodes and node.nodes[0].__class__ is VariableKey:
+        writer = node.op
+        if writer.name == "assign" if writer is not None else node.nodes and node.nodes[0].__class__ is VariableKey:
             return snapshot(x)
     return box(x._data, x._node) if x.__class__ is Tensor else x
 
 
-def snapshot(version: Any) -> Any:
+def snapshot(version: Tensor) -> Tensor:
     """A variable's version, read by the user, as a tensor of its own: as a source it does not count other reads of the
     variable."""
     node = version._node
     return version if node is None or not node.keys else HOOKS.identity(version)
 
 
-def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
+def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) -> Tensor:
     if value is None:
         raise ValueError("None cannot be converted to a tensor; did a function without `return` or a missing gradient give it?")
     if value.__class__ is Dim:
@@ -108,7 +110,7 @@ def _from_python(value: Any, dtype: Any, hint: Any) -> Tensor:
     return created(box(array[()] if array.ndim == 0 and array.dtype != object else array))
 
 
-def _in_program(captured: Tensor, dtype: Any, hint: Any) -> Tensor:
+def _in_program(captured: Tensor, dtype: DTypeLike | None, hint: DTypeLike | None) -> Tensor:
     """An array from outside that is an input of a program: beside a floating tensor it takes its dtype, as outside one. (Where
     that depends on the values, as for integers, it keeps its own.)"""
     wanted = as_dtype(dtype) if dtype is not None else captured.dtype if hint is None else as_dtype(hint)
@@ -147,7 +149,7 @@ def typed(value: Any) -> Any:
 _SPEAKS: dict[type, bool] = {}  # which classes speak a protocol of arrays
 
 
-def is_foreign_array(value: Any) -> bool:
+def is_foreign_array(value: object) -> bool:
     """Whether a value is an array of numbers of another library: a pandas Series, a torch tensor, an `array.array`."""
     kind = type(value)
     speaks = _SPEAKS.get(kind)
@@ -163,11 +165,11 @@ def is_foreign_array(value: Any) -> bool:
         return False
 
 
-def _typed_items(value: Any) -> Any:
+def _typed_items(value: object) -> Any:
     return [_typed_items(item) for item in value] if isinstance(value, (list, tuple)) else typed(value)
 
 
-def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
+def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     """Python numbers and nested lists at full precision, with the dtype TensorFlow gives them by default: float32,
     int32 (int64 if needed), bool, complex128."""
     if not isinstance(_first(value), (np.generic, *_UNTYPED)):
@@ -192,16 +194,16 @@ def _array_of(value: Any) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
 
 def _bytes_of(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
     """Strings as opaque data: Python bytes, text in UTF-8."""
-    made = array.astype(object)
-    made[...] = np.vectorize(lambda item: item.encode() if isinstance(item, str) else item, otypes=[object])(made)
-    return text(made)
+    items = array.astype(object)
+    items[...] = np.vectorize(lambda item: item.encode() if isinstance(item, str) else item, otypes=[object])(items)
+    return text(items)
 
 
 def _only_text(array: ndarray[Any, Any]) -> bool:
     return all(isinstance(item, (str, bytes)) for item in array.ravel())
 
 
-def _not_a_tensor(value: Any) -> str:
+def _not_a_tensor(value: object) -> str:
     if isinstance(value, int):
         return f"cannot convert {value} to a tensor: integers have at most 64 bits; make it a float"
     return (
@@ -210,19 +212,19 @@ def _not_a_tensor(value: Any) -> str:
     )
 
 
-def _first(value: Any) -> Any:
+def _first(value: object) -> Any:
     """The first leaf of a nested sequence: what decides whether its dtype is kept."""
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     return value
 
 
-def opened(values: Any) -> tuple[Any, int | None] | None:
+def opened(values: object) -> tuple[Any, int | None] | None:
     """The list value behind a Python list whose items live in a program, and its length where that is known."""
     return HOOKS.opened(values) if values.__class__ is list and len(values) == 1 else None
 
 
-def contains_tensor(value: Any) -> bool:
+def contains_tensor(value: Sequence[object]) -> bool:
     """Whether a sequence holds tensors, at any depth."""
     return opened(value) is not None or any(
         isinstance(item, (Tensor, Readable, Dim)) or (isinstance(item, (list, tuple)) and contains_tensor(item))
@@ -230,7 +232,7 @@ def contains_tensor(value: Any) -> bool:
     )
 
 
-def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: Any) -> ndarray[Any, Any]:
+def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: object) -> ndarray[Any, Any]:
     if array.size and array.dtype.kind in "fc" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name} without losing its fraction")
     out = array.astype(wanted)
@@ -248,7 +250,7 @@ def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
     return order.index(have.kind) <= order.index(want.kind) and not (have.kind == "b" and want.kind != "b")
 
 
-def _holds(wanted: np.dtype[Any], array: ndarray[Any, Any], value: Any) -> bool:
+def _holds(wanted: np.dtype[Any], array: ndarray[Any, Any], value: object) -> bool:
     """NumPy integers do not take an integer dtype too small for their values."""
     if array.dtype.kind not in "iu" or not isinstance(value, (ndarray, np.generic)) or wanted.kind not in "iu":
         return True

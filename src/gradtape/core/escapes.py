@@ -21,7 +21,7 @@ import linecache
 import operator
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -250,7 +250,7 @@ def _by_call(frame: FrameType, site: Site, how: str, copied: bool) -> TypeError 
     return _doubt(frame, name or "what is called there") if how == "__array__" else None
 
 
-def _by_converter(frame: FrameType, site: Site, how: str, copied: bool, callee: Any) -> TypeError | Doubt | None:
+def _by_converter(frame: FrameType, site: Site, how: str, copied: bool, callee: Callable[..., Any]) -> TypeError | Doubt | None:
     """One of NumPy's functions that make an array: of one tensor that is on purpose, of a list it is not."""
     argument = _resolved(frame, site.argument)
     label = f"np.{callee.__name__}"
@@ -262,7 +262,7 @@ def _by_converter(frame: FrameType, site: Site, how: str, copied: bool, callee: 
     return _doubt(frame, label, _LAYOUTS.get(callee.__name__, ""))
 
 
-def _belongs_to_arrays(callee: Any) -> bool:
+def _belongs_to_arrays(callee: object) -> bool:
     objects = (getattr(callee, "__objclass__", None), type(getattr(callee, "__self__", None)))
     return any(isinstance(cls, type) and issubclass(cls, (np.ndarray, np.flatiter)) for cls in objects)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import weakref
 from sys import _getframe
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from gradtape.core.record import INTERNAL, SCOPE, Record, Unwatched, user_frame
+from gradtape.core.record import INTERNAL, SCOPE, Record, Scope, TapeKey, Unwatched, user_frame
 
 _NUMPY = os.path.dirname(np.__file__)
 LIBRARIES = (_NUMPY + os.sep, os.path.join(os.path.dirname(_NUMPY), "scipy") + os.sep)
@@ -37,7 +38,7 @@ class Exit:
 
     __slots__ = ("code", "how", "lasti", "values")
 
-    def __init__(self, code: Any, lasti: int, how: str) -> None:
+    def __init__(self, code: CodeType, lasti: int, how: str) -> None:
         self.code = code
         self.lasti = lasti
         self.how = how
@@ -68,14 +69,14 @@ def left(node: Record, how: str) -> None:
     for key in wanted:
         if key.exits is None:
             key.exits = {}
-        found = key.exits.get(place)
-        if found is None:
-            found = key.exits[place] = Exit(code, frame.f_lasti, how)
-        if len(found.values) < _FEW:
-            found.values.append((node if isinstance(node, Unwatched) else weakref.ref(node), _last(scope, key)))
+        exit = key.exits.get(place)
+        if exit is None:
+            exit = key.exits[place] = Exit(code, frame.f_lasti, how)
+        if len(exit.values) < _FEW:
+            exit.values.append((node if isinstance(node, Unwatched) else weakref.ref(node), _last(scope, key)))
 
 
-def _last(scope: Any, key: Any) -> Any:
+def _last(scope: Scope | None, key: TapeKey) -> weakref.ref[Record] | None:
     """A weak reference to the last record of a tape; None if there is none, or it does not record here."""
     for recorder in () if scope is None else scope.recorders:
         if recorder.key is key and recorder.records:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gradtape.dtypes import DType, as_dtype, bool_, float32
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import Size
 from gradtape.ir.types import UNKNOWN, UNKNOWN_TO_RULES, TensorSpec
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: Iterable[Size]) -> tuple[Size, ...]:
     """NumPy's broadcasting of shapes; raises naming them when they do not fit. Unknown with anything is unknown."""
     if any([s is UNKNOWN_TO_RULES for s in shapes]):  # noqa: C419  (quicker than a generator)
         return UNKNOWN
@@ -79,7 +81,7 @@ def real_part(x: TensorSpec, **attrs: Any) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype.real_dtype)
 
 
-def reduced_shape(shape: Any, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(shape: Iterable[Size], axis: tuple[int, ...], keepdims: bool) -> tuple[Size, ...]:
     """The shape left when `axis` (non-negative) is reduced."""
     if keepdims:
         return tuple(1 if i in axis else d for i, d in enumerate(shape))

@@ -6,9 +6,13 @@ imported when it is first used. Invariant: a tape nobody observes pays nothing f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradtape.core.record import Record
+    from gradtape.core.tensor import Tensor
 
 
 class Tools:
@@ -73,13 +77,15 @@ class TapeObserver:
     def left(self) -> None:
         """The tape's block ends."""
 
-    def recorded(self, record: Any, inputs: Any, nodes: Any, out: Any) -> None:
+    def recorded(
+        self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Tensor | tuple[Tensor, ...]
+    ) -> None:
         """One operation was recorded; `inputs` are bare arrays, `out` a tensor or a tuple of tensors."""
 
-    def asked(self, records: Any) -> None:
+    def asked(self, records: Sequence[Record]) -> None:
         """A backward pass over these records begins."""
 
-    def prepare(self, record: Any) -> None:
+    def prepare(self, record: Record) -> None:
         """The rules of this record are about to run."""
 
     def answered(self) -> None:

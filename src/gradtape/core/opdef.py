@@ -131,7 +131,7 @@ class Op:
     def __reduce__(self) -> tuple[Any, ...]:
         return HOOKS.op_by_name, (self.name,)
 
-    def __deepcopy__(self, memo: Any) -> Op:
+    def __deepcopy__(self, memo: object) -> Op:
         return self
 
 

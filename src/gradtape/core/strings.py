@@ -14,10 +14,10 @@ import numpy as np
 class Text(np.ndarray):
     """An array of bytes; results of NumPy's functions on it are arrays, also without axes."""
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(self, array: np.ndarray, context: object = None, return_scalar: bool = False) -> Any:
         return array.view(Text) if array.dtype == object else array[()]
 
 
-def text(value: Any) -> Text:
+def text(value: bytes | np.ndarray) -> Text:
     """Bytes, or an array of them, as such an array."""
     return np.array(value, object).view(Text)

@@ -31,6 +31,8 @@ class SupportsArray(Protocol):
 
 # A 0-d value may be a NumPy scalar, as NumPy's functions return them: it has the methods of an array, and is typed as one.
 Array: TypeAlias = np.ndarray
+# What a tensor may hold; the list is that of a program, a `TensorList`.
+Value: TypeAlias = np.ndarray | np.generic | list
 Number: TypeAlias = bool | int | float | complex
 # Text reads as a tensor of strings. It needs no word of its own here: to type checkers it is a sequence of text.
 TensorLike: TypeAlias = (
@@ -38,6 +40,7 @@ TensorLike: TypeAlias = (
 )
 # A whole number that may also be a tensor, or a size of a program that is being traced.
 Integer: TypeAlias = int | np.integer | Dim | Tensor | Readable
+Real: TypeAlias = float | np.floating | Integer
 Axis: TypeAlias = Integer
 Axes: TypeAlias = Integer | Sequence[Integer] | np.ndarray | None
 Dims: TypeAlias = tuple[Size, ...]

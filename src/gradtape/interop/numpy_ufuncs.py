@@ -109,8 +109,8 @@ def copysign(x: Any, y: Any) -> Any:
 
 
 def float_power(x: Any, y: Any) -> Any:
-    wide = [t if t.dtype.is_complex else e.cast(t, float64) for t in (convert(x), convert(y))]
-    return e.pow(*wide)
+    x, y = (t if t.dtype.is_complex else e.cast(t, float64) for t in (convert(x), convert(y)))
+    return e.pow(x, y)
 
 
 def vecdot(x: Any, y: Any) -> Any:

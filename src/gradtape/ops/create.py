@@ -14,7 +14,7 @@ from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError
-from gradtape.ir.polynomial import Dim
+from gradtape.ir.polynomial import Dim, Size
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
@@ -379,8 +379,9 @@ def shape(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
 
 def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
-    count, kind = convert(input).size, _count_dtype(out_type, "size")
-    return number_of(count, kind) if count.__class__ is Dim else box(numpy_dtype(kind).type(count))
+    count: Size = convert(input).size
+    kind = _count_dtype(out_type, "size")
+    return number_of(count, kind) if isinstance(count, Dim) else box(numpy_dtype(kind).type(count))
 
 
 def _count_dtype(out_type: Any, op: str) -> Any:

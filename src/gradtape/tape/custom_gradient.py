@@ -243,7 +243,7 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
                 return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
 
         def run(tensors: Sequence[Any], function: Any = f) -> list[Any]:
-            read = {t._node: v for v, t in values.first.values() if t._node is not None}
+            read: dict[Record | None, Any] = {t._node: v for v, t in values.first.values() if t._node is not None}
             own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
             with values.restored(), _set(own, tensors):
                 own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)

@@ -328,6 +328,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
         primal = source.__copy__()
         primal._node = source._node
         with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:
+            assert primal._node is not None  # the accumulator watches it
             accumulator._tangents[primal._node] = batched(unit, level)
             result = convert(f(*[*args[:place], primal, *args[place + 1 :]], **kwargs))
         moved = accumulator.jvp(result, unconnected_gradients="zero")
