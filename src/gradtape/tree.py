@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeGuard
+
+# Lists, tuples and mappings inside each other, with leaves of any class; or a leaf alone. Functions say what leaves they take.
+Structure: TypeAlias = object
 
 
 class LeafTuple(tuple[Any, ...]):
@@ -18,7 +21,7 @@ class LeafTuple(tuple[Any, ...]):
     __slots__ = ()
 
 
-def is_nested(seq: Any) -> bool:
+def is_nested(seq: Structure) -> TypeGuard[Any]:
     """Whether `seq` is a container that `flatten` opens."""
     kind = seq.__class__
     known = _NESTED.get(kind)
@@ -30,7 +33,7 @@ def is_nested(seq: Any) -> bool:
 _NESTED: dict[type, bool] = {}  # a cache: asking an abstract base class is slow
 
 
-def children(structure: Any) -> list[Any]:
+def children(structure: Iterable[Any]) -> list[Any]:
     """What is directly inside a container; dicts in sorted key order."""
     if structure.__class__ is list or not isinstance(structure, Mapping):
         return list(structure)
@@ -44,7 +47,7 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return list(mapping)
 
 
-def _collect(structure: Any, leaves: list[Any]) -> None:
+def _collect(structure: Iterable[Any], leaves: list[Any]) -> None:
     for child in children(structure):
         if is_nested(child):
             _collect(child, leaves)
@@ -52,7 +55,7 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
             leaves.append(child)
 
 
-def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+def flatten(structure: Structure, expand_composites: bool = False) -> list[Any]:
     """The leaves in a fixed order; a leaf alone gives a list of one.
 
     >>> import gradtape as gt
@@ -66,7 +69,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     return leaves
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
+def pack_sequence_as(structure: Structure, flat_sequence: Iterable[Any], expand_composites: bool = False) -> Any:
     """`flat_sequence` arranged like `structure`.
 
     >>> import gradtape as gt
@@ -81,7 +84,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     return _rebuild(structure, feed)
 
 
-def _rebuild(structure: Any, feed: Iterator[Any]) -> Any:
+def _rebuild(structure: Structure, feed: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(feed)
     if structure.__class__ is list:
@@ -98,7 +101,7 @@ def _rebuild(structure: Any, feed: Iterator[Any]) -> Any:
     return type(structure)(children)
 
 
-def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True, **kwargs: Any) -> Any:
+def map_structure(func: Callable[..., Any], *structure: Structure, check_types: bool = True, **kwargs: Any) -> Any:
     """`func` applied to corresponding leaves; the result is arranged like the first structure.
 
     >>> import gradtape as gt
@@ -113,11 +116,13 @@ def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool =
     return pack_sequence_as(structure[0], [func(*column) for column in columns])
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+def assert_same_structure(
+    nest1: Structure, nest2: Structure, check_types: bool = True, expand_composites: bool = False
+) -> None:
     """Raise ValueError (shape of the nest) or TypeError (container types) when two structures differ."""
-    if is_nested(nest1) != is_nested(nest2):
-        raise ValueError(f"the structures differ: {_outline(nest1)} against {_outline(nest2)}")
-    if not is_nested(nest1):
+    if not is_nested(nest1) or not is_nested(nest2):
+        if is_nested(nest1) or is_nested(nest2):
+            raise ValueError(f"the structures differ: {_outline(nest1)} against {_outline(nest2)}")
         return
     if check_types and type(nest1) is not type(nest2):
         raise TypeError(f"the structures differ in type: {type(nest1).__name__} against {type(nest2).__name__}")
@@ -130,7 +135,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
         assert_same_structure(a, b, check_types)
 
 
-def _outline(structure: Any) -> str:
+def _outline(structure: Structure) -> str:
     """The structure with dots for leaves."""
     return repr(pack_sequence_as(structure, [_Dot()] * len(flatten(structure))))
 

@@ -7,7 +7,7 @@ what a caller gave or a rule returned may be shared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy import ndarray
@@ -47,6 +47,10 @@ class SparseRows:
         return other + self.dense()
 
     __array_ufunc__ = None  # an array leaves the addition to `__radd__`
+
+
+# Of bare arrays. A list is one of a program, or has a slot for each output of an operation with several.
+Cotangent: TypeAlias = np.ndarray | np.generic | SparseRows | list[Any]
 
 
 class Sweep:

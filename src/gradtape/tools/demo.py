@@ -18,6 +18,8 @@ import numpy as np
 
 from gradtape.config import VERSION
 from gradtape.core.record import INTERNAL
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.ops.create import constant
 from gradtape.ops.elementwise import abs as absolute, exp, log, sin, tanh
 from gradtape.ops.matmul import matmul
@@ -106,7 +108,7 @@ def _check_gradient(seed: int) -> float:
     return error
 
 
-def _at(variable: Any, value: Any, function: Callable[[], Any]) -> Any:
+def _at(variable: Variable, value: float, function: Callable[[], Any]) -> Any:
     variable.assign(value)
     return function()
 
@@ -178,13 +180,13 @@ class Net(Module):
         ]
         self.biases = [Variable(np.zeros(m, np.float32)) for m in sizes[1:]]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: TensorLike) -> Any:
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = tanh(matmul(x, w) + b)
         return reshape(matmul(x, self.weights[-1]) + self.biases[-1], [-1])
 
 
-def _loss(logits: Any, labels: Any) -> Any:
+def _loss(logits: Tensor, labels: Tensor) -> Any:
     # mean of -log p(label), in the form that neither overflows nor cancels: max(z, 0) - z y + log(1 + e^-|z|)
     return reduce_mean(maximum(logits, 0.0) - logits * labels + log(1.0 + exp(-absolute(logits))))
 
@@ -205,7 +207,7 @@ def _train(steps: int, seed: int) -> tuple[Net, list[float]]:
     return net, history
 
 
-def _accuracy(net: Net, points: Any, labels: Any) -> float:
+def _accuracy(net: Net, points: TensorLike, labels: TensorLike) -> float:
     return float(np.mean((net(points).numpy() > 0) == (np.asarray(labels) > 0.5)))
 
 
@@ -231,7 +233,7 @@ def _say(line: str) -> None:
 # -- the picture -----------------------------------------------------------------------------------------------------------
 
 
-def _draw(path: str, net: Net, history: list[float], points: Any, labels: Any, accuracy: float) -> None:
+def _draw(path: str, net: Net, history: list[float], points: Array, labels: Array, accuracy: float) -> None:
     limit = 1.18
     axis = np.linspace(-limit, limit, 161, dtype=np.float32)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -259,7 +261,7 @@ def _draw(path: str, net: Net, history: list[float], points: Any, labels: Any, a
         file.write(document)
 
 
-def _shade(probability: Any) -> Any:
+def _shade(probability: Array) -> Any:
     """Light blue where class 0 is sure, white at the border, light orange where class 1 is."""
     ends = np.array([[191, 211, 250], [255, 255, 255], [254, 209, 176]], np.float64)
     t = probability[..., None] * 2

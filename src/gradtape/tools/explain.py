@@ -15,11 +15,13 @@ from gradtape import tree
 from gradtape.core.record import Past, Record, Unwatched, VariableKey, blended, location
 from gradtape.core.tensor import Tensor
 from gradtape.ir.graph import Location
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best
 from gradtape.tools.explain_exits import exit_cut
 from gradtape.tools.explain_paths import line_of, lineage_of, ways
 from gradtape.tools.explain_texts import is_slice, sentence, shown
 from gradtape.tools.explain_values import gives_gradient, has_values, noted_zero, reason, zero_without_place
+from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable
 
@@ -46,7 +48,7 @@ class Explanation:
         return head + (f"\n    {code}" if code else "") + f"\n  {self.message}"
 
 
-def explain(tape: Any, target: Any, source: Any) -> Any:
+def explain(tape: GradientTape, target: Structure, source: Structure) -> Any:
     """One `Explanation` per source, arranged like `source`. Several targets are added up, as in `gradient`."""
     targets = [_target(t) for t in tree.flatten(target)]
     sources = [_source(s) for s in tree.flatten(source)]
@@ -56,7 +58,7 @@ def explain(tape: Any, target: Any, source: Any) -> Any:
     return tree.pack_sequence_as(source, answers)
 
 
-def _target(target: Any) -> Any:
+def _target(target: object) -> Tensor:
     if isinstance(target, Variable):
         return target._tensor
     if isinstance(target, IndexedSlices):
@@ -71,7 +73,7 @@ def _target(target: Any) -> Any:
     )
 
 
-def _source(source: Any) -> Any:
+def _source(source: object) -> Tensor | Variable:
     if isinstance(source, (Tensor, Variable)):
         return source
     if source is None:
@@ -88,7 +90,7 @@ def _source(source: Any) -> Any:
 class Question:
     """One target, asked about any number of sources."""
 
-    def __init__(self, tape: Any, targets: list[Any]) -> None:
+    def __init__(self, tape: GradientTape, targets: list[Any]) -> None:
         self.tape = tape
         self.targets = targets
         self.nodes = [t._node for t in targets]
@@ -97,7 +99,7 @@ class Question:
         self.lineage = list(lineage_of(self.nodes))
         self.known = set(tape.records)
 
-    def cut(self, source: Any) -> Cut:
+    def cut(self, source: Tensor | Variable) -> Cut:
         """What the skeleton says; CONNECTED if there is a way."""
         tape = self.tape
         if tape._closed:
@@ -129,7 +131,7 @@ class Question:
             for source, starts, cut in zip(sources, versions, cuts, strict=True)
         ]
 
-    def _ways(self, source: Any, starts: list[Record]) -> dict[Any, Cut]:
+    def _ways(self, source: Tensor | Variable, starts: list[Record]) -> dict[Any, Cut]:
         variable = source._key if isinstance(source, Variable) else None
         return ways(self.tape, self.lineage, self.known, starts, variable)
 
@@ -137,13 +139,13 @@ class Question:
         known = [states[n] for n in self.nodes if n in states]
         return best(known) if known else None
 
-    def _reason(self, source: Any, starts: list[Record]) -> Cut:
+    def _reason(self, source: Tensor | Variable, starts: list[Record]) -> Cut:
         """There is a way, but the backward pass gives zeros or nothing. Rules that were asked know what they do not answer."""
         states = self._ways(source, starts)
         state = self._state(states)
         return state if state is not None and state is not CONNECTED else reason(self.tape, self.targets, states, starts)
 
-    def _elsewhere(self, source: Any, starts: list[Record]) -> Cut:
+    def _elsewhere(self, source: Tensor | Variable, starts: list[Record]) -> Cut:
         """No way through the tape: perhaps one that was freed, or one outside of it."""
         tape = self.tape
         for node in self.nodes:
@@ -156,19 +158,19 @@ class Question:
         hint = ""
         if not starts:
             hint = "; it was not even read inside the block"
-        elif variable is None and source._node is not None and source._node.op is None and not _used(tape, starts):
+        elif isinstance(source, Tensor) and source._node is not None and source._node.op is None and not _used(tape, starts):
             hint = "; nothing was, after tape.watch: watch it before it is used"
         return Cut("independent", "", None, {"hint": hint})
 
 
-def _used(tape: Any, starts: list[Record]) -> bool:
+def _used(tape: GradientTape, starts: list[Record]) -> bool:
     return any(node in starts for record in tape.records for node in record.nodes)
 
 
 # -- sources the tape does not know -------------------------------------------------------------------------------------
 
 
-def _unknown(tape: Any, source: Any) -> Cut | None:
+def _unknown(tape: GradientTape, source: Tensor | Variable) -> Cut | None:
     """Why the tape has no version of a source; None if that alone does not say it (a variable it would have watched)."""
     if isinstance(source, Variable):
         if not source.trainable:
@@ -184,7 +186,7 @@ def _unknown(tape: Any, source: Any) -> Cut | None:
     return Cut("not_watched")
 
 
-def _made_outside(tape: Any, node: Unwatched) -> Cut:
+def _made_outside(tape: GradientTape, node: Unwatched) -> Cut:
     """A tensor that was computed from something known, but not recorded."""
     for part in blended(node):
         if isinstance(part, VariableKey):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradtape.core.opdef import Op
 from gradtape.ir.graph import Location
 from gradtape.ops.stop import STOP_GRADIENT
 from gradtape.tape.custom_gradient import NUMPY_FUNCTION
@@ -35,7 +36,7 @@ def best(cuts: Sequence[Cut]) -> Cut:
     return next((cut for cut in cuts if cut.cause != "independent"), cuts[0])
 
 
-def op_cut(op: Any, place: Location | None, derived: bool = False) -> Cut:
+def op_cut(op: Op, place: Location | None, derived: bool = False) -> Cut:
     """What an operation without a derivative does to a way; `derived`: it ran in a backward pass that the tape recorded."""
     name = op.name
     if op is STOP_GRADIENT:

@@ -11,11 +11,13 @@ import dis
 import linecache
 import re
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from gradtape.core.exits import Exit
 from gradtape.core.record import Record, Unwatched, VariableKey, location
 from gradtape.ir.graph import Location
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.explain_cuts import Cut
 from gradtape.tools.explain_paths import inputs_of, lineage_of
 
@@ -23,7 +25,9 @@ _ARRAYS = (".numpy()", "np.asarray", "__dlpack__()", ".tolist()")
 _LOOKING = re.compile(r"\s*(print|pprint|log\w*|\w*\.?(debug|info|warning)|assert|tqdm|raise)\b")
 
 
-def exit_cut(tape: Any, targets: list[Record | None], starts: Iterable[Record], variable: VariableKey | None) -> Cut | None:
+def exit_cut(
+    tape: GradientTape, targets: list[Record | None], starts: Iterable[Record], variable: VariableKey | None
+) -> Cut | None:
     """The line at which the source left the tape, if that may be how the target depends on it."""
     if not tape.key.exits:
         return None
@@ -45,7 +49,7 @@ def exit_cut(tape: Any, targets: list[Record | None], starts: Iterable[Record], 
     return Cut("independent", "", Location(*location(chosen.code, chosen.lasti)), {"branch": True})
 
 
-def _descendants(tape: Any, starts: Iterable[Record], variable: VariableKey | None) -> set[Any]:
+def _descendants(tape: GradientTape, starts: Iterable[Record], variable: VariableKey | None) -> set[Any]:
     """Everything the tape knows that was computed from the source, differentiably or not."""
     descendants: set[Any] = set(starts)
     if variable is not None:
@@ -56,7 +60,7 @@ def _descendants(tape: Any, starts: Iterable[Record], variable: VariableKey | No
     return descendants
 
 
-def _descends(origin: Any, descended: set[Any]) -> bool:
+def _descends(origin: object, descended: set[Any]) -> bool:
     if isinstance(origin, weakref.ref):
         return origin() in descended
     if not isinstance(origin, Unwatched):
@@ -76,17 +80,17 @@ def _latest_input_from_outside(targets: list[Record | None], order: dict[Record,
     return latest
 
 
-def _before(last: Any, latest: float, order: dict[Record, int]) -> bool:
+def _before(last: Callable[[], Record | None] | None, latest: float, order: dict[Record, int]) -> bool:
     """Whether a value that left when `last` was the tape's last record can have come back in time."""
     record = None if last is None else last()
     return record is None or order.get(record, -1) < latest
 
 
-def _only_branches(leaving: Any) -> bool:
+def _only_branches(leaving: Exit) -> bool:
     """Whether Python asked for the truth of a value to choose a branch, rather than the user for a number."""
     instructions = [i.opname for i in dis.get_instructions(leaving.code) if i.offset == leaving.lasti]
     return bool(instructions) and not instructions[0].startswith(("CALL", "PRECALL"))
 
 
-def _source_line(leaving: Any) -> str:
+def _source_line(leaving: Exit) -> str:
     return linecache.getline(*location(leaving.code, leaving.lasti))

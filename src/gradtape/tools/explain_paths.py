@@ -19,12 +19,13 @@ from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Location
 from gradtape.ops.elementwise import CAST
 from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.explain_cuts import CONNECTED, UNSEEN, Cut, best, op_cut
 from gradtape.tools.explain_program import operation_way, program_way
 
 
 def ways(
-    tape: Any, lineage: Iterable[Any], known: set[Record], starts: Iterable[Record], variable: VariableKey | None
+    tape: GradientTape, lineage: Iterable[Any], known: set[Record], starts: Iterable[Record], variable: VariableKey | None
 ) -> dict[Any, Cut]:
     """The state of everything in the lineage of the targets that has to do with the source, whose versions are `starts`.
     `known` are the records of the tape."""
@@ -60,7 +61,7 @@ def lineage_of(targets: Iterable[Record | None]) -> Iterator[Any]:
             stack.extend([(n, False) for n in inputs_of(node) if n not in seen])
 
 
-def inputs_of(node: Any) -> list[Any]:
+def inputs_of(node: Record) -> list[Any]:
     """The versions that something was computed from, recorded or not."""
     if node.__class__ is Record and node.when.__class__ is int and node.op is not CUSTOM:  # nearly always
         return [n for n in node.nodes if n is not None]
@@ -89,7 +90,7 @@ def _made(record: Record) -> list[Record]:
     return [node for ref in _answers(record).made if ref is not None and (node := ref()) is not None]
 
 
-def line_of(node: Any) -> Location | None:
+def line_of(node: Record) -> Location | None:
     """The user's line of a record or a past."""
     place = node.location
     return None if place is None else Location(*place)
@@ -98,7 +99,7 @@ def line_of(node: Any) -> Location | None:
 # -- values nobody recorded ------------------------------------------------------------------------------------------
 
 
-def _unwatched(tape: Any, node: Unwatched, states: dict[Any, Cut]) -> Cut | None:
+def _unwatched(tape: GradientTape, node: Unwatched, states: dict[Any, Cut]) -> Cut | None:
     known_states = [states[n] for n in inputs_of(node) if n in states]
     if not known_states:
         return None
@@ -108,7 +109,7 @@ def _unwatched(tape: Any, node: Unwatched, states: dict[Any, Cut]) -> Cut | None
     return state
 
 
-def _untimely(tape: Any, node: Any, state: Cut) -> Cut:
+def _untimely(tape: GradientTape, node: Record, state: Cut) -> Cut:
     """An operation on a value of the source that the tape did not record: because of the time at which it ran."""
     when = node.when[0] if isinstance(node.when, tuple) else node.when
     did = tape.key.state_at(when)
@@ -131,7 +132,7 @@ def _untimely(tape: Any, node: Any, state: Cut) -> Cut:
 # -- records ---------------------------------------------------------------------------------------------------------
 
 
-def _recorded(tape: Any, record: Record, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
+def _recorded(tape: GradientTape, record: Record, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
     op = record.op
     if op is PART:
         return _part(tape, record, states, known)
@@ -147,11 +148,11 @@ def _recorded(tape: Any, record: Record, states: dict[Any, Cut], known: set[Reco
     return best(ways) if ways else None
 
 
-def _unseen(tape: Any, record: Record, state: Cut) -> Cut:
+def _unseen(tape: GradientTape, record: Record, state: Cut) -> Cut:
     return _untimely(tape, record, state) if (state is CONNECTED or state is UNSEEN) else state
 
 
-def _step(tape: Any, record: Record, index: int, state: Cut, known: set[Record]) -> Cut:
+def _step(tape: GradientTape, record: Record, index: int, state: Cut, known: set[Record]) -> Cut:
     """How a state goes on through input `index` of an operation."""
     derived = bool(tape.sites) and (record.code, record.lasti) in tape.sites  # in a backward pass that the tape recorded
     if state is not CONNECTED and state is not UNSEEN:
@@ -178,7 +179,7 @@ def _step(tape: Any, record: Record, index: int, state: Cut, known: set[Record])
     return op_cut(op, line_of(record), derived)
 
 
-def _part(tape: Any, part: Record, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
+def _part(tape: GradientTape, part: Record, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
     """One output of an operation with several: what it depends on may be less than what the operation does."""
     owner = part.nodes[0] if part.nodes else None
     if owner is None:
@@ -199,7 +200,7 @@ def _part(tape: Any, part: Record, states: dict[Any, Cut], known: set[Record]) -
     return state
 
 
-def _output(tape: Any, owner: Record, index: int, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
+def _output(tape: GradientTape, owner: Record, index: int, states: dict[Any, Cut], known: set[Record]) -> Cut | None:
     """One result of a compiled function, or of a structured operation of a program that is being traced."""
     attrs = owner.attrs or {}
     ways = []

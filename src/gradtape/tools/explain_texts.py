@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
+from gradtape.core.tensor import Tensor
 from gradtape.ir.graph import Location
 from gradtape.ops.dynamic import MASK_INDICES
 from gradtape.ops.elementwise import POW, POWER
@@ -23,12 +23,12 @@ _NAMES = {
 }
 
 
-def sentence(cut: Cut, source: Any) -> str:
+def sentence(cut: Cut, source: Tensor | Variable) -> str:
     """What to tell the user about a cut."""
     return _SENTENCES[cut.cause](cut, label(source))
 
 
-def label(source: Any) -> str:
+def label(source: Tensor | Variable) -> str:
     """What the user calls the source."""
     return f"variable '{plain_name(source.name)}'" if isinstance(source, Variable) else "the source"
 
@@ -228,7 +228,7 @@ def _connected(cut: Cut, name: str) -> str:
     return f"the target depends on {name}, and the tape has a gradient for it"
 
 
-def is_slice(source: Any) -> str | None:
+def is_slice(source: Tensor | Variable) -> str | None:
     """The name of the variable that a source is a slice of."""
     return source._variable.name if isinstance(source, VariableSlice) else None
 

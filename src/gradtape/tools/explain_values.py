@@ -11,31 +11,32 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.backward import gradients, visitor
-from gradtape.ad.sweep import SparseRows
+from gradtape.ad.sweep import Cotangent, SparseRows
 from gradtape.core.dispatch import PART
 from gradtape.core.record import NOBODY, TRACING, Record, scope_of
 from gradtape.ir.graph import Location
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.explain_cuts import CONNECTED, Cut
 from gradtape.tools.explain_paths import line_of
 
 
-def has_values(tape: Any, tensors: list[Any]) -> bool:
+def has_values(tape: GradientTape, tensors: list[Any]) -> bool:
     """Whether a backward pass can be run now, on bare arrays."""
     return tape._spent_at is None and TRACING.get() is None and tape.level == 0 and not any(t.wraps for t in tensors)
 
 
-def noted_zero(tape: Any, targets: list[Record | None], starts: list[Record]) -> bool:
+def noted_zero(tape: GradientTape, targets: list[Record | None], starts: list[Record]) -> bool:
     """Whether the answer for this source was all zeros when a one-shot tape gave it."""
     return any(set(targets) == asked and set(starts) == set(versions) for asked, versions in tape._zeros)
 
 
-def gives_gradient(tape: Any, tensors: list[Any], wanted: set[Record]) -> set[Record]:
+def gives_gradient(tape: GradientTape, tensors: list[Any], wanted: set[Record]) -> set[Record]:
     """Those of the wanted versions for which a backward pass gives a cotangent that is not zero."""
     cotangents = _walk(tape, tensors, wanted, set())
     return {node for node in wanted if _nonzero(cotangents.get(node))}
 
 
-def reason(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[Record]) -> Cut:
+def reason(tape: GradientTape, tensors: list[Any], states: dict[Any, Cut], starts: list[Record]) -> Cut:
     """Why the walk from these targets to `starts` gives nothing, or zeros."""
     path = {node for node, state in states.items() if state is CONNECTED}
     wanted = {node for node in path if node.op is None or node.op.outputs == 1} | set(starts)
@@ -46,7 +47,7 @@ def reason(tape: Any, tensors: list[Any], states: dict[Any, Cut], starts: list[R
     return _silent(tape, path, reached | set(cotangents))
 
 
-def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Record]) -> dict[Record, Any]:
+def _walk(tape: GradientTape, tensors: list[Any], wanted: set[Record], reached: set[Record]) -> dict[Record, Any]:
     seeds: dict[Record, Any] = {}
     for tensor in tensors:
         node = tape._node_of(tensor)
@@ -64,7 +65,7 @@ def _walk(tape: Any, tensors: list[Any], wanted: set[Record], reached: set[Recor
     return cotangents
 
 
-def _silent(tape: Any, path: set[Any], reached: set[Record]) -> Cut:
+def _silent(tape: GradientTape, path: set[Any], reached: set[Record]) -> Cut:
     """The operation whose rule gave nothing for the inputs that matter."""
     for record in reversed(tape.records):
         if record in path and record in reached and not any(n in reached for n in record.nodes if n in path):
@@ -72,13 +73,15 @@ def _silent(tape: Any, path: set[Any], reached: set[Record]) -> Cut:
     return Cut("no_derivative", "", None, {"reason": "no cotangent arrives at the source"})
 
 
-def _vanished(tape: Any, path: set[Any], cotangents: dict[Record, Any]) -> Cut:
+def _vanished(tape: GradientTape, path: set[Any], cotangents: dict[Record, Any]) -> Cut:
     """The operation, as near to the target as possible, at which a cotangent that is not zero becomes one that is."""
     for record in reversed(tape.records):
         if record not in path or not _nonzero(cotangents.get(record)):
             continue
         owner = record.nodes[0] if record.op is PART and record.nodes else record
-        if not any(_nonzero(cotangents.get(node)) for node in owner.nodes if node in path):
+        if owner is None:
+            continue
+        if not any(_nonzero(cotangents.get(node)) for node in owner.nodes if node is not None and node in path):
             return Cut("zero", owner.op.name, line_of(record))
     return zero_without_place()
 
@@ -88,10 +91,10 @@ def zero_without_place(place: Location | None = None) -> Cut:
     return Cut("zero", "", place)
 
 
-def _nonzero(cotangent: Any) -> bool:
+def _nonzero(cotangent: Cotangent | tuple[Any, ...] | None) -> bool:
     if cotangent is None:
         return False
-    if cotangent.__class__ is SparseRows:
+    if isinstance(cotangent, SparseRows):
         return any(_nonzero(value) for value in cotangent.values)
     if isinstance(cotangent, (list, tuple)):
         return any(_nonzero(part) for part in cotangent)

@@ -13,20 +13,22 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
-from gradtape.core.record import NOBODY, scope_of
+from gradtape.core.record import NOBODY, Record, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import Array
 from gradtape.errors import FunctionMismatchError
 from gradtape.functions.signature import Binder, Call, Leaf
 from gradtape.ops.generator import Generator
 from gradtape.ops.random_state import STATE
 from gradtape.ops.reduce import reduce_sum
 from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 _REACH = 20_000  # objects looked at, at most
@@ -88,22 +90,22 @@ def _run(function: Callable[..., Any], tensors: Sequence[Tensor]) -> tuple[Any, 
     return result, [next(slopes) if t.dtype.is_differentiable else None for t in inputs]
 
 
-def _differentiable(value: Any) -> bool:
+def _differentiable(value: object) -> bool:
     return _is_tensor(value) and value.dtype.is_differentiable
 
 
-def _flat(result: Any) -> list[Any]:
+def _flat(result: Structure) -> list[Any]:
     return tree.flatten(result)
 
 
-def _same_structure(name: str, wanted: Any, given: Any) -> None:
+def _same_structure(name: str, wanted: Structure, given: Structure) -> None:
     try:
         tree.assert_same_structure(wanted, given, check_types=False)
     except (ValueError, TypeError) as error:
         raise FunctionMismatchError(f"`{name}`: Python and the traced program return different structures: {error}") from None
 
 
-def _same(what: str, wanted: Any, given: Any) -> None:
+def _same(what: str, wanted: Structure, given: Structure) -> None:
     if (wanted is None) != (given is None):
         raise FunctionMismatchError(f"{what}: {_text(wanted)} in Python, {_text(given)} in the traced program")
     if wanted is None or not (_is_data(wanted) and _is_data(given)):
@@ -130,19 +132,19 @@ def _same(what: str, wanted: Any, given: Any) -> None:
         )
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> TypeGuard[Tensor | Variable]:
     return isinstance(value, (Tensor, Readable))
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: object) -> bool:
     return isinstance(value, (Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex))
 
 
-def _data(value: Any) -> Any:
+def _data(value: object) -> Any:
     return value.numpy() if _is_tensor(value) else value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
@@ -159,11 +161,13 @@ class Snapshot:
         for value in _reachable(roots):
             self._remember(value)
 
-    def _remember(self, value: Any) -> None:
+    def _remember(self, value: object) -> None:
         if isinstance(value, list):
             self._undo.append(partial(_refill_list, value, list(value)))
-        elif isinstance(value, (dict, set)):
+        elif isinstance(value, dict):
             self._undo.append(partial(_refill, value, value.copy()))
+        elif isinstance(value, set):
+            self._undo.append(partial(_refill_set, value, value.copy()))
         elif isinstance(value, np.ndarray):
             if value.flags.writeable:
                 self._undo.append(partial(np.copyto, value, value.copy()))
@@ -192,8 +196,14 @@ def _refill_list(target: list[Any], items: list[Any]) -> None:
     target[:] = items
 
 
-def _refill(target: Any, items: Any) -> None:
-    if target != items if isinstance(target, set) else _changed(target, items):
+def _refill(target: dict[Any, Any], items: dict[Any, Any]) -> None:
+    if _changed(target, items):
+        target.clear()
+        target.update(items)
+
+
+def _refill_set(target: set[Any], items: set[Any]) -> None:
+    if target != items:
         target.clear()
         target.update(items)
 
@@ -202,7 +212,7 @@ def _changed(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
     return len(now) != len(before) or any(a is not b or now[a] is not before[a] for a, b in zip(now, before, strict=True))
 
 
-def _rebind(tensor: Tensor, data: Any, node: Any) -> None:
+def _rebind(tensor: Tensor, data: Array | np.generic, node: Record | None) -> None:
     tensor._data, tensor._node = data, node
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import TensorLike
 from gradtape.ops.create import convert_to_tensor
 from gradtape.ops.elementwise import real
 from gradtape.ops.reduce import reduce_sum
@@ -33,7 +34,7 @@ def compute_gradient(f: Callable[..., Any], x: Sequence[Any], delta: float | Non
     for i, tensor in enumerate(tensors):
         step = delta if delta is not None else float(np.finfo(tensor.dtype.real_dtype.dtype).eps) ** (1 / 3)
 
-        def one(value: Any, i: int = i) -> Any:
+        def one(value: TensorLike, i: int = i) -> Any:
             return f(*tensors[:i], value, *tensors[i + 1 :])
 
         out = convert(one(tensor))
@@ -90,24 +91,24 @@ def gradcheck(
     return True
 
 
-def _wide(value: Any) -> Tensor:
+def _wide(value: TensorLike) -> Tensor:
     tensor = convert(np.array(value) if not isinstance(value, Tensor) else value)
     target = {"float32": np.float64, "float16": np.float64, "complex64": np.complex128}.get(tensor.dtype.name)
     return tensor if target is None else box(tensor._data.astype(target))
 
 
-def _weights(out: Any, generator: Any) -> Any:
+def _weights(out: Tensor, generator: np.random.Generator) -> Any:
     return box(generator.normal(size=tuple(out.shape))[()] if out.ndim else np.float64(generator.normal()))
 
 
-def _direction(point: Tensor, generator: Any) -> Any:
+def _direction(point: Tensor, generator: np.random.Generator) -> Any:
     step = generator.normal(size=tuple(point.shape))
     if point.dtype.is_complex:
         step = step + 1j * generator.normal(size=tuple(point.shape))
     return np.asarray(step).astype(point.dtype.dtype)
 
 
-def _along(scalar: Callable[..., Any], points: list[Tensor], i: int, generator: Any) -> Callable[..., Any]:
+def _along(scalar: Callable[..., Any], points: list[Tensor], i: int, generator: np.random.Generator) -> Callable[..., Any]:
     """The derivative along a fixed direction: differentiating it again gives second order."""
     fixed = box(np.conj(_direction(points[i], generator))[()])
 
@@ -118,7 +119,13 @@ def _along(scalar: Callable[..., Any], points: list[Tensor], i: int, generator: 
 
 
 def _compare(
-    scalar: Callable[..., Any], points: list[Tensor], i: int, generator: Any, rtol: float, atol: float, order: int
+    scalar: Callable[..., Any],
+    points: list[Tensor],
+    i: int,
+    generator: np.random.Generator,
+    rtol: float,
+    atol: float,
+    order: int,
 ) -> None:
     step = _direction(points[i], generator)
     with GradientTape() as tape:

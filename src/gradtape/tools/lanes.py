@@ -7,21 +7,23 @@ other operation all non-finite elements of an input are taken to matter. Invaria
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.ad.backward import binding, reverse_walk
 from gradtape.ad.sweep import SparseRows
 from gradtape.core import batching
+from gradtape.core.opdef import Op
 from gradtape.core.record import Record
 from gradtape.ops.list_values import TensorList
 
 Mask = Any  # an array of bool
 
 
-def bad(value: Any) -> Mask:
+def bad(value: ArrayLike | TensorList | SparseRows) -> Mask:
     """Where a value is NaN or infinite."""
     if value.__class__ is np.ndarray and value.dtype.kind in "fc":
         return ~np.isfinite(value)
@@ -35,7 +37,7 @@ def bad(value: Any) -> Mask:
     return np.asarray(~np.isfinite(array))
 
 
-def cleaned(value: Any) -> Any:
+def cleaned(value: ArrayLike | TensorList) -> Any:
     """The value with ones where it is not finite."""
     if isinstance(value, TensorList):
         return TensorList([cleaned(item) for item in value], value.item)
@@ -43,7 +45,7 @@ def cleaned(value: Any) -> Any:
     return np.where(bad(array), np.ones((), array.dtype), array)[()]
 
 
-def lanewise(op: Any) -> bool:
+def lanewise(op: Op) -> bool:
     """Whether each element of the output comes from the same element of each (broadcast) input."""
     return batching.rule_of(op) is batching.elementwise
 
@@ -70,7 +72,7 @@ def widened(mask: Mask, shape: tuple[int, ...]) -> Mask:
         return np.ones(shape, bool)
 
 
-def _structural(op: Any, index: int) -> bool:
+def _structural(op: Op, index: int) -> bool:
     """Whether the op moves or adds elements of this input without looking at values of others."""
     name = op.args[min(index, len(op.args) - 1)]
     if op.kind == "linear":
@@ -78,7 +80,9 @@ def _structural(op: Any, index: int) -> bool:
     return op.kind == "multilinear" and op.linear_inputs == (name,)
 
 
-def sources_of(plain: Callable[[Record], Record], record: Record, index: int, lanes: Mask, value: Any) -> Mask:
+def sources_of(
+    plain: Callable[[Record], Record], record: Record, index: int, lanes: Mask, value: ArrayLike | TensorList
+) -> Mask:
     """The elements of input `index` that may have gone into these lanes of the (only) output; `value` is the input,
     `plain(record)` the record with its values."""
     op, shape = record.op, np.shape(value)
@@ -98,7 +102,7 @@ def sources_of(plain: Callable[[Record], Record], record: Record, index: int, la
     return np.ones(shape, bool)
 
 
-def targets_of(record: Record, index: int, lanes: Mask, attrs: Any, out: Any) -> Mask:
+def targets_of(record: Record, index: int, lanes: Mask, attrs: Mapping[str, Any] | None, out: ArrayLike | TensorList) -> Mask:
     """The elements of the (only) output that these elements of input `index` may have gone into; `out` is shaped like it."""
     op, shape = record.op, np.shape(out)
     if op.outputs == 1 and not isinstance(out, TensorList):

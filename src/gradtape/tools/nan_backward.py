@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.backward import binding, needed_records, reverse_walk
-from gradtape.ad.sweep import SparseRows
+from gradtape.ad.sweep import Cotangent, SparseRows
 from gradtape.core.dispatch import PART
 from gradtape.core.record import Record
 from gradtape.ops.stop import ASSIGN
@@ -65,13 +65,13 @@ def faults(run: RecordedRun, seeds: Mapping[Record, Any], wanted: Iterable[Recor
     return faulty[::-1], answers
 
 
-def _step(record: Record, ct: Any, needed: set[Record]) -> Cotangents:
+def _step(record: Record, ct: Cotangent | None, needed: set[Record]) -> Cotangents:
     wanted = {node for node in record.nodes if node is not None and node in needed}
     with np.errstate(all="ignore"):
         return reverse_walk((record,), {record: ct}, wanted, binding(careful=True))
 
 
-def _add(cotangents: Cotangents, node: Record, grad: Any) -> None:
+def _add(cotangents: Cotangents, node: Record, grad: Cotangent) -> None:
     old = cotangents.get(node)
     if isinstance(grad, SparseRows):
         grad = grad.dense()
@@ -84,13 +84,13 @@ def _add(cotangents: Cotangents, node: Record, grad: Any) -> None:
             cotangents[node] = old + grad
 
 
-def _slots(ct: Any) -> list[Any]:
+def _slots(ct: Cotangent) -> list[Any]:
     """The cotangents of the outputs, None where none arrived."""
     return ct if ct.__class__ is list else [ct]
 
 
 def _fault(
-    position: int, record: Record, step: Record, ct: Any, grads: Cotangents, needed: set[Record]
+    position: int, record: Record, step: Record, ct: Cotangent, grads: Cotangents, needed: set[Record]
 ) -> Fault | None:  # fmt: skip
     masks = {node: mask for node, grad in grads.items() if (mask := bad(grad)).any()}
     if not masks:
@@ -150,7 +150,7 @@ def origins(
     return result
 
 
-def _whole(ct: Any) -> Mask:
+def _whole(ct: Cotangent) -> Mask:
     return np.zeros((), bool) if ct.__class__ is list else bad(ct)
 
 

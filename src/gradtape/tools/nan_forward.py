@@ -87,16 +87,17 @@ class Origin:
     gaps: tuple[tuple[Record, int], ...] = ()  # inputs of operations that were not kept: one of them may be to blame
 
 
-def picked(value: Any, rows: dict[int, int]) -> Any:
+def picked(value: object, rows: dict[int, int]) -> Any:
     """A bare value: of a batched tensor, the example looked at."""
     levels = []
-    while isinstance(value, Tensor):
-        if value.wraps:
-            levels.append(value.level)  # type: ignore[attr-defined]
-        value = value._data
+    bare: Any = value
+    while isinstance(bare, Tensor):
+        if bare.wraps:
+            levels.append(bare.level)  # type: ignore[attr-defined]
+        bare = bare._data
     for level in reversed(levels):
-        value = value[rows.get(level, 0)]
-    return value
+        bare = bare[rows.get(level, 0)]
+    return bare
 
 
 def owner_of(node: Record) -> tuple[Record | None, int]:
@@ -106,7 +107,7 @@ def owner_of(node: Record) -> tuple[Record | None, int]:
     return (node.nodes[0] if node.nodes else None), node.attrs["index"] if node.attrs else 0
 
 
-def made_by(record: Record, attrs: Any) -> list[Record | None]:
+def made_by(record: Record, attrs: Mapping[str, Any] | None) -> list[Record | None]:
     """Of a custom gradient: the versions its outputs were computed as, where they are alive."""
     if record.op is not CUSTOM or not attrs:
         return []
@@ -222,7 +223,7 @@ class Values:
             return UNKNOWN, False
         return out, guess
 
-    def _custom(self, record: Record, inputs: list[Any], attrs: Any) -> tuple[Any, bool]:
+    def _custom(self, record: Record, inputs: list[Any], attrs: Mapping[str, Any] | None) -> tuple[Any, bool]:
         """The outputs of a custom gradient are those of its function."""
         outputs = made_by(record, attrs)
         values = [UNKNOWN if node is None else self.of(node) for node in outputs]
@@ -251,7 +252,7 @@ def _has_cell(record: Record) -> bool:
     return bool(record.saved) and record.saved[0].__class__ is OutputRecipe
 
 
-def _held(arg: Any) -> Any:
+def _held(arg: object) -> Any:
     """What a cell's argument is, if it is at hand."""
     source = arg[0] if isinstance(arg, tuple) else arg
     return None if isinstance(source, OutputRecipe) and source.value is None else at_hand(arg)  # one of several may be None

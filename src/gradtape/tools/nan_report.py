@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.ad.custom import CUSTOM
 from gradtape.core.dispatch import PART
@@ -22,6 +23,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.compiled import FUNCTION
 from gradtape.functions.numerics import checking
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.lanes import Mask, bad
 from gradtape.tools.nan_backward import faults, origins
 from gradtape.tools.nan_forward import Origin, RecordedRun, Values, ancestors, owner_of, picked, scan, trace
@@ -35,7 +37,7 @@ Starts = dict[tuple[Record, int], Mask]
 SOON = 5_000  # records: with more, the report waits until somebody asks for it, and the tape keeps its values until then
 
 
-def nan_report(tape: Any) -> NanReport | None:
+def nan_report(tape: GradientTape) -> NanReport | None:
     """Where the first NaN or infinity came from; None when what was asked for is finite."""
     if TRACING.get() is not None:
         raise RuntimeError(
@@ -63,7 +65,9 @@ def nan_report(tape: Any) -> NanReport | None:
         return _report(tape, _forward(run, ends, starts))
 
 
-def note_nan(tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], answers: Sequence[Any]) -> None:
+def note_nan(
+    tape: GradientTape, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], answers: Sequence[Any]
+) -> None:
     """Called by a tape when a target or an answer is not finite, while its values are there: find out why and keep it."""
     if tape._nan is not None and not checking():
         return
@@ -82,7 +86,9 @@ def note_nan(tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Se
         raise InvalidArgumentError(f"check_numerics: {report}")
 
 
-def _made(tape: Any, targets: Any, seeds: Any, wanted: Any, answers: Any) -> NanReport | Exception | None:
+def _made(
+    tape: GradientTape, targets: Sequence[Tensor], seeds: Sequence[Tensor], wanted: Sequence[Record], answers: Sequence[Tensor]
+) -> NanReport | Exception | None:
     rows = _rows(answers) or _rows(targets)
     try:
         with scope_of(NOBODY):
@@ -92,7 +98,12 @@ def _made(tape: Any, targets: Any, seeds: Any, wanted: Any, answers: Any) -> Nan
 
 
 def _search(
-    run: RecordedRun, tape: Any, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record], rows: dict[int, int]
+    run: RecordedRun,
+    tape: GradientTape,
+    targets: Sequence[Any],
+    seeds: Sequence[Any],
+    wanted: Sequence[Record],
+    rows: dict[int, int],
 ) -> Finding | None:
     starts: Starts = {}
     ends: dict[Record, Any] = {}
@@ -118,12 +129,12 @@ def _search(
     return _backward(run, ends, wanted)
 
 
-def _all_bad(value: Any) -> bool:
+def _all_bad(value: ArrayLike) -> bool:
     array = np.asarray(value)
     return bool(array.size) and array.dtype.kind in "fc" and not np.isfinite(array).any()
 
 
-def _run_of(tape: Any, rows: dict[int, int]) -> RecordedRun:
+def _run_of(tape: GradientTape, rows: dict[int, int]) -> RecordedRun:
     operands = operands_of(tape)
     known: dict[Record, Any] = {}
     for variable, nodes in tape._variables.values():
@@ -230,7 +241,7 @@ def _inside(finding: Finding) -> Finding:
     return deeper
 
 
-def _again(record: Record, attrs: Any, inputs: Sequence[Any]) -> ProgramRun | None:
+def _again(record: Record, attrs: dict[str, Any] | None, inputs: Sequence[Any]) -> ProgramRun | None:
     if any(x is UNKNOWN for x in inputs):
         return None
     if record.op is FUNCTION:
@@ -244,7 +255,7 @@ def _again(record: Record, attrs: Any, inputs: Sequence[Any]) -> ProgramRun | No
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _report(tape: Any, finding: Finding | None) -> NanReport | None:
+def _report(tape: GradientTape, finding: Finding | None) -> NanReport | None:
     if finding is None:
         return None
     for variable, nodes in tape._variables.values():

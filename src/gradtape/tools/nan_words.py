@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import html
 import linecache
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.ad.custom import CUSTOM
+from gradtape.core.opdef import Op
 from gradtape.core.record import Record
 from gradtape.functions.compiled import FUNCTION
+from gradtape.ir.graph import Location
 from gradtape.ops.list_values import TensorList
 from gradtape.tools.lanes import bad, lanewise
 from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
@@ -113,7 +117,7 @@ def _name(record: Record, run: RecordedRun, index: int) -> str:
     return _argument_names(record.op, len(record.nodes))[index]
 
 
-def _argument_names(op: Any, count: int) -> list[str]:
+def _argument_names(op: Op, count: int) -> list[str]:
     args = list(op.args)
     if not args or not args[-1].startswith("*"):
         return args
@@ -138,7 +142,7 @@ def _inputs(finding: Finding, places: tuple[tuple[int, ...], ...], came_in: bool
     return values
 
 
-def _values_at(value: Any, places: tuple[tuple[int, ...], ...], shape: tuple[int, ...], by_lane: bool) -> Any:
+def _values_at(value: ArrayLike, places: tuple[tuple[int, ...], ...], shape: tuple[int, ...], by_lane: bool) -> Any:
     array = np.asarray(value)
     if by_lane:
         try:
@@ -153,7 +157,7 @@ def _values_at(value: Any, places: tuple[tuple[int, ...], ...], shape: tuple[int
     return flat[np.sort(order)]
 
 
-def _at(value: Any, place: tuple[int, ...]) -> Any:
+def _at(value: ArrayLike | None, place: tuple[int, ...]) -> Any:
     if value is None or isinstance(value, (TensorList, list)):
         return None
     array = np.asarray(value)
@@ -237,7 +241,7 @@ def _values_text(report: NanReport) -> str:
     return _listed(report.inputs, report.value if report.cause == "operation" else None)
 
 
-def _listed(inputs: dict[str, Any], result: Any) -> str:
+def _listed(inputs: dict[str, Any], result: object) -> str:
     parts = []
     for name, values in inputs.items():
         flat = np.atleast_1d(values)
@@ -246,14 +250,14 @@ def _listed(inputs: dict[str, Any], result: Any) -> str:
     return "; ".join(parts) + ("" if result is None else f" → {_number(result)}")
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if np.asarray(value).dtype.kind != "f":
         return str(value)
     text = f"{value:.6g}"
     return text if set(text).intersection(".en") else f"{text}.0"
 
 
-def non_finite(op: Any, inputs: Any, outs: Any, where: Any) -> str:
+def non_finite(op: Op, inputs: Sequence[Any], outs: Sequence[Any], where: Location | None) -> str:
     """What `enable_check_numerics` says: the op, the line, how many, where, and the cure."""
     out = next(o for o in outs if bad(o).any())
     mask = bad(out)

@@ -13,9 +13,12 @@ import numpy as np
 
 from gradtape.ad.custom import CUSTOM
 from gradtape.core.observers import TapeObserver
+from gradtape.core.opdef import Op
 from gradtape.core.record import Record
 from gradtape.core.recorded import stored
+from gradtape.core.tensor import Tensor
 from gradtape.functions.compiled import FUNCTION, Compiled
+from gradtape.tape.gradient_tape import GradientTape
 
 
 class Unknown:
@@ -42,23 +45,23 @@ class Operands(TapeObserver):
     def __init__(self) -> None:
         self.kept: WeakKeyDictionary[Record, Kept] = WeakKeyDictionary()
 
-    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> None:
+    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Tensor | tuple[Tensor, ...]) -> None:
         """Called by dispatch."""
         values = tuple(stored(t) for t in out) if isinstance(out, tuple) else stored(out)
         self.kept[record] = Kept(tuple(inputs), values, record.attrs or {})
 
 
-def observe_debug(tape: Any) -> None:
+def observe_debug(tape: GradientTape) -> None:
     """What `GradientTape(debug=True)` does."""
     tape.add_observer(Operands())
 
 
-def operands_of(tape: Any) -> Operands | None:
+def operands_of(tape: GradientTape) -> Operands | None:
     """What a tape made with `debug=True` kept; None for another tape."""
     return next((o for o in tape._observers if isinstance(o, Operands)), None)
 
 
-def version(tensor: Any) -> Record | None:
+def version(tensor: Tensor) -> Record | None:
     """The record of a tensor's version, if some recorder knows it."""
     node: Record | None = tensor._node
     return node if node is not None and node.keys else None
@@ -70,7 +73,7 @@ def program_of(attrs: dict[str, Any] | None) -> Compiled | None:
     return program if isinstance(program, Compiled) else None
 
 
-def repeated(op: Any, inputs: Sequence[Any], attrs: dict[str, Any] | None) -> Any:
+def repeated(op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None) -> Any:
     """The output of an operation on these arrays (several: a tuple), or UNKNOWN."""
     if op.effect or op is CUSTOM or any(x is UNKNOWN for x in inputs):
         return UNKNOWN

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import functools
 import json
+from os import PathLike
 from typing import Any
 
 from gradtape import tree
 from gradtape.core.tensor import Tensor
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools import picture_page
 from gradtape.tools.picture_model import Model, models
 from gradtape.tools.picture_text import dot, outline
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 
@@ -35,7 +38,7 @@ class Picture:
         """The page: one self-contained HTML document."""
         return picture_page.picture_page(self._whole.data, self.text(), self.title)
 
-    def save(self, path: Any) -> Picture:
+    def save(self, path: str | PathLike[str]) -> Picture:
         """Write the page; the file appears whole or not at all.
 
         Raises:
@@ -77,7 +80,7 @@ class Picture:
         return self.text()
 
 
-def picture(tape: Any, path: Any = None, target: Any = None) -> Picture:
+def picture(tape: GradientTape, path: str | PathLike[str] | None = None, target: Structure = None) -> Picture:
     """See `GradientTape.picture`."""
     tape._usable("picture")
     if path is not None:
@@ -92,7 +95,7 @@ def picture(tape: Any, path: Any = None, target: Any = None) -> Picture:
     return drawn if path is None else drawn.save(path)
 
 
-def repr_html(tape: Any) -> str:
+def repr_html(tape: GradientTape) -> str:
     """What a notebook shows for a tape: its picture; of a closed tape, a sentence."""
     if tape._closed:
         return "<p>A closed GradientTape: it holds nothing any more.</p>"

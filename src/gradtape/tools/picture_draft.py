@@ -13,6 +13,7 @@ from typing import Any
 from gradtape.core.dispatch import PART
 from gradtape.core.record import Record
 from gradtape.ops.stop import GRADIENT
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.operands import operands_of
 from gradtape.tools.picture_sites import Sites, is_named, names_of, user_frames
 from gradtape.tools.picture_values import (
@@ -53,7 +54,7 @@ class Draft:
         place = (id(record.code), record.lasti)
         return place if place in self.backward else place[0]
 
-    def title(self, owner: Any) -> str:
+    def title(self, owner: int | tuple[int, int]) -> str:
         """The words for such a group."""
         if isinstance(owner, tuple):
             return "backward pass"
@@ -61,15 +62,15 @@ class Draft:
         return "" if code is None else str(getattr(code, "co_qualname", code.co_name)).replace("<locals>.", "")
 
 
-def drafted(tape: Any, targets: Sequence[Any]) -> Draft:
+def drafted(tape: GradientTape, targets: Sequence[Any]) -> Draft:
     """Everything a picture needs of a tape."""
     draft = Draft()
     idle = _unused_gradients(tape.records)
     for record in tape.records:
         if record in idle:
             continue
-        if record.op is PART and record.nodes:
-            draft.places[record] = draft.places.get(record.nodes[0], -1)
+        if record.op is PART and record.nodes and (owner := record.nodes[0]) is not None:
+            draft.places[record] = draft.places.get(owner, -1)
             continue
         draft.places[record] = len(draft.records)
         draft.records.append(record)
@@ -116,7 +117,7 @@ def _add_leaf(draft: Draft, node: Record) -> None:
     draft.places[node] = draft.places[first]
 
 
-def _label(tape: Any, draft: Draft) -> None:
+def _label(tape: GradientTape, draft: Draft) -> None:
     """Names for the leaves. The versions of a variable are one leaf."""
     tensors = [(tensor(), node) for tensor, node in tape._tensors.values()]
     names = names_of([*(v for v, _ in tape._variables.values()), *(t for t, _ in tensors)], user_frames())
@@ -133,7 +134,7 @@ def _label(tape: Any, draft: Draft) -> None:
             draft.labels.setdefault(node, ("watched", names.get(id(tensor), UNNAMED), tensor))
 
 
-def _measure_gradients(tape: Any, draft: Draft, targets: Sequence[Any]) -> None:
+def _measure_gradients(tape: GradientTape, draft: Draft, targets: Sequence[Any]) -> None:
     nodes = target_nodes(tape, targets)
     if not targets and draft.records and draft.records[-1].shape == () and draft.records[-1].op.kind != "nondiff":
         last = draft.records[-1]  # a program usually ends with its loss
@@ -146,7 +147,7 @@ def _measure_gradients(tape: Any, draft: Draft, targets: Sequence[Any]) -> None:
     draft.measures["gradient"] = {"reason": reason} if reason else {}
 
 
-def _measure_time(tape: Any, draft: Draft) -> None:
+def _measure_time(tape: GradientTape, draft: Draft) -> None:
     """A profile adds up what ran at one instruction; each record there gets its part."""
     profiler = next((o for o in tape._observers if isinstance(o, Profiler)), None)
     if profiler is None:

@@ -7,15 +7,17 @@ here refers to the tape afterwards. Invariant: the data is JSON, and its size is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gradtape.ad.custom import CUSTOM
 from gradtape.core.record import Record, location
+from gradtape.core.typing import Size
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.printer import to_text
 from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
 from gradtape.tools.picture_sites import CodeSite, operands, user_frames
@@ -44,7 +46,7 @@ class Model:
         return nodes
 
 
-def models(tape: Any, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
+def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
     """The model for the page and the folded one for text; the same for a long tape."""
     draft = drafted(tape, targets)
     about = _about(tape, draft)
@@ -65,7 +67,7 @@ def models(tape: Any, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
     return _Maker(draft, whole).model(about), outline
 
 
-def _about(tape: Any, draft: Draft) -> dict[str, Any]:
+def _about(tape: GradientTape, draft: Draft) -> dict[str, Any]:
     spent = None if tape._spent_at is None else "{}:{}".format(*location(*tape._spent_at))
     return {
         "records": len(draft.records),
@@ -346,7 +348,7 @@ def _shape_of(record: Record) -> tuple[Any, str | None]:
     return _dims(shape), None
 
 
-def _dims(shape: Any) -> list[Any]:
+def _dims(shape: Iterable[Size]) -> list[Any]:
     return [d if isinstance(d, int) else str(d) for d in shape]
 
 

@@ -33,7 +33,7 @@ def page(title: str, body: str, *, styles: Sequence[str], scripts: Sequence[str]
     )
 
 
-def embedded(data: Any) -> str:
+def embedded(data: object) -> str:
     """JSON that may stand inside a script element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -55,7 +55,7 @@ def notebook_frame(html: str, height: int = 560) -> str:
     return f'<iframe srcdoc="{escape(html, quote=True)}" style="{style}" title="the recorded operations"></iframe>'
 
 
-def write(path: Any, text: str) -> str:
+def write(path: str | os.PathLike[str], text: str) -> str:
     """Write a file whole or not at all; the answer is its absolute path.
 
     Raises:
@@ -79,7 +79,7 @@ def write(path: Any, text: str) -> str:
     return target
 
 
-def checked(path: Any) -> str:
+def checked(path: str | os.PathLike[str]) -> str:
     """The absolute form of a path a page can be written to.
 
     Raises:

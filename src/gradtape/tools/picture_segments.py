@@ -58,7 +58,7 @@ def fold(tokens: Sequence[int]) -> list[Item]:
         items = folded + items[done:]
 
 
-def _shortest(values: Any, left: int) -> tuple[int, list[tuple[int, int]], int]:
+def _shortest(values: np.ndarray, left: int) -> tuple[int, list[tuple[int, int]], int]:
     """The shortest body that repeats somewhere, and its runs: inner loops come before outer ones. `left` is the work that may
     still be done, and comes back reduced."""
     for period in _periods(values):
@@ -71,7 +71,7 @@ def _shortest(values: Any, left: int) -> tuple[int, list[tuple[int, int]], int]:
     return 0, [], left
 
 
-def _periods(values: Any) -> list[int]:
+def _periods(values: np.ndarray) -> list[int]:
     """Lengths a body may have: the most frequent distances between one occurrence of a token and the next."""
     order = np.argsort(values, kind="stable")
     distances, counts = np.unique(np.diff(order)[np.diff(values[order]) == 0], return_counts=True)
@@ -79,7 +79,7 @@ def _periods(values: Any) -> list[int]:
     return sorted(distances[np.argsort(-counts, kind="stable")[:limit]].tolist())
 
 
-def _runs(values: Any, period: int) -> list[tuple[int, int]]:
+def _runs(values: np.ndarray, period: int) -> list[tuple[int, int]]:
     """(start, iterations) of each stretch that repeats with this period, from left to right, without overlaps."""
     if len(values) < 2 * period:
         return []
@@ -98,7 +98,7 @@ def _runs(values: Any, period: int) -> list[tuple[int, int]]:
     return runs
 
 
-def _aligned(values: Any, start: int, period: int) -> int:
+def _aligned(values: np.ndarray, start: int, period: int) -> int:
     """Where the first whole iteration begins, when what stands before is the rest of an incomplete one: the first round
     of a recurrence often lacks operations on a state that is still a constant."""
     body = set(values[start : start + period].tolist())

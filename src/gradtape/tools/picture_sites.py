@@ -19,7 +19,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, Line
+from gradtape.core.record import INTERNAL, Line, Record
 from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POW, SUBTRACT
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.select import FLOORDIV, MOD
@@ -58,7 +58,7 @@ class Sites:
         self._by_place: dict[tuple[int, int], CodeSite] = {}
         self._positions: dict[int, list[Any]] = {}
 
-    def of(self, record: Any) -> CodeSite | None:
+    def of(self, record: Record) -> CodeSite | None:
         """The site of a record; None for a leaf."""
         return None if record.code is None else self.at(record.code, record.lasti)
 
@@ -69,7 +69,7 @@ class Sites:
             self._by_place[key] = self._site(code, lasti)
         return self._by_place[key]
 
-    def line(self, record: Any) -> tuple[str, int]:
+    def line(self, record: Record) -> tuple[str, int]:
         """File and line of a record."""
         place = self.of(record)
         return ("", 0) if place is None else (place.file, place.line)
@@ -139,16 +139,16 @@ def _parsed(expression: str) -> Any:
         return None
 
 
-def _text(part: Any) -> str:
+def _text(part: ast.AST | None) -> str:
     text = "" if part is None else ast.unparse(part)
     return text if len(text) <= 2 * _LONGEST else text[: 2 * _LONGEST - 1] + "…"
 
 
-def _called(function: Any) -> str:
+def _called(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _name(part: Any) -> str:
+def _name(part: ast.expr) -> str:
     """The text of an operand that is a name, an attribute or an item; empty for a computation."""
     text = ast.unparse(part) if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) else ""
     return text if len(text) <= _LONGEST else ""
@@ -211,7 +211,7 @@ def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
         yield from [(name, value) for name, value in list(space.items()) if not name.startswith("__")]
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(name: str, value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (list, tuple)):
         for i in range(min(len(value), 100)):
             yield f"{name}[{i}]", value[i]
@@ -225,7 +225,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{attribute}", item
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _attributes(value: object) -> dict[str, Any]:
     """What an object keeps in its dictionary; no code of the object's class runs."""
     try:
         inside = object.__getattribute__(value, "__dict__")

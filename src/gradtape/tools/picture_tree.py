@@ -7,7 +7,7 @@ right, are the records in the order they ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,7 @@ def _root(functions: Sequence[Any], likely: Sequence[Any]) -> Any:
     return next((function for function in likely if function in used), functions[-1] if functions else None)
 
 
-def _grouped(items: Sequence[int | RepeatedRun], functions: Sequence[Any], context: Any) -> list[Item]:
+def _grouped(items: Sequence[int | RepeatedRun], functions: Sequence[Any], context: Hashable) -> list[Item]:
     tree: list[Item] = []
     run: list[Item] = []
     owner: Any = context

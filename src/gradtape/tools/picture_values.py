@@ -21,6 +21,7 @@ from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ops.stop import GRADIENT
+from gradtape.tape.gradient_tape import GradientTape
 
 FIRST = 6  # entries of a value that are shown
 SAMPLE = 1_000_000  # larger arrays are summarised from a regular sample of about this many entries
@@ -49,7 +50,7 @@ def saved_values(records: Sequence[Record]) -> dict[Record, Any]:
     return values
 
 
-def _note(values: dict[Record, Any], node: Record | None, value: Any) -> None:
+def _note(values: dict[Record, Any], node: Record | None, value: object) -> None:
     if node is not None and isinstance(value, (np.ndarray, np.generic)) and value.shape == node.shape:
         values.setdefault(node, value)
 
@@ -70,7 +71,7 @@ def saved_bytes(record: Record, counted: set[int]) -> int:
     return total
 
 
-def summary(value: Any) -> dict[str, Any] | None:
+def summary(value: object) -> dict[str, Any] | None:
     """Extremes, mean, the first entries and the number of NaNs and infinities of an array; None for what has no numbers."""
     array = np.asarray(value)
     if array.dtype.kind not in "biufc" or not array.size:
@@ -92,7 +93,7 @@ def summary(value: Any) -> dict[str, Any] | None:
     return facts
 
 
-def number(value: Any) -> Any:
+def number(value: complex | np.number) -> Any:
     """A number as JSON can hold it, to five digits; what JSON has no word for as text."""
     if isinstance(value, complex):
         return f"{value:.5g}"
@@ -119,7 +120,7 @@ class _Heard(dict[Record, Any]):
         return cotangent
 
 
-def norm(cotangent: Any) -> dict[str, Any] | None:
+def norm(cotangent: object) -> dict[str, Any] | None:
     """Norm and largest entry of a cotangent; several outputs count together."""
     if isinstance(cotangent, (np.float32, np.float64)):
         size = number(abs(cotangent))
@@ -141,7 +142,9 @@ def norm(cotangent: Any) -> dict[str, Any] | None:
     return {"norm": number(math.sqrt(float(np.dot(entries, entries)))), "max": number(entries.max())}
 
 
-def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, Record]) -> dict[Record, dict[str, Any]]:
+def gradient_sizes(
+    tape: GradientTape, targets: dict[Record, Any], leaves: dict[Record, Record]
+) -> dict[Record, dict[str, Any]]:
     """The size of the gradient of `targets` (version → dtype; each seeded with ones) at every record between them and the
     leaves (version → the one it counts with: versions of a variable are added up)."""
     records = tuple(tape.records)
@@ -149,7 +152,7 @@ def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, R
     wanted = set(leaves)
     sizes: dict[Record, dict[str, Any]] = {}
 
-    def tell(record: Record, cotangent: Any) -> None:
+    def tell(record: Record, cotangent: object) -> None:
         size = norm(cotangent)
         if size is not None:
             sizes[record] = size
@@ -175,7 +178,7 @@ def gradient_sizes(tape: Any, targets: dict[Record, Any], leaves: dict[Record, R
     return sizes
 
 
-def target_nodes(tape: Any, targets: Iterable[Any]) -> dict[Record, Any]:
+def target_nodes(tape: GradientTape, targets: Iterable[Any]) -> dict[Record, Any]:
     """The versions of the tensors a gradient was, or would be, asked of, with their dtypes."""
     dtypes = {}
     for tensor in targets:
@@ -185,7 +188,7 @@ def target_nodes(tape: Any, targets: Iterable[Any]) -> dict[Record, Any]:
     return dtypes
 
 
-def why_no_values(tape: Any) -> str | None:
+def why_no_values(tape: GradientTape) -> str | None:
     """Why the values of a tape are not there; None when they are."""
     if TRACING.get() is not None:
         return "in a compiled function there are values only when it runs"
@@ -206,7 +209,7 @@ def _would_repeat(record: Record) -> bool:
     return record.op is FUNCTION and attrs.get("again") is None
 
 
-def why_no_gradients(tape: Any, nodes: Iterable[Record], given: bool) -> str | None:
+def why_no_gradients(tape: GradientTape, nodes: Iterable[Record], given: bool) -> str | None:
     """Why gradients cannot be shown; None when they can. `given`: whether there is a target at all."""
     reason = why_no_values(tape)
     nodes = set(nodes)

@@ -9,9 +9,10 @@ Invariant: a tape made without `profile=True` pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import get_ident
 from time import perf_counter
+from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -21,11 +22,13 @@ from gradtape.backends.numpy import Executable
 from gradtape.backends.numpy.timing import TimedExecutable
 from gradtape.core.dispatch import PART, WATCHERS
 from gradtape.core.observers import TapeObserver
-from gradtape.core.record import Record, location, user_frame
+from gradtape.core.opdef import Op
+from gradtape.core.record import Line, Record, location, user_frame
 from gradtape.core.save_plan import save_plan
 from gradtape.errors import FailedPreconditionError
 from gradtape.functions.compiled import FUNCTION, RUNNERS, Compiled
 from gradtape.ops.list_values import TensorList
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tape.memory_limit import OutputRecipe
 from gradtape.tools.operands import program_of
 from gradtape.tools.profile_table import MeasuredLine, Profile, made_profile
@@ -34,12 +37,12 @@ Key = tuple[Any, int, str]  # code object, instruction, name of the op
 _TIMED: WeakKeyDictionary[Compiled, TimedExecutable] = WeakKeyDictionary()
 
 
-def observe_profile(tape: Any) -> None:
+def observe_profile(tape: GradientTape) -> None:
     """What `GradientTape(profile=True)` does."""
     tape.add_observer(Profiler(ref(tape)))
 
 
-def profile(tape: Any) -> Profile:
+def profile(tape: GradientTape) -> Profile:
     """The profile of a tape so far."""
     profiler = next((o for o in tape._observers if isinstance(o, Profiler)), None)
     if profiler is None:
@@ -65,7 +68,7 @@ class Tally:
 class Profiler(TapeObserver):
     """The observer that keeps the times of one tape."""
 
-    def __init__(self, tape: Any) -> None:
+    def __init__(self, tape: ref[GradientTape]) -> None:
         self._tape = tape  # a weak reference: no cycle
         self._thread: int | None = None
         self._entered_at: float | None = None
@@ -101,7 +104,7 @@ class Profiler(TapeObserver):
             WATCHERS.remove(self._operation)
             _end(self)
 
-    def asked(self, records: Any) -> None:
+    def asked(self, records: Sequence[Record]) -> None:
         """The clock of a backward pass runs."""
         start = perf_counter()
         self._weigh(records)
@@ -135,7 +138,7 @@ class Profiler(TapeObserver):
 
     # -- what dispatch tells -------------------------------------------------------------------------------------
 
-    def _operation(self, op: Any, inputs: Any, attrs: Any, result: Any, seconds: float) -> None:
+    def _operation(self, op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any], result: object, seconds: float) -> None:
         """A watcher of all operations: those of this block count, unless they belong to its own backward pass."""
         start = perf_counter()
         if get_ident() != self._thread or self._asked_at is not None:
@@ -179,7 +182,7 @@ class Profiler(TapeObserver):
         """What was measured where a record was made; records of one instruction share it."""
         return self._tallies.get(_key(record))
 
-    def _weigh(self, records: Any) -> None:
+    def _weigh(self, records: Sequence[Record]) -> None:
         """The bytes that each record keeps for the backward pass, each array at the first record that keeps it."""
         for tally in self._tallies.values():
             tally.bytes = 0
@@ -272,11 +275,11 @@ def _inner(tally: Tally) -> list[MeasuredLine]:
     ]
 
 
-def _place(code: Any, lasti: int) -> tuple[str, int] | None:
+def _place(code: CodeType | Line | None, lasti: int) -> tuple[str, int] | None:
     return None if code is None else location(code, lasti)
 
 
-def _arrays(value: Any) -> list[Any]:
+def _arrays(value: object) -> list[Any]:
     """The arrays of a value: a list of the program has one per item."""
     if isinstance(value, TensorList):
         return [array for item in value for array in _arrays(item)]

@@ -17,6 +17,7 @@ from gradtape.ad.evaluation import LocatedEvaluation, Sizes
 from gradtape.ad.recording import Recording
 from gradtape.core.record import NOBODY, Record, scope_of
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Array
 from gradtape.functions.compiled import Compiled
 from gradtape.ir.graph import Operation
 from gradtape.ir.walk import has_effect
@@ -54,7 +55,7 @@ class KeepingRecording(Recording):
         self.slow = True
         self.operands = Operands()
 
-    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
+    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Any], out: Tensor | tuple[Tensor, ...]) -> None:
         """Called by dispatch."""
         self.operands.recorded(record, inputs, nodes, out)
 
@@ -93,5 +94,5 @@ def _recorded(arrays: Sequence[Any], run: Callable[[list[Tensor]], Sequence[Any]
     return ProgramRun(recording, inputs, outs, names)
 
 
-def _differentiable(array: Any) -> bool:
+def _differentiable(array: Array) -> bool:
     return box(array).dtype.is_differentiable

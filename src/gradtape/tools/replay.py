@@ -33,7 +33,7 @@ from gradtape.tools.operands import Kept, program_of, version
 _WIDE = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 
 
-def wide(value: Any) -> Any:
+def wide(value: object) -> Any:
     """A value in double precision; integers and Python numbers as they are."""
     if isinstance(value, TensorList):
         return TensorList([wide(item) for item in value], _wide_spec(value.item))
@@ -43,7 +43,7 @@ def wide(value: Any) -> Any:
     return value if name is None else value.astype(name)
 
 
-def _wide_spec(spec: Any) -> Any:
+def _wide_spec(spec: object) -> Any:
     return TensorSpec(spec.shape, _WIDE.get(spec.dtype.name, spec.dtype)) if isinstance(spec, TensorSpec) else spec
 
 
@@ -139,12 +139,12 @@ class Replay:
         return out
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: object) -> Any:
     value = wide(value)
     return box(value) if isinstance(value, (np.ndarray, np.generic, TensorList)) else value
 
 
-def _locate(out: Any, record: Record) -> None:
+def _locate(out: object, record: Record) -> None:
     """What is recorded now happened at the user's line then."""
     place = record.location
     for tensor in out if isinstance(out, tuple) else (out,):

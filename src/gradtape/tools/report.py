@@ -22,10 +22,12 @@ from gradtape.core.dispatch import PART
 from gradtape.core.observers import SESSION, TOOLS
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Tensor
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.picture import Picture
 from gradtape.tools.picture_model import models
 from gradtape.tools.picture_sites import CodeSite, Sites, call_arguments, is_named, names_of, user_frames
 from gradtape.tools.profile import Profiler
+from gradtape.tools.profile_table import Profile
 from gradtape.variables.variable import Variable
 
 PLACES = 150  # source lines with tapes, and with gradient calls, that are told apart
@@ -171,7 +173,7 @@ class Collector:
     # -- what the session tells ------------------------------------------------------------------------------------
 
     @_undisturbed
-    def made(self, tape: Any) -> None:
+    def made(self, tape: GradientTape) -> None:
         """A tape exists."""
         self.tapes += 1
         entry = self._place(self.made_at, lambda site: TapesAtLine(site, TRACING.get() is not None))
@@ -184,7 +186,7 @@ class Collector:
             TOOLS["observe_profile"](tape)
 
     @_undisturbed
-    def asked(self, tape: Any, targets: Sequence[Any], sources: Sequence[Any], answers: Sequence[Any]) -> None:
+    def asked(self, tape: GradientTape, targets: Sequence[Any], sources: Sequence[Any], answers: Sequence[Any]) -> None:
         """A tape was asked for derivatives; its values are still there."""
         self.asks += 1
         entry = self._entries.get(tape)
@@ -205,12 +207,12 @@ class Collector:
             self._draw(entry, tape, targets)
 
     @_undisturbed
-    def released(self, tape: Any) -> None:
+    def released(self, tape: GradientTape) -> None:
         """A tape is about to forget its records."""
         self._settle(tape)
 
     @_undisturbed
-    def traced(self, name: str, function: Any, number: int, reasons: Sequence[Any], seconds: float) -> None:
+    def traced(self, name: str, function: Callable[..., Any], number: int, reasons: Sequence[Any], seconds: float) -> None:
         """A compiled function was traced."""
         code = getattr(function, "__code__", None)
         where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
@@ -242,10 +244,10 @@ class Collector:
     # -- bookkeeping -----------------------------------------------------------------------------------------------
 
     @_undisturbed
-    def _settle_alive(self, tape: Any) -> None:
+    def _settle_alive(self, tape: GradientTape) -> None:
         self._settle(tape)
 
-    def _settle(self, tape: Any) -> None:
+    def _settle(self, tape: GradientTape) -> None:
         entry = self._entries.pop(tape, None)
         if entry is None:
             return
@@ -269,7 +271,9 @@ class Collector:
             entries[key] = make(self._sites.at(frame.f_code, frame.f_lasti))
         return entries[key]
 
-    def _note_missing(self, call: Asked, tape: Any, targets: Sequence[Any], source: Any, place: int) -> None:
+    def _note_missing(
+        self, call: Asked, tape: GradientTape, targets: Sequence[Any], source: Tensor | Variable, place: int
+    ) -> None:
         self.missing += 1
         known = call.missing.get(place)
         if known is not None:
@@ -279,7 +283,7 @@ class Collector:
             explanation = tape.explain(list(targets), source)
             call.missing[place] = Missing(name, call.targets, explanation.cause, explanation.location, explanation.message)
 
-    def _note_bad(self, call: Asked, tape: Any) -> None:
+    def _note_bad(self, call: Asked, tape: GradientTape) -> None:
         self.bad += 1
         call.bad_count += 1
         report = tape.nan_report()
@@ -291,7 +295,7 @@ class Collector:
         elif len(call.bad) < LISTED:
             call.bad.append(Bad(f"{report.op} in the {report.phase} pass", report.location, str(report)))
 
-    def _draw(self, entry: TapesAtLine, tape: Any, targets: Sequence[Any]) -> None:
+    def _draw(self, entry: TapesAtLine, tape: GradientTape, targets: Sequence[Any]) -> None:
         spent = time.perf_counter() - self.started
         if not self.pictures or self._drawing > PATIENCE + spent / 10 or not tape.records:
             return
@@ -300,7 +304,7 @@ class Collector:
         entry.pictured = entry.asks
         self._drawing += time.perf_counter() - begun
 
-    def _add_profile(self, entry: TapesAtLine, profile: Any) -> None:
+    def _add_profile(self, entry: TapesAtLine, profile: Profile) -> None:
         entry.profiled += 1
         entry.forward += profile.forward
         entry.backward += profile.backward
@@ -324,7 +328,7 @@ def _is_power(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def _profiled(tape: Any) -> bool:
+def _profiled(tape: GradientTape) -> bool:
     return any(isinstance(observer, Profiler) for observer in tape._observers)
 
 
@@ -350,7 +354,7 @@ def _written(site: CodeSite, targets: Sequence[Any], sources: Sequence[Any]) -> 
     return target, names_written
 
 
-def _described(tensor: Any) -> str:
+def _described(tensor: Tensor | Variable) -> str:
     """A tensor without a name: the operation that made it, or its shape."""
     node = tensor._node if isinstance(tensor, Tensor) else None
     while node is not None and node.op is PART and node.nodes:

@@ -14,12 +14,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
-from typing import Any
 
 from gradtape.tools.picture_page import checked, write
 from gradtape.tools.report import Collector
@@ -138,7 +137,7 @@ def _as_program(name: str, arguments: Sequence[str], folder: str, main: ModuleTy
         sys.modules["__main__"] = old
 
 
-def _guarded(command: str, body: Any) -> Ran:
+def _guarded(command: str, body: Callable[[], object]) -> Ran:
     started = time.perf_counter()
     status, error = 0, None
     try:
@@ -159,7 +158,7 @@ def _guarded(command: str, body: Any) -> Ran:
     return Ran(command, status, error, time.perf_counter() - started)
 
 
-def _status(code: Any) -> int:
+def _status(code: object) -> int:
     """As the interpreter does it: a message goes to stderr and means 1."""
     if code is None:
         return 0

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.typing import Array
+
 INK, QUIET, GRID, PAPER = "#1f2937", "#6b7280", "#e5e7eb", "#ffffff"
 # what `page(dark=True)` puts in their place where the reader's screen is dark
 DARK = {INK: "#e5e7eb", QUIET: "#9ca3af", GRID: "#374151", PAPER: "#111827", "#fafafa": "#0b0f19"}
@@ -79,7 +81,7 @@ class Panel:
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
         return self.y + self.height - (value - low) / (high - low) * self.height
 
-    def image(self, pixels: Any) -> None:
+    def image(self, pixels: Array) -> None:
         """Fill the panel with colours: an array (rows from top, columns, 3) of bytes."""
         data = base64.b64encode(_png(np.asarray(pixels, np.uint8))).decode()
         self._below.append(
@@ -199,7 +201,7 @@ def page(width: int, height: int, parts: Sequence[str], title: str, dark: bool =
     ])  # fmt: skip
 
 
-def contour(xs: Any, ys: Any, values: Any, level: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+def contour(xs: Array, ys: Array, values: Array, level: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """The level line of values[row y, column x] as short strokes: marching squares with linear interpolation."""
     strokes = []
     above = values > level
@@ -215,7 +217,7 @@ def contour(xs: Any, ys: Any, values: Any, level: float) -> list[tuple[tuple[flo
     return strokes
 
 
-def _png(pixels: Any) -> bytes:
+def _png(pixels: Array) -> bytes:
     """An 8-bit RGB picture in the PNG format (ISO/IEC 15948)."""
     height, width, _ = pixels.shape
     rows = b"".join(b"\0" + pixels[r].tobytes() for r in range(height))

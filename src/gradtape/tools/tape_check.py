@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape import tree
 from gradtape.ad.backward import binding, gradients, reverse_walk
@@ -21,9 +22,11 @@ from gradtape.ad.sweep import SparseRows
 from gradtape.core.dispatch import PART
 from gradtape.core.record import NOBODY, Record, scope_of
 from gradtape.core.save_plan import save_plan
-from gradtape.core.tensor import box
+from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Array
 from gradtape.errors import FailedPreconditionError
 from gradtape.ops.list_values import TensorList
+from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tape.tape_messages import check_source, check_target
 from gradtape.tools.nan_forward import made_by
 from gradtape.tools.nan_words import place_of
@@ -31,6 +34,7 @@ from gradtape.tools.operands import Kept, Operands, operands_of, version
 from gradtape.tools.program_run import KeepingRecording
 from gradtape.tools.replay import Replay, wide
 from gradtape.tools.slopes import slope_of
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 STEP = 1e-4  # of differences, relative to the size of the values
@@ -118,7 +122,7 @@ def _source_text(source: SourceCheck) -> str:
     )
 
 
-def check(tape: Any, target: Any, sources: Any) -> CheckResult:
+def check(tape: GradientTape, target: Structure, sources: Structure) -> CheckResult:
     """Compare the gradient of what the tape recorded with finite differences."""
     operands = operands_of(tape)
     if operands is None:
@@ -143,7 +147,7 @@ def check(tape: Any, target: Any, sources: Any) -> CheckResult:
 class _Check:
     """One check: the repeated run, and what is compared with it."""
 
-    def __init__(self, tape: Any, operands: Operands, targets: list[Record], flat: list[Any]) -> None:
+    def __init__(self, tape: GradientTape, operands: Operands, targets: list[Record], flat: list[Any]) -> None:
         self.records = tuple(tape.records)
         self.kept = dict(operands.kept)
         self.targets = targets
@@ -211,7 +215,7 @@ class _Check:
         out = self.kept[owner].out
         return out[node.attrs["index"]] if node.op is PART else out  # type: ignore[index]
 
-    def _source(self, place: int, source: Any, versions: list[Record], slopes: dict[Record, Any]) -> SourceCheck:
+    def _source(self, place: int, source: Tensor | Variable, versions: list[Record], slopes: dict[Record, Any]) -> SourceCheck:
         name = f"variable '{source.name}'" if isinstance(source, Variable) else f"source {place}"
         versions = [node for node in versions if node in self.values]
         if not source.dtype.is_differentiable:
@@ -336,22 +340,22 @@ def _restored(record: Record, kept: Kept | None, twins: dict[Record, Record]) ->
     return twin
 
 
-def _ones(value: Any) -> Any:
+def _ones(value: ArrayLike) -> Any:
     return np.ones(np.shape(value), np.asarray(value).dtype)[()]
 
 
-def _direction(value: Any, random: Any) -> Any:
+def _direction(value: ArrayLike, random: np.random.Generator) -> Any:
     direction = random.normal(size=np.shape(value))
     if np.asarray(value).dtype.kind == "c":
         direction = direction + 1j * random.normal(size=np.shape(value))
     return np.asarray(direction)[()] if np.asarray(value).dtype.kind in "fc" else np.zeros(np.shape(value))
 
 
-def _plus(value: Any, h: float, direction: Any) -> Any:
+def _plus(value: Array, h: float, direction: Array) -> Any:
     return np.asarray(value + h * direction)[()]
 
 
-def _inner(a: Any, b: Any) -> float:
+def _inner(a: Array, b: Array) -> float:
     """Re⟨a, b⟩."""
     return float(np.real(np.sum(np.conj(a) * b)))
 
@@ -375,5 +379,5 @@ def _function(record: Record, recording: KeepingRecording) -> Callable[[Sequence
     return repeated
 
 
-def _several(out: Any) -> tuple[Any, ...]:
+def _several(out: object) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else (out,)
