@@ -6,6 +6,8 @@ version dies. Tangents are computed in ops, so tapes and outer accumulators see 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,9 +17,11 @@ from gradtape.ad.forward import jvp_of
 from gradtape.core.dispatch import PART, convert
 from gradtape.core.record import WATCHING, Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.ops.create import zeros_like
 from gradtape.tape.tape_messages import UnconnectedGradients, warn_not_differentiable
 from gradtape.trace.tracing import lift
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 
@@ -39,7 +43,7 @@ class ForwardAccumulator:
     slow = True
     records = None
 
-    def __init__(self, primals: Any, tangents: Any) -> None:
+    def __init__(self, primals: Structure, tangents: Structure) -> None:
         self.key = TapeKey(holds=False)
         self.level = 0
         self._tangents: WeakKeyDictionary[Record, Any] = WeakKeyDictionary()
@@ -50,7 +54,7 @@ class ForwardAccumulator:
             with WATCHING:
                 self._watch(primal, tangent)
 
-    def _watch(self, primal: Any, tangent: Any) -> None:
+    def _watch(self, primal: object, tangent: TensorLike) -> None:
         if not isinstance(primal, (Tensor, Variable)):
             kind = type(primal).__name__
             raise ValueError(f"ForwardAccumulator: primals must be tensors or variables, got {kind} {primal!r}")
@@ -89,12 +93,12 @@ class ForwardAccumulator:
     def __del__(self) -> None:
         self.key.open = False
 
-    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
+    def jvp(self, primals: Structure, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
         """The tangent of each tensor in `primals`; None (or zeros) where the direction does not reach it."""
         mode = UnconnectedGradients(unconnected_gradients)
         return tree.map_structure(lambda p: self._tangent_of(p, mode), primals)
 
-    def _tangent_of(self, primal: Any, mode: UnconnectedGradients) -> Any:
+    def _tangent_of(self, primal: object, mode: UnconnectedGradients) -> Any:
         if isinstance(primal, Variable):
             node = primal._tensor._node
         elif isinstance(primal, Tensor):
@@ -128,10 +132,12 @@ class ForwardAccumulator:
         if tangent is not None:
             self._tangents[new] = tangent
 
-    def recorded_derivative(self, code: Any, lasti: int) -> None:
+    def recorded_derivative(self, code: CodeType | None, lasti: int) -> None:
         """Called by a tape whose backward pass runs under this accumulator: nothing to note."""
 
-    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
+    def recorded(
+        self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Tensor | tuple[Tensor, ...]
+    ) -> None:
         """Called by dispatch after each operation on a version this accumulator knows."""
         tangents = tuple(self._known(n) for n in nodes)
         if all(t is None for t in tangents):

@@ -6,14 +6,15 @@ are accepted and change nothing; `back_prop=False` makes the results constants f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.functions.staging.staged_control import (
     should_stage,
@@ -33,12 +34,20 @@ from gradtape.ops.stop import stop_gradient
 from gradtape.surface.misc import truth
 from gradtape.tape.tensor_array import TensorArray
 from gradtape.trace.effects import converted
+from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
+
+Branches: TypeAlias = Mapping[int, Callable[[], Any]] | Sequence[Callable[[], Any]] | Sequence[tuple[int, Callable[[], Any]]]
 
 # -- branches --------------------------------------------------------------------------------------------------------
 
 
-def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+def cond(
+    pred: TensorLike,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Any:
     """`true_fn()` if the scalar `pred` is true, else `false_fn()`.
 
     >>> import gradtape as gt
@@ -48,15 +57,20 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     >>> tape.gradient(y, x).numpy()
     np.float32(6.0)
     """
-    _callable(true_fn, "cond", "true_fn")
-    _callable(false_fn, "cond", "false_fn")
+    true_fn, false_fn = _callable(true_fn, "cond", "true_fn"), _callable(false_fn, "cond", "false_fn")
     if is_staged(pred := valued(pred)):
         return staged_cond(pred, true_fn, false_fn)
     true_fn, false_fn = converted(true_fn), converted(false_fn)
     return true_fn() if truth(pred, "cond") else false_fn()
 
 
-def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+def case(
+    pred_fn_pairs: Mapping[Any, Callable[[], Any]] | Iterable[tuple[Any, Callable[[], Any]]],
+    default: Callable[[], Any] | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
     """The result of the first function whose predicate is true, or of `default`.
 
     Args:
@@ -81,12 +95,14 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
     if len(chosen) > 1:
         raise InvalidArgumentError(f"case: {len(chosen)} predicates are true but exclusive=True allows one")
-    if not chosen and default is None:
+    if chosen:
+        return _unwrapped(chosen[0](), strict)
+    if default is None:
         raise InvalidArgumentError(f"case: none of the {len(pairs)} predicates is true and there is no default")
-    return _unwrapped((chosen[0] if chosen else default)(), strict)
+    return _unwrapped(default(), strict)
 
 
-def _unwrapped(result: Any, strict: bool) -> Any:
+def _unwrapped(result: Structure, strict: bool) -> Any:
     """TensorFlow's `case` takes a list of one result apart unless it is strict."""
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
         return result[0]
@@ -103,7 +119,9 @@ def _until_true(pairs: list[Any], all_of_them: bool) -> list[Any]:
     return chosen
 
 
-def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
+def switch_case(
+    branch_index: Integer, branch_fns: Branches, default: Callable[[], Any] | None = None, name: str = "switch_case"
+) -> Any:
     """`branch_fns[branch_index]()`; an index without a branch runs `default`, or the last branch if there is none.
 
     Args:
@@ -114,15 +132,14 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     >>> gt.switch_case(gt.constant(1), [lambda: gt.constant(10), lambda: gt.constant(20)]).numpy()
     np.int32(20)
     """
-    if isinstance(branch_index, Readable):
-        branch_index = branch_index.read()
-    if is_staged(branch_index := valued(branch_index)):
+    index = valued(branch_index.read() if isinstance(branch_index, Readable) else branch_index)
+    if is_staged(index):
         functions = _branches(branch_fns)
-        return staged_switch(branch_index, functions, default or functions[max(functions)])
+        return staged_switch(index, functions, default or functions[max(functions)])
     try:
-        place = int(branch_index.__index__())
+        place = int(index.__index__())
     except (AttributeError, TypeError):
-        raise TypeError(f"switch_case: branch_index must be a scalar integer, got {branch_index!r}") from None
+        raise TypeError(f"switch_case: branch_index must be a scalar integer, got {index!r}") from None
     table = _branches(branch_fns)
     if default is not None:
         _callable(default, "switch_case", "default")
@@ -131,7 +148,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     return (default or table[max(table)])()
 
 
-def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
+def _branches(branch_fns: Branches) -> dict[int, Callable[[], Any]]:
     if isinstance(branch_fns, Mapping):
         pairs = list(branch_fns.items())
     else:
@@ -148,23 +165,24 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
     return table
 
 
-def _callable(function: Any, op: str, what: str) -> None:
+def _callable(function: object, op: str, what: str) -> Callable[..., Any]:
     if not callable(function):
         raise TypeError(f"{op}: {what} must be a function without arguments, got {function!r}")
+    return function
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------
 
 
 def while_loop(
-    cond: Any,
-    body: Any,
-    loop_vars: Any,
-    shape_invariants: Any = None,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    shape_invariants: Structure = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
-    maximum_iterations: Any = None,
+    maximum_iterations: Integer | None = None,
     name: str | None = None,
 ) -> Any:
     """Run `loop_vars = body(*loop_vars)` while `cond(*loop_vars)` is true; returns the last loop variables.
@@ -187,7 +205,7 @@ def while_loop(
     _callable(body, "while_loop", "body")
     if not isinstance(loop_vars, (list, tuple)) or not loop_vars:
         raise ValueError("while_loop: loop_vars must be a list or tuple with at least one entry")
-    limit = None if maximum_iterations is None else int(maximum_iterations)
+    limit = None if maximum_iterations is None else int(maximum_iterations)  # type: ignore[arg-type]  # variables count too
     shapes = None if shape_invariants is None else _invariants(shape_invariants, loop_vars)
     state: Any = tree.map_structure(_loop_value, list(loop_vars))
     done = 0
@@ -213,7 +231,7 @@ def while_loop(
     return tree.pack_sequence_as(loop_vars, tree.flatten(state))
 
 
-def _loop_value(value: Any) -> Any:
+def _loop_value(value: object) -> Any:
     """Numbers and arrays become tensors; tensors, variables read, TensorArrays and other objects stay."""
     if isinstance(value, (IndexedSlices, TensorArray, Tensor)):
         return value
@@ -222,7 +240,7 @@ def _loop_value(value: Any) -> Any:
     return value
 
 
-def _invariants(shape_invariants: Any, loop_vars: Any) -> list[TensorShape]:
+def _invariants(shape_invariants: Structure, loop_vars: Sequence[Any]) -> list[TensorShape]:
     if isinstance(shape_invariants, (TensorShape, TensorSpec)):
         shape_invariants = [shape_invariants]
     given = [s.shape if isinstance(s, TensorSpec) else TensorShape(s) for s in _shapes_in(shape_invariants)]
@@ -232,11 +250,11 @@ def _invariants(shape_invariants: Any, loop_vars: Any) -> list[TensorShape]:
     return given
 
 
-def _shapes_in(structure: Any) -> list[Any]:
+def _shapes_in(structure: Structure) -> list[Any]:
     """The shapes of a nested structure: a TensorShape, a spec, None, or a list of ints and None."""
     if structure is None or isinstance(structure, (TensorShape, TensorSpec)):
         return [structure]
-    if isinstance(structure, (str, bytes)) or not tree.is_nested(structure):
+    if not tree.is_nested(structure):
         raise TypeError(
             f"while_loop: shape_invariants has {structure!r} where a shape belongs: give a TensorShape, a list of sizes "
             "(None where a size changes), or None"
@@ -247,7 +265,7 @@ def _shapes_in(structure: Any) -> list[Any]:
     return [shape for child in children for shape in _shapes_in(child)]
 
 
-def _check_invariants(shapes: list[TensorShape], state: Any) -> None:
+def _check_invariants(shapes: list[TensorShape], state: Structure) -> None:
     for place, (shape, value) in enumerate(zip(shapes, tree.flatten(state), strict=True)):
         if isinstance(value, (Tensor, Readable)) and not shape.is_compatible_with(convert(value).shape):
             raise ValueError(
@@ -256,21 +274,21 @@ def _check_invariants(shapes: list[TensorShape], state: Any) -> None:
             )
 
 
-def _same(before: Any, after: Any, op: str, what: str) -> None:
+def _same(before: Structure, after: Structure, op: str, what: str) -> None:
     try:
         tree.assert_same_structure(before, after)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{op}: {what} returned another structure than it was given: {error}") from None
 
 
-def _constants(structure: Any) -> Any:
+def _constants(structure: Structure) -> Any:
     return tree.map_structure(lambda v: stop_gradient(v) if isinstance(v, (Tensor, Readable)) else v, structure)
 
 
 # -- over the rows of tensors ----------------------------------------------------------------------------------------
 
 
-def _rows(elems: Any, op: str) -> list[Any]:
+def _rows(elems: Structure, op: str) -> list[Any]:
     """The structure cut along the first axis: one structure per row."""
     flat = [convert(e) for e in tree.flatten(elems)]
     if not flat:
@@ -292,15 +310,15 @@ def _stacked(results: list[Any]) -> Any:
 
 
 def map_fn(
-    fn: Any,
-    elems: Any,
-    dtype: Any = None,
+    fn: Callable[..., Any],
+    elems: Structure,
+    dtype: Structure = None,
     parallel_iterations: int | None = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
     name: str | None = None,
-    fn_output_signature: Any = None,
+    fn_output_signature: Structure = None,
 ) -> Any:
     """`fn` applied to each row of `elems`; the results are stacked.
 
@@ -330,7 +348,7 @@ def map_fn(
     return out if back_prop else _constants(out)
 
 
-def _empty_result(signature: Any, fn: Any, elems: Any) -> Any:
+def _empty_result(signature: Structure, fn: Callable[..., Any], elems: Structure) -> Any:
     """What the mapping of no rows gives: types from the signature, or of `fn`, traced for a row that is not there."""
     if not _is_complete(signature):
         from gradtape.functions.function import function
@@ -346,7 +364,7 @@ def _empty_result(signature: Any, fn: Any, elems: Any) -> Any:
     return tree.pack_sequence_as(signature, [zeros((0, *s.shape), s.dtype) for s in specs])
 
 
-def _is_complete(signature: Any) -> bool:
+def _is_complete(signature: Structure) -> bool:
     specs = tree.flatten(signature)
     return signature is not None and all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in specs)
 
@@ -358,12 +376,12 @@ def _unknown_result() -> InvalidArgumentError:
     )
 
 
-def _conform(result: Any, signature: Any) -> Any:
+def _conform(result: Structure, signature: Structure) -> Any:
     _same(signature, result, "map_fn", "fn (compared with fn_output_signature)")
     return tree.map_structure(_conform_leaf, result, signature, check_types=False)
 
 
-def _conform_leaf(value: Any, spec: Any) -> Any:
+def _conform_leaf(value: Tensor, spec: TensorSpec | DTypeLike) -> Any:
     wanted = spec.dtype if isinstance(spec, TensorSpec) else spec
     if isinstance(spec, TensorSpec) and not spec.shape.is_compatible_with(value.shape):
         raise InvalidArgumentError(f"map_fn: fn returned shape {tuple(value.shape)}, the signature says {spec.shape}")
@@ -375,7 +393,9 @@ def _conform_leaf(value: Any, spec: Any) -> Any:
     return value
 
 
-def _fold(fn: Any, elems: Any, initializer: Any, op: str, backwards: bool) -> tuple[list[Any], list[Any]]:
+def _fold(
+    fn: Callable[..., Any], elems: Structure, initializer: Structure, op: str, backwards: bool
+) -> tuple[list[Any], list[Any]]:
     """All accumulated values in the order they were made, and the structure they share."""
     _callable(fn, op, "fn")
     fn = converted(fn)
@@ -398,9 +418,9 @@ def _fold(fn: Any, elems: Any, initializer: Any, op: str, backwards: bool) -> tu
 
 
 def scan(
-    fn: Any,
-    elems: Any,
-    initializer: Any = None,
+    fn: Callable[..., Any],
+    elems: Structure,
+    initializer: Structure = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -430,9 +450,9 @@ def scan(
 
 
 def foldl(
-    fn: Any,
-    elems: Any,
-    initializer: Any = None,
+    fn: Callable[..., Any],
+    elems: Structure,
+    initializer: Structure = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -452,9 +472,9 @@ def foldl(
 
 
 def foldr(
-    fn: Any,
-    elems: Any,
-    initializer: Any = None,
+    fn: Callable[..., Any],
+    elems: Structure,
+    initializer: Structure = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,

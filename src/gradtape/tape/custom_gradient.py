@@ -6,9 +6,10 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape import tree
 from gradtape.ad.custom import Again, record_custom
@@ -18,7 +19,8 @@ from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op
 from gradtape.core.record import Record, Scope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.dtypes import numpy_dtype
+from gradtape.core.typing import TensorLike
+from gradtape.dtypes import DTypeLike, numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
 from gradtape.functions.onlookers import Onlooker, VariableValues, captured_versions
 from gradtape.ir.types import TensorSpec
@@ -27,15 +29,20 @@ from gradtape.tape.deferred import raising_when_asked
 from gradtape.tape.recomputed import LimitedRecording, stage_recomputed
 from gradtape.trace.effects import active, converted
 from gradtape.trace.tracing import TRACE
+from gradtape.tree import Structure
+
+# the types of what a function of the user's returns: one, or a list of them
+TypeOut: TypeAlias = TensorSpec | DTypeLike
+TypesOut: TypeAlias = TypeOut | list[TypeOut] | tuple[TypeOut, ...] | None
 
 
-def _tensors_in(args: Any, kwargs: Any) -> tuple[list[Any], list[int]]:
+def _tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[int]]:
     """All leaves of the arguments, and which of them are tensors."""
     leaves = tree.flatten((args, kwargs))
     return leaves, [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, Readable))]
 
 
-def _replaced(structure: Any, leaves: list[Any], places: list[int], tensors: Sequence[Any]) -> Any:
+def _replaced(structure: Structure, leaves: list[Any], places: list[int], tensors: Sequence[Any]) -> Any:
     """The arguments with other tensors at these places."""
     fresh = list(leaves)
     for place, tensor in zip(places, tensors, strict=False):
@@ -131,7 +138,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return wrapped
 
 
-def _name(f: Any) -> str:
+def _name(f: Callable[..., Any]) -> str:
     return getattr(f, "__qualname__", None) or type(f).__name__
 
 
@@ -143,7 +150,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def _one_per_input(grads: Any, leaves: list[Any], places: list[int], f: Any) -> list[Any]:
+def _one_per_input(grads: Structure, leaves: list[Any], places: list[int], f: Callable[..., Any]) -> list[Any]:
     """The user's gradients lined up with the tensor inputs: one per tensor, or one per argument."""
     flat = tree.flatten(grads)
     if len(flat) == len(places):
@@ -189,7 +196,7 @@ def _captured_gradients(
     return totals
 
 
-def _checked_variables(grads: list[Any], variables: list[Any], f: Any) -> list[Any]:
+def _checked_variables(grads: list[Any], variables: list[Any], f: Callable[..., Any]) -> list[Any]:
     if len(grads) != len(variables):
         raise InvalidArgumentError(
             f"custom_gradient: '{_name(f)}' read {len(variables)} variables but its gradient function returned "
@@ -242,7 +249,7 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
                 again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
                 return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
 
-        def run(tensors: Sequence[Any], function: Any = f) -> list[Any]:
+        def run(tensors: Sequence[Any], function: Callable[..., Any] = f) -> list[Any]:
             read: dict[Record | None, Any] = {t._node: v for v, t in values.first.values() if t._node is not None}
             own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
             with values.restored(), _set(own, tensors):
@@ -268,8 +275,8 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
 
 
 def _rerun(
-    f: Any, structure: Any, leaves: list[Any], places: list[int], inputs: list[Any], captured: list[Record], cts: Any,
-    again: Recording,
+    f: Callable[..., Any], structure: Structure, leaves: list[Any], places: list[int], inputs: list[Any],
+    captured: list[Record], cts: Sequence[Tensor], again: Recording,
 ) -> list[Any]:  # fmt: skip
     """Run `f` again, recorded by `again`, and carry the cotangents back through that run."""
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
@@ -306,7 +313,12 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     return passing
 
 
-def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+def py_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[TensorLike] | None = None,
+    Tout: TypesOut = None,
+    name: str | None = None,
+) -> Any:
     """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
 
     Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
@@ -317,11 +329,11 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     """
     if func is None:
         return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
-    result = func(*[convert(x) for x in inp])
+    result = func(*[convert(x) for x in (() if inp is None else inp)])
     return _typed(result, Tout)
 
 
-def _typed(result: Any, Tout: Any) -> Any:
+def _typed(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> Any:
     if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
         return []
     if isinstance(Tout, (list, tuple)):
@@ -332,12 +344,12 @@ def _typed(result: Any, Tout: Any) -> Any:
     return _as_type(result, Tout)
 
 
-def _as_type(value: Any, dtype: Any) -> Any:
+def _as_type(value: TensorLike, dtype: TypeOut) -> Any:
     wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
     return cast(convert(value, hint=wanted), wanted)
 
 
-def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
+def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
     result = func(*[np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in xs])
     values = result if isinstance(result, (list, tuple)) else [result]
     if len(values) != len(dtypes):
@@ -345,7 +357,7 @@ def _numpy_impl(*xs: Any, func: Any, dtypes: tuple[Any, ...]) -> Any:
     return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
 
 
-def _as_array(value: Any, wanted: Any) -> Any:
+def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
     if not isinstance(wanted, TensorSpec):
         return np.asarray(value).astype(numpy_dtype(wanted))[()]
     if not wanted.shape.is_compatible_with(np.shape(value)):
@@ -355,7 +367,7 @@ def _as_array(value: Any, wanted: Any) -> Any:
     return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
 
 
-def _numpy_spec(*xs: TensorSpec, func: Any, dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
+def _numpy_spec(*xs: TensorSpec, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
 
 
@@ -373,7 +385,11 @@ NUMPY_FUNCTION = Op(
 
 
 def numpy_function(
-    func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[TensorLike] | None = None,
+    Tout: TypesOut = None,
+    stateful: bool = True,
+    name: str | None = None,
 ) -> Any:
     """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
 
@@ -390,8 +406,8 @@ def numpy_function(
     if func is None:
         return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
     several = isinstance(Tout, (list, tuple))
-    dtypes = tuple(Tout) if several else (Tout,)
-    values = tuple(convert(x) for x in inp)
+    dtypes = tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
+    values = tuple(convert(x) for x in (() if inp is None else inp))
     if (trace := TRACE.get()) is not None and not any(x.wraps for x in values):  # it runs with the program, not while tracing
         outputs = trace.emit(NUMPY_FUNCTION, values, {"func": func, "dtypes": dtypes})
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,18 @@ from gradtape.core.arguments import function_of
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Scope, Unwatched, current_scope, location, scope_of
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ops.create import zeros_like
 from gradtape.ops.shape import reshape, transpose
 from gradtape.tape import jacobian as rows
 from gradtape.tape.accumulator import ForwardAccumulator
 from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 
-def _answer_numpy(args: Any) -> bool:
+def _answer_numpy(args: Structure) -> bool:
     """NumPy in, NumPy out: when some argument is NumPy and none is a tensor."""
     leaves = tree.flatten(args)
     return any(isinstance(x, (np.ndarray, np.generic)) for x in leaves) and not any(
@@ -37,15 +39,15 @@ def _answer_numpy(args: Any) -> bool:
     )
 
 
-def _to_numpy(structure: Any) -> Any:
+def _to_numpy(structure: Structure) -> Any:
     return tree.map_structure(lambda x: np.array(convert(x).numpy())[()] if isinstance(x, (Tensor, Readable)) else x, structure)
 
 
-def _source(value: Any, function: str, f: Callable[..., Any], place: int) -> Any:
+def _source(value: Structure, function: str, f: Callable[..., Any], place: int) -> Any:
     """A fresh tensor to differentiate with respect to; variables stay themselves. `function` is asked for a derivative of `f`
     with respect to the argument at `place`: what that can be is decided here."""
 
-    def leaf(given: Any) -> Any:
+    def leaf(given: TensorLike) -> Any:
         tensor = given if isinstance(given, Variable) else convert(given).__copy__()
         if not tensor.dtype.is_differentiable:
             raise TypeError(
@@ -67,7 +69,7 @@ def _argument(f: Callable[..., Any], place: int) -> str:
     return f"argument '{named[place]}'" if place < len(named) else f"argument {place}"
 
 
-def _described(given: Any, tensor: Any) -> str:
+def _described(given: object, tensor: Tensor | Variable) -> str:
     if isinstance(given, (bool, int)):
         return f"is the Python {type(given).__name__} {given}"
     label = f" (variable '{given.name}')" if isinstance(given, Variable) else ""
@@ -103,7 +105,7 @@ def _with_sources(
 _NUMERIC_EXITS = {".numpy()", ".item()", ".tolist()", "np.asarray", "float()", "complex()", "__dlpack__()"}
 
 
-def _result(value: Any, function: str, recorder: GradientTape | ForwardAccumulator) -> Any:
+def _result(value: TensorLike, function: str, recorder: GradientTape | ForwardAccumulator) -> Tensor:
     """What a function returned, as a tensor; refused if it is a number that was computed from the argument outside the tape."""
     tensor = convert(value)
     if tensor._node is not None or isinstance(value, (Tensor, Readable)):
@@ -119,13 +121,13 @@ def _result(value: Any, function: str, recorder: GradientTape | ForwardAccumulat
     return tensor
 
 
-def _scalar(value: Any, function: str, tape: GradientTape) -> Any:
-    value = _result(value, function, tape)
-    if value.ndim:
+def _scalar(value: TensorLike, function: str, tape: GradientTape) -> Tensor:
+    tensor = _result(value, function, tape)
+    if tensor.ndim:
         raise InvalidArgumentError(
-            f"{function}: the function must return a scalar, got shape {tuple(value.shape)}; sum it, or use gt.jacobian"
+            f"{function}: the function must return a scalar, got shape {tuple(tensor.shape)}; sum it, or use gt.jacobian"
         )
-    return value
+    return tensor
 
 
 def value_and_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -175,7 +177,7 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: boo
     return wrapped
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+def vjp(f: Callable[..., Any], *primals: Sequence[Structure]) -> tuple[Any, Callable[[Any], Any]]:
     """(f(*primals), pull) where pull(cotangent) gives the cotangents of the primals, as a tuple.
 
     >>> import gradtape as gt
@@ -190,14 +192,14 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]
         out = tree.map_structure(lambda part: _result(part, "vjp", tape), f(*fresh))
     numpy_answer = _answer_numpy(primals)
 
-    def pull(cotangent: Any) -> Any:
+    def pull(cotangent: Structure) -> Any:
         answer = tape.gradient(out, fresh, output_gradients=cotangent, unconnected_gradients="zero")
         return _to_numpy(answer) if numpy_answer else answer
 
     return (_to_numpy(out) if numpy_answer else out), pull
 
 
-def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+def jvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> tuple[Any, Any]:
     """(f(*primals), its derivative along the tangents), by forward mode.
 
     >>> import gradtape as gt
@@ -208,7 +210,7 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _jvp("jvp", f, primals, tangents)
 
 
-def _jvp(function: str, f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _jvp(function: str, f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> tuple[Any, Any]:
     """`jvp`, on behalf of the public function of that name."""
     fresh = [_source(p, function, f, i) for i, p in enumerate(primals)]
     directions = [tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)]
@@ -223,7 +225,7 @@ def _jvp(function: str, f: Callable[..., Any], primals: Any, tangents: Any) -> t
     return (_to_numpy((out, moved))) if _answer_numpy(primals) else (out, moved)
 
 
-def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+def hvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> Any:
     """Hessian times vector of a scalar function, forward over reverse: (gradient, H·v), each like `primals`.
 
     >>> import gradtape as gt
@@ -280,7 +282,7 @@ def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[.
         place = _places(argnum, len(point))[0]
 
         @functools.wraps(f)
-        def along(x: Any) -> Any:
+        def along(x: object) -> Any:
             return f(*point[:place], x, *point[place + 1 :], **kwargs)
 
         source = _source(point[place], "hessian_vector_product", f, place)
@@ -317,7 +319,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return wrapped
 
 
-def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs: dict[str, Any], out: Any) -> Any:
+def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs: dict[str, Any], out: Tensor) -> Any:
     """Column by column, all columns in one batched run of the function."""
     source = convert(args[place])
     size = source.size

@@ -20,17 +20,18 @@ from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tape.tape_messages import UnconnectedGradients
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TRACE, Trace, TracedTensor, traced
+from gradtape.tree import Structure
 
 
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
+    ys: Structure,
+    xs: Structure,
+    grad_ys: Structure = None,
     name: str = "gradients",
     gate_gradients: bool = False,
-    aggregation_method: Any = None,
-    stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
+    aggregation_method: object = None,
+    stop_gradients: Structure = None,
+    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Any]:
     """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 
@@ -59,7 +60,7 @@ def gradients(
 
 
 def hessians(
-    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
+    ys: Structure, xs: Structure, gate_gradients: bool = False, aggregation_method: object = None, name: str = "hessians"
 ) -> list[Any]:
     """The second derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 
@@ -80,7 +81,7 @@ def hessians(
             inner = GradientTape()
             with inner:
 
-                def watch(tensor: Any, tapes: Any = (outer, inner)) -> None:
+                def watch(tensor: Structure, tapes: Sequence[GradientTape] = (outer, inner)) -> None:
                     for tape in tapes:
                         tape.watch(tensor)
 
@@ -99,7 +100,7 @@ def _trace(what: str) -> Trace:
     return trace
 
 
-def _sources(xs: Any) -> list[Any]:
+def _sources(xs: Structure) -> list[Any]:
     """The sources as tensors; what was computed from one that is concrete has to be traced to be known."""
     sources = [convert(x) for x in tree.flatten(xs)]
     tracer = active()

@@ -17,25 +17,29 @@ from gradtape.ad.batch import NoSingleValue, batched, next_level, unbatched
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Examples, Scope, current_scope, scope_of
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Size
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.unknown_arguments import name_argument
 from gradtape.ir.polynomial import Dim
+from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import zeros
 from gradtape.ops.shape import broadcast_to, concat, reshape, stack, transpose
 from gradtape.tape.mapped_control import ONE_BY_ONE, branches, mapped_by_tracing, prints
 from gradtape.trace.effects import active, converted
+from gradtape.tree import Structure
+from gradtape.variables.variable import Variable
 
 CHUNK_BYTES = 128_000_000
 
 
-def chunk_length(rows: int, row_bytes: Any) -> int:
+def chunk_length(rows: int, row_bytes: Size) -> int:
     """How many cotangents are carried at once: all of them where only the run of a program tells how large they are."""
     if row_bytes.__class__ is Dim:
         return rows
     return max(1, min(rows, CHUNK_BYTES // max(row_bytes, 1)))
 
 
-def elements(shape: Any) -> int:
+def elements(shape: tuple[Any, ...]) -> int:
     """Elements of a record's output (several outputs: of all)."""
     if shape and isinstance(shape[0], tuple):
         return sum(math.prod(s) for s, _ in shape)
@@ -43,7 +47,7 @@ def elements(shape: Any) -> int:
 
 
 def rows_through(
-    rows: int, row_bytes: Any, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
+    rows: int, row_bytes: Size, differentiate: Callable[[Any], list[Any]], seed_rows: Callable[[int, int], Any]
 ) -> list[Any]:
     """`differentiate(seed)` for all rows, batched in chunks: per source a tensor with the rows first, or None."""
     chunks: list[list[Any]] = []
@@ -60,7 +64,7 @@ def rows_through(
             for column in zip(*chunks, strict=True)]  # fmt: skip
 
 
-def identity_rows(target: Any) -> Callable[[int, int], Tensor]:
+def identity_rows(target: Tensor) -> Callable[[int, int], Tensor]:
     """Rows start..stop of the identity over the elements of `target`, each shaped like it."""
     shape, size = tuple(target.shape), target.size
 
@@ -72,7 +76,7 @@ def identity_rows(target: Any) -> Callable[[int, int], Tensor]:
     return rows
 
 
-def per_example_rows(target: Any) -> Callable[[int, int], Tensor]:
+def per_example_rows(target: Tensor) -> Callable[[int, int], Tensor]:
     """The same unit vectors for every example of a batch (axis 0 of `target`)."""
     shape = tuple(target.shape)
     count = math.prod(shape[1:])
@@ -86,24 +90,24 @@ def per_example_rows(target: Any) -> Callable[[int, int], Tensor]:
     return rows
 
 
-def jacobian_shape(answer: Any, target: Any, source: Any) -> Any:
+def jacobian_shape(answer: Tensor, target: Tensor, source: TensorSpec) -> Any:
     """Rows first → target.shape + source.shape."""
     return reshape(answer, (*tuple(target.shape), *tuple(source.shape)))
 
 
-def empty_jacobian(target: Any, source: Any) -> Any:
+def empty_jacobian(target: Tensor | Variable, source: Tensor | Variable | TensorSpec) -> Any:
     """The Jacobian of a target without elements."""
     return zeros((*tuple(target.shape), *tuple(source.shape)), source.dtype)
 
 
-def batch_first(answer: Any, target: Any, source: Any) -> Any:
+def batch_first(answer: Tensor, target: Tensor, source: TensorSpec) -> Any:
     """(rows, batch, ...) → (batch, target.shape[1:], source.shape[1:])."""
     size = int(target.shape[0])
     order = (1, 0, *range(2, answer.ndim))
     return reshape(transpose(answer, order), (size, *tuple(target.shape)[1:], *tuple(source.shape)[1:]))
 
 
-def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """`fn` for every element along axis 0 of `elems`, all at once.
 
     `fn` sees one example; each operation in it runs once, on the whole batch. Tapes opened inside give per-example
@@ -150,7 +154,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     return tree.map_structure(lambda r: unbatched(convert(r), level, size), result)
 
 
-def block_hessian(rows: list[list[Any]], sources: Any) -> Any:
+def block_hessian(rows: list[list[Any]], sources: Structure) -> Any:
     """Blocks d²f/dsᵢdsⱼ arranged like `sources` of `sources`; a single source gives a single block."""
     if not tree.is_nested(sources):
         return rows[0][0]

@@ -19,7 +19,7 @@ from gradtape.functions.staging.bodies import NO_STATE, TracedBody, reached
 from gradtape.functions.staging.joins import STRICT, one_sided
 from gradtape.functions.staging.staged_control import staged_map
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.ir.graph import Block
+from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import walk
 from gradtape.ops.lists import list_get
 from gradtape.ops.staged import PRINT, PY_CALL
@@ -28,11 +28,12 @@ from gradtape.passes.dce import dce
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import current_trace, params_of, type_of
 from gradtape.trace.weak import WeakTensor, default_number
+from gradtape.tree import Structure
 
 IN_ORDER = (PRINT, PY_CALL)  # effects of one example come before those of the next
 
 
-def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[BatchedTensor]) -> tuple[Any, bool] | None:
+def mapped_in_program(fn: Callable[[Any], Any], elems: Structure, batches: list[BatchedTensor]) -> tuple[Any, bool] | None:
     """The result of `fn` on the examples in these batches, structured like `elems`, and whether it is one example (of a batch);
     None where it cannot be had so."""
     trace = current_trace()
@@ -68,14 +69,14 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Any, batches: list[Batche
     return tree.pack_sequence_as(result, outs[: len(values)]), True
 
 
-def _acts(operation: Any, ops: tuple[Any, ...] = ()) -> bool:
+def _acts(operation: Operation, ops: tuple[Any, ...] = ()) -> bool:
     """Whether an operation does more than compute, or refuse, a value; if `ops` are given, whether it is one of them."""
     if "callee" in operation.attrs:
         return any(_acts(inner, ops) for inner in walk(operation.attrs["callee"]))
     return operation.op in ops if ops else bool(operation.op.effect) and operation.op.name != "assert"
 
 
-def _opened(value: Any) -> Any:
+def _opened(value: object) -> Any:
     """A result whose lists of the program, of known lengths, are lists of tensors."""
     items = staged_items(value)
     if items is not None:

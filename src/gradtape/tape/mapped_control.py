@@ -15,6 +15,7 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.errors import InvalidArgumentError
+from gradtape.tree import Structure
 
 CONTROL = frozenset({"case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"})
 TOOLS = frozenset({"nan_report", "picture"})  # of tapes: a program that is being traced has no values to show
@@ -28,7 +29,7 @@ ONE_BY_ONE: ContextVar[bool] = ContextVar("gradtape_map_one_by_one", default=Fal
 MAPPED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # mapped function → it, for all examples
 
 
-def branches(function: Any) -> bool:
+def branches(function: object) -> bool:
     """Whether a function, or one it names, tests values or calls control flow; not one that looks at the values of a tape."""
     codes = list(_codes(function, set()))
     if any(TOOLS.intersection(code.co_names) for code in codes):
@@ -36,7 +37,7 @@ def branches(function: Any) -> bool:
     return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in codes)
 
 
-def prints(function: Any) -> bool:
+def prints(function: object) -> bool:
     """Whether a function, or one it names, prints: then it runs for one example after the other, in the order of a loop."""
     return any("print" in code.co_names for code in _codes(function, set()))
 
@@ -65,7 +66,7 @@ def _of_constants(instructions: list[dis.Instruction]) -> bool:
     return False
 
 
-def _codes(function: Any, seen: set[int]) -> Iterator[CodeType]:
+def _codes(function: object, seen: set[int]) -> Iterator[CodeType]:
     function = getattr(function, "python_function", function)
     function = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(function, FunctionType) or id(function) in seen:
@@ -87,7 +88,9 @@ def _codes(function: Any, seen: set[int]) -> Iterator[CodeType]:
             continue
 
 
-def mapped_by_tracing(over: Callable[[Any, Any], Any], fn: Any, elems: Any) -> tuple[Any, Exception | None]:
+def mapped_by_tracing(
+    over: Callable[[Any, Any], Any], fn: Callable[..., Any], elems: Structure
+) -> tuple[Any, Exception | None]:
     """The result of `over(fn, elems)` as a program of its own, in a tuple; None and the reason where it cannot be traced."""
     from gradtape.functions.function import function
 
@@ -112,5 +115,5 @@ def mapped_by_tracing(over: Callable[[Any, Any], Any], fn: Any, elems: Any) -> t
         ONE_BY_ONE.reset(token)
 
 
-def _name(fn: Any) -> str:
+def _name(fn: Callable[..., Any]) -> str:
     return str(getattr(fn, "__name__", "mapped"))

@@ -16,19 +16,23 @@ are and not counted.
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape.ad.custom import CUSTOM
 from gradtape.core.dispatch import PART, stored
-from gradtape.core.record import Record
+from gradtape.core.opdef import Op
+from gradtape.core.record import Record, TapeKey
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array
 from gradtape.functions.compiled import FUNCTION, forget_call, recall_call
 from gradtape.ops.stop import GRADIENT
 from gradtape.tape.tape_messages import warn
 
+Output: TypeAlias = np.ndarray | np.generic | tuple[Any, ...]  # of an op with several outputs, those that are there
 _UNREPEATABLE = (CUSTOM, GRADIENT)
 _FIRST_LENGTH = 4  # records per segment to begin with
 
@@ -50,7 +54,9 @@ class OutputRecipe:
 
     __slots__ = ("__weakref__", "args", "attrs", "budget", "held", "last", "lasts", "nbytes", "needed", "op", "order", "value")
 
-    def __init__(self, op: Any, attrs: Any, args: tuple[Any, ...], nbytes: int, budget: HeldBytes, order: int) -> None:
+    def __init__(
+        self, op: Op, attrs: dict[str, Any] | None, args: tuple[Any, ...], nbytes: int, budget: HeldBytes, order: int
+    ) -> None:
         self.op = op
         self.attrs = attrs
         self.args = args
@@ -66,7 +72,7 @@ class OutputRecipe:
     def repeatable(self) -> bool:
         if self.op.effect or self.op in _UNREPEATABLE:
             return False
-        return self.op is not FUNCTION or self.attrs["again"] is not None
+        return self.op is not FUNCTION or (self.attrs or {})["again"] is not None
 
     def crosses(self, length: int) -> bool:
         """Whether a later segment uses it."""
@@ -82,11 +88,11 @@ class OutputRecipe:
         if index is not None:
             self.lasts[index] = order
 
-    def hold(self, value: Any) -> None:
+    def hold(self, value: Output) -> None:
         if not self.whole():
             self._become(value)
 
-    def hold_part(self, index: int, count: int, value: Any) -> None:
+    def hold_part(self, index: int, count: int, value: Array) -> None:
         """Hold one of `count` outputs."""
         parts = [None] * count if self.value is None else list(self.value)
         if parts[index] is None:
@@ -107,7 +113,7 @@ class OutputRecipe:
         if self.repeatable():
             self._become(None)
 
-    def _become(self, value: Any) -> None:
+    def _become(self, value: Output | None) -> None:
         held = _nbytes(value)
         self.budget.held += held - self.held
         self.budget.peak = max(self.budget.peak, self.budget.held)
@@ -120,6 +126,9 @@ class OutputRecipe:
 
     def __del__(self) -> None:
         self.budget.held -= self.held
+
+
+Origin: TypeAlias = OutputRecipe | tuple[OutputRecipe, int]  # the second: one output of several
 
 
 class MemoryManager:
@@ -141,7 +150,7 @@ class MemoryManager:
 
     # -- recording -----------------------------------------------------------------------------------------------
 
-    def recorded(self, key: Any, record: Record, inputs: Any, out: Any) -> None:
+    def recorded(self, key: TapeKey, record: Record, inputs: Sequence[Any], out: Tensor | tuple[Tensor, ...]) -> None:
         """Replace the saved values of a record that belongs to this tape alone by a cell."""
         if record.keys != (key,) or any(isinstance(x, Tensor) for x in inputs) or record.op is GRADIENT:
             return
@@ -154,8 +163,9 @@ class MemoryManager:
         self._cells.append(weakref.ref(cell))
         wanted = _wanted(record)
         for i, arg in enumerate(args):
-            if isinstance(arg, (OutputRecipe, tuple)):
-                self._use(arg, record.nodes[i], inputs[i], order, i in wanted)
+            node = record.nodes[i]
+            if node is not None and isinstance(arg, (OutputRecipe, tuple)):
+                self._use(arg, node, inputs[i], order, i in wanted)
         if -1 in wanted:
             self._need(cell)
         if cell.needed or not cell.repeatable() or isinstance(value, tuple):
@@ -169,7 +179,7 @@ class MemoryManager:
         if len(self._cells) >= self._swept + self.length and self._tight():
             self._shrink()
 
-    def _use(self, arg: Any, node: Any, value: Any, order: int, needed: bool) -> None:
+    def _use(self, arg: Origin, node: Record, value: Array, order: int, needed: bool) -> None:
         """A record uses the output of an earlier one: hold it if a rule needs it, or if it crosses a boundary."""
         source, index = arg if isinstance(arg, tuple) else (arg, None)
         source.used(index, order)
@@ -179,7 +189,7 @@ class MemoryManager:
             if index is None:
                 source.hold(value)
             else:
-                source.hold_part(index, len(node.nodes[0].shape), value)
+                source.hold_part(index, len(node.nodes[0].shape), value)  # type: ignore[union-attr]  # a part has its owner
 
     def _need(self, cell: OutputRecipe) -> None:
         if not cell.needed:
@@ -296,7 +306,7 @@ class MemoryManager:
             self._restored = None
 
 
-def at_hand(origin: Any) -> Any:
+def at_hand(origin: object) -> Any:
     """The array an argument stands for."""
     if isinstance(origin, tuple):
         return origin[0].value[origin[1]]
@@ -316,7 +326,7 @@ def _wanted(record: Record) -> set[int]:
     return wanted
 
 
-def _origin(value: Any, node: Record | None) -> Any:
+def _origin(value: Array, node: Record | None) -> Any:
     """Where an input comes from: the cell of the record that made it, or the value itself."""
     if node is None or node.op is None:
         return value
@@ -334,7 +344,7 @@ def _cell_of(record: Record | None) -> OutputRecipe | None:
     return record.saved[0]
 
 
-def _nbytes(value: Any) -> int:
+def _nbytes(value: Output | None) -> int:
     if value is None:
         return 0
     return sum(v.nbytes for v in value if v is not None) if isinstance(value, tuple) else int(value.nbytes)

@@ -32,7 +32,9 @@ class LimitedRecording(Recording):
         self._memory = MemoryManager(memory_limit)
         self.slow = True  # be told of every record
 
-    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
+    def recorded(
+        self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Tensor | tuple[Tensor, ...]
+    ) -> None:
         """Called by dispatch: its saved values become the memory's."""
         self._memory.recorded(self.key, record, inputs, out)
 
@@ -46,7 +48,9 @@ class LimitedRecording(Recording):
         return self._memory.prepare
 
 
-def stage_recomputed(f: Any, args: Any, kwargs: Any, memory_limit: int | None = None) -> Any:
+def stage_recomputed(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_limit: int | None = None
+) -> Any:
     """`f(*args, **kwargs)` as a call to be computed again; a function that writes state is traced as it is."""
     trace, tracer = current_trace(), active()
     leaves = tree.flatten((args, kwargs))

@@ -5,6 +5,7 @@ Also what a persistent tape keeps of an answer it did not record: how to run tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gradtape import tree
@@ -16,11 +17,16 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import ones_like, zeros
 from gradtape.tape import jacobian
-from gradtape.tape.tape_messages import UnconnectedGradients, check_source, one_target
+from gradtape.tape.tape_messages import Source, UnconnectedGradients, check_source, one_target
+from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import total_of
+from gradtape.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from gradtape.tape.gradient_tape import GradientTape
 
 
-def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: Any) -> list[Any]:
+def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: GradientTape) -> list[Any]:
     """The reverse walk of an earlier call in the current scope: from pairs (version, cotangent) to each of `wanted`."""
     cotangents: dict[Record, Any] = {}
     for node, seed in pairs:
@@ -44,20 +50,20 @@ class JacobianMethods:
         def _unspent(self, what: str) -> None: ...
         def _recording(self) -> bool: ...
         def _spend(self) -> None: ...
-        def _read(self, target: Any) -> Any: ...
-        def _versions(self, source: Any) -> list[Any]: ...
+        def _read(self, target: object) -> Any: ...
+        def _versions(self, source: Source) -> list[Record]: ...
         def _node_of(self, tensor: Tensor) -> Record | None: ...
-        def _leave_lazy(self, again: Any, answers: list[Any], size: int) -> None: ...
-        def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
+        def _leave_lazy(self, again: Callable[[GradientTape], list[Any]], answers: list[Any], size: int) -> None: ...
+        def _settled(self, answer: Tensor | None, source: Source, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
         def _differentiate(
             self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
         ) -> list[Any]: ...
 
     def jacobian(
         self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        target: Tensor | Variable,
+        sources: Structure,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
@@ -80,9 +86,9 @@ class JacobianMethods:
 
     def batch_jacobian(
         self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        target: Tensor | Variable,
+        source: Tensor | Variable,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
@@ -98,12 +104,12 @@ class JacobianMethods:
         count = target.size // max(int(target.shape[0]), 1) if target.size else 0
         shaped = self._rows(target, [source], count, jacobian.per_example_rows(target), jacobian.batch_first)
 
-        def empty(s: Any) -> Any:
+        def empty(s: Source) -> Any:
             return zeros((*tuple(target.shape), *tuple(s.shape)[1:]), s.dtype)
 
         return self._finished(shaped, [source], source, target, mode, empty)
 
-    def hessian(self, target: Any, sources: Any) -> Any:
+    def hessian(self, target: Tensor | Variable, sources: Structure) -> Any:
         """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
         self._unspent("hessian")
         target = one_target(self._read(target), "hessian")
@@ -125,7 +131,14 @@ class JacobianMethods:
             self._spend()
         return jacobian.block_hessian(blocks, sources)
 
-    def _rows(self, target: Tensor, flat: list[Any], count: int, seed_rows: Any, shaped: Any) -> list[Any]:
+    def _rows(
+        self,
+        target: Tensor,
+        flat: list[Any],
+        count: int,
+        seed_rows: Callable[[int, int], Tensor],
+        shaped: Callable[[Any, Tensor, TensorSpec], Tensor],
+    ) -> list[Any]:
         """The reverse walk for `count` cotangents, batched in chunks, arranged by `shaped(rows, target, source)`. In its
         own block a persistent tape records it; after the block it keeps how to do that later."""
         if not count:
@@ -134,7 +147,7 @@ class JacobianMethods:
         bytes_per_row = sum(jacobian.elements(r.shape) * 8 for r in self.records if r.op is not None) + target.nbytes
         specs = [TensorSpec(s.shape, s.dtype) for s in flat]
 
-        def arranged(differentiate: Any) -> list[Any]:
+        def arranged(differentiate: Callable[[Tensor], list[Any]]) -> list[Any]:
             rows = jacobian.rows_through(count, bytes_per_row, differentiate, seed_rows)
             return [None if r is None else shaped(r, target, s) for r, s in zip(rows, specs, strict=True)]
 
@@ -148,7 +161,13 @@ class JacobianMethods:
         return answers
 
     def _finished(
-        self, answers: list[Any], flat: list[Any], sources: Any, target: Tensor, mode: UnconnectedGradients, empty: Any
+        self,
+        answers: list[Any],
+        flat: list[Any],
+        sources: Structure,
+        target: Tensor,
+        mode: UnconnectedGradients,
+        empty: Callable[[Source], Tensor],
     ) -> Any:
         for observer in SESSION.observers:
             observer.asked(self, [target], flat, answers)

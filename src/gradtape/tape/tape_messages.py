@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,8 +19,15 @@ from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.elementwise import CAST
 from gradtape.ops.lists import LIST_ONES_LIKE, LIST_ZEROS_LIKE
 from gradtape.ops.stop import STOP_GRADIENT
+from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable
+
+if TYPE_CHECKING:
+    from gradtape.tape.gradient_tape import GradientTape
+
+
+Source: TypeAlias = Tensor | Variable  # what a derivative is taken with respect to
 
 
 class UnconnectedGradients(Enum):
@@ -46,7 +54,7 @@ def warn(message: str) -> None:
     warnings.warn(message, GradientWarning, stacklevel=depth + 1)
 
 
-def check_target(target: Any) -> Any:
+def check_target(target: object) -> Tensor:
     """A target as a tensor."""
     if isinstance(target, IndexedSlices):
         return target.to_dense()
@@ -60,7 +68,7 @@ def check_target(target: Any) -> Any:
     raise TypeError(f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}")
 
 
-def one_target(target: Any, method: str) -> Any:
+def one_target(target: Structure, method: str) -> Tensor:
     """The target of a Jacobian: one tensor."""
     if tree.is_nested(target):
         kind = type(target).__name__
@@ -68,7 +76,7 @@ def one_target(target: Any, method: str) -> Any:
     return check_target(target)
 
 
-def aligned(output_gradients: Any, target: Any) -> list[Any]:
+def aligned(output_gradients: Structure, target: Structure) -> list[Any]:
     """One weight per target, in the order the targets are flattened."""
     if not tree.is_nested(target) and isinstance(output_gradients, (list, tuple)) and not _one_value(output_gradients):
         return [output_gradients]  # numbers for the entries of one tensor
@@ -80,11 +88,11 @@ def aligned(output_gradients: Any, target: Any) -> list[Any]:
     return flat
 
 
-def _one_value(weights: Any) -> bool:
+def _one_value(weights: Sequence[Any]) -> bool:
     return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, Readable, np.ndarray)))
 
 
-def check_source(source: Any) -> Any:
+def check_source(source: object) -> Source:
     """A source is a tensor or a variable."""
     if isinstance(source, (Tensor, Variable)):
         if not source.dtype.is_differentiable:
@@ -98,7 +106,7 @@ def check_source(source: Any) -> Any:
     )
 
 
-def warn_not_differentiable(what: str, value: Any) -> None:
+def warn_not_differentiable(what: str, value: Source) -> None:
     """For integers and booleans, with the cure."""
     label = f" '{value.name}'" if isinstance(value, Variable) else ""
     warn(f"{what}{label} has dtype {value.dtype.name}, which carries no gradient; use gt.cast(x, gt.float32) before the tape")
@@ -115,7 +123,7 @@ def warn_assignment(variable: Variable, node: Record) -> None:
     )
 
 
-def unconnected(tape: Any, source: Any, targets: list[Any]) -> str:
+def unconnected(tape: GradientTape, source: Source, targets: list[Any]) -> str:
     """The text of the error for a source without gradient: why it has none."""
     label = f"variable '{source.name}'" if isinstance(source, Variable) else f"the source {source!r}"
     if TRACING.get() is not None:
@@ -131,7 +139,7 @@ def _at(why: Any) -> str:
     return "" if why.location is None else f" [{why.location}]"
 
 
-def warn_unconnected(tape: Any, source: Any, targets: list[Any], mode: UnconnectedGradients) -> None:
+def warn_unconnected(tape: GradientTape, source: Source, targets: list[Any], mode: UnconnectedGradients) -> None:
     """When the only path from source to target runs through an integer or boolean value, say so; in strict mode, say why
     whenever a gradient is None."""
     if config.gradients_strict():
@@ -157,7 +165,7 @@ def warn_unconnected(tape: Any, source: Any, targets: list[Any], mode: Unconnect
     )
 
 
-def _blocking_record(tape: Any, sources: set[Record], targets: set[Record]) -> Record | None:
+def _blocking_record(tape: GradientTape, sources: set[Record], targets: set[Record]) -> Record | None:
     """The first non-differentiable record on a path from a source to a target, if every path has one.
 
     None when the path runs through a recorded backward pass: the gradient of a piecewise linear function depends on its

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from gradtape.core.observers import TOOLS, TapeObserver
+from gradtape.tree import Structure
 
 
 class ToolMethods:
@@ -15,7 +17,7 @@ class ToolMethods:
         _observers: list[TapeObserver]
         slow: bool
 
-    def explain(self, target: Any, source: Any) -> Any:
+    def explain(self, target: Structure, source: Structure) -> Any:
         """Why the gradient of `target` with respect to `source` is what it is: one cause, the line, and the cure.
 
         The answer has `cause` ("connected" when there is a gradient), `location` ("file.py:12" or None) and `message`.
@@ -73,7 +75,7 @@ class ToolMethods:
         """
         return TOOLS["profile"](self)
 
-    def check(self, target: Any, sources: Any) -> Any:
+    def check(self, target: Structure, sources: Structure) -> Any:
         """Compare the gradient of this very run with finite differences, on a tape made with `GradientTape(debug=True)`.
 
         The record is repeated in float64. The answer is true in a condition when nothing is wrong; printed, it names the
@@ -96,7 +98,7 @@ class ToolMethods:
         """
         return TOOLS["check"](self, target, sources)
 
-    def picture(self, path: Any = None, target: Any = None) -> Any:
+    def picture(self, path: str | PathLike[str] | None = None, target: Structure = None) -> Any:
         """The recorded graph as one self-contained HTML page, written to `path` when one is given.
 
         The answer has `html`, `save(path)`, `text()`, `dot()` and `json()`; a notebook shows it. Loops are folded. A one-shot

@@ -8,13 +8,14 @@ can still be asked. Invariant: all written slots have the array's dtype and fit 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.record import Scope, TapeKey, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import DTypeLike, Integer, Size, TensorLike
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.functions.staging.joins import list_of
@@ -34,7 +35,7 @@ from gradtape.ops.sorting import argmax
 from gradtape.ops.stop import identity
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.trace.effects import active
-from gradtape.trace.tracing import TracedTensor, current_trace
+from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor
 
 _WRITES = ("write", "scatter")  # which may make an array longer
@@ -67,27 +68,27 @@ class TensorArray:
 
     def __init__(
         self,
-        dtype: Any,
-        size: Any = None,
+        dtype: DTypeLike,
+        size: Integer | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,
-        handle: Any = None,
-        flow: Any = None,
+        handle: object = None,
+        flow: object = None,
         infer_shape: bool = True,
-        element_shape: Any = None,
+        element_shape: Iterable[Size | None] | int | None = None,
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
         if handle is not None:
             raise ValueError("TensorArray: handle belongs to TensorFlow's graphs; build the array with a size instead")
-        pending = _traced(size)
+        pending = size is not None and _traced(size)
         count = 0 if size is None or pending else _index(size)
         if count < 0:
             raise InvalidArgumentError(f"TensorArray: the size must not be negative, got {count}")
         self._dtype = as_dtype(dtype)
         self._items: list[Any] = [None] * count
-        if pending:
+        if size is not None and pending:
             self._items = [PendingSize(check_range(convert(size), None, "TensorArray", "size"))]
         # with clear_after_read: whether each slot was read, arranged as the slots are; else empty
         self._freed: list[Any] = list(self._items if pending else [False] * count) if clear_after_read else []
@@ -138,7 +139,7 @@ class TensorArray:
         """What a write can change, for the tracer to undo or carry through a loop."""
         return [list(self._items), self._closed, list(self._freed)]
 
-    def restore(self, content: Any) -> None:
+    def restore(self, content: list[Any]) -> None:
         """Back to (or on to) a snapshot."""
         self._items, self._closed, self._freed = list(content[0]), content[1], list(content[2])
 
@@ -151,7 +152,7 @@ class TensorArray:
         tracer.before_array(self)
         return len(tracer.logs) > 1 or self._pending() or staged_items(self._items) is not None
 
-    def _stage(self, spec: Any) -> Any:
+    def _stage(self, spec: TensorSpec) -> Any:
         """The slots as a list of the program; those never written are zeros."""
         items = staged_items(self._items)
         if items is not None:
@@ -166,7 +167,7 @@ class TensorArray:
         self._known_shape(method)
         return TensorSpec(tuple(self._element_shape), self._dtype)
 
-    def _write_staged(self, index: Any, tensor: Any, method: str = "write") -> None:
+    def _write_staged(self, index: Integer, tensor: Tensor, method: str = "write") -> None:
         if self._infer_shape and not self._element_shape.is_fully_defined():
             self._element_shape = TensorShape(tensor.shape)
         items = self._stage(TensorSpec(tensor.shape, tensor.dtype))
@@ -175,12 +176,12 @@ class TensorArray:
         if self._clear:
             self._freed = [StagedItems(apply(LIST_SET, self._grown(self._flags(), place), place, constant(False)))]
 
-    def _grown(self, items: Any, place: Any) -> Any:
+    def _grown(self, items: TracedList, place: Tensor) -> Any:
         if not self._dynamic_size:
             return items
         return apply(LIST_RESIZE, items, maximum(apply(LIST_LEN, items), cast(place, "int32") + 1), item=items.spec.item)
 
-    def _place(self, index: Any, method: str) -> Any:
+    def _place(self, index: Integer, method: str) -> Any:
         """An index as the program refuses it: negative, or beyond the slots, of which it may know the number."""
         size = None if self._dynamic_size and method in _WRITES else self._count
         if not _traced(index) and size is not None and not 0 <= _index(index) < size:
@@ -192,7 +193,7 @@ class TensorArray:
         flags = staged_items(self._freed)
         return list_of(self._freed, ListSpec(TensorSpec((), "bool"))) if flags is None else flags.items
 
-    def _read_staged(self, index: Any, method: str = "read") -> Any:
+    def _read_staged(self, index: Integer, method: str = "read") -> Any:
         items = self._stage(self._item_spec(method))
         place = self._place(index, method)
         if self._clear:
@@ -218,7 +219,7 @@ class TensorArray:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: Integer, value: TensorLike, name: str | None = None) -> TensorArray:
         """Put `value` into a slot, replacing what was there."""
         self._usable("write")
         if self._writing() or _traced(index):
@@ -230,18 +231,19 @@ class TensorArray:
         self._put(place, tensor)
         return self
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Replace all slots by the rows of `value`."""
         self._usable("unstack")
-        if self._writing() or (_traced(value) and not isinstance(value.shape[0], int)):
-            tensor = self._typed(value, "unstack")
+        writing = self._writing()
+        tensor = self._typed(value, "unstack")
+        if writing or (_traced(value) and not isinstance(tensor.shape[0], int)):
             self._element_shape = TensorShape(tensor.shape[1:])
             self._count = tensor.shape[0] if isinstance(tensor.shape[0], int) else None
             self._items = [StagedItems(apply(LIST_FROM_TENSOR, tensor))]
             if self._clear:
                 self._freed = [StagedItems(apply(LIST_FROM_TENSOR, zeros(tensor.shape[:1], "bool")))]
             return self
-        rows = self._rows(value, "unstack")
+        rows = self._rows(tensor, "unstack")
         if len(rows) > len(self._items) and not self._dynamic_size:
             raise ValueError(
                 f"TensorArray.unstack: {len(rows)} rows do not fit into an array of fixed size {len(self._items)}; "
@@ -252,7 +254,7 @@ class TensorArray:
             self._put(place, row)
         return self
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Write row k of `value` into slot `indices[k]`."""
         self._usable("scatter")
         if self._writing() or _traced(indices):
@@ -268,7 +270,7 @@ class TensorArray:
             self._put(place, row)
         return self
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: TensorLike, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Write consecutive parts of `value`, `lengths[k]` rows long, into the slots 0, 1, ..."""
         self._usable("split")
         self._writing()
@@ -288,7 +290,7 @@ class TensorArray:
             self._put(place, part, one_shape=len(set(sizes)) == 1)
         return self
 
-    def _scatter_staged(self, indices: Any, value: Any) -> TensorArray:
+    def _scatter_staged(self, indices: TensorLike, value: TensorLike) -> TensorArray:
         rows = self._typed(value, "scatter")
         places = convert(indices)
         if not isinstance(places.shape[0], int):
@@ -297,7 +299,7 @@ class TensorArray:
             self._write_staged(places[k], self._checked(rows[k], "scatter"), "scatter")
         return self
 
-    def _rows(self, value: Any, method: str) -> list[Any]:
+    def _rows(self, value: TensorLike, method: str) -> list[Any]:
         tensor = self._typed(value, method)
         if not tensor.ndim:
             raise InvalidArgumentError(f"TensorArray.{method}: a scalar has no rows")
@@ -306,7 +308,7 @@ class TensorArray:
             self._checked(rows[0], method)
         return rows
 
-    def _typed(self, value: Any, method: str) -> Any:
+    def _typed(self, value: TensorLike, method: str) -> Any:
         tensor = convert(value) if isinstance(value, (Tensor, Readable)) else convert(value, hint=self._dtype)
         if isinstance(tensor, WeakTensor):  # a Python number of a staged loop takes the array's dtype, as any Python number
             tensor = _given_way(tensor, self._dtype)
@@ -317,7 +319,7 @@ class TensorArray:
             )
         return tensor
 
-    def _checked(self, value: Any, method: str) -> Any:
+    def _checked(self, value: TensorLike, method: str) -> Any:
         tensor = self._typed(value, method)
         if not self._element_shape.is_compatible_with(tensor.shape):
             raise ValueError(
@@ -340,7 +342,7 @@ class TensorArray:
         self._items = [None] * count
         self._freed = [False] * count if self._clear else []
 
-    def _put(self, place: int, tensor: Any, one_shape: bool = True) -> None:
+    def _put(self, place: int, tensor: Tensor, one_shape: bool = True) -> None:
         """Keep a version of the tensor: a later `t[i] = v` by the user does not reach it."""
         if self._infer_shape and one_shape and not self._element_shape.is_fully_defined():
             self._element_shape = TensorShape(tensor.shape)
@@ -357,7 +359,7 @@ class TensorArray:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: Integer, name: str | None = None) -> Tensor:
         """The tensor in a slot; zeros if nothing was written there."""
         self._usable("read")
         if self._reading_staged() or _traced(index):
@@ -374,7 +376,7 @@ class TensorArray:
             return apply(LIST_STACK, self._all_staged("stack"), length=self._count, item_shape=shape)
         return self._stacked(range(len(self._items)), "stack")
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The given slots as one tensor with a new first axis."""
         if self._reading_staged() or _traced(indices):
             return self._gather_staged(convert(indices))
@@ -407,7 +409,7 @@ class TensorArray:
         self._tapes = []
         self._closed = True
 
-    def _gather_staged(self, indices: Any) -> Any:
+    def _gather_staged(self, indices: Tensor) -> Any:
         if not self._clear:
             return take(self.stack(), indices)
         if indices.ndim != 1 or not isinstance(indices.shape[0], int):
@@ -417,7 +419,7 @@ class TensorArray:
         items = [self._read_staged(indices[k], "gather") for k in range(indices.shape[0])]
         return arrays.stack(items) if items else zeros((0, *self._item_spec("gather").shape), self._dtype)
 
-    def _stacked(self, places: Any, method: str) -> Tensor:
+    def _stacked(self, places: Sequence[int], method: str) -> Tensor:
         self._usable(method)
         for place in places:
             self._inside(place, method)
@@ -481,28 +483,28 @@ def _outside(place: int, size: int, method: str) -> OutOfRangeError:
     return OutOfRangeError(f"TensorArray.{method}: index {place} is not in an array of size {size}{cure}")
 
 
-def _freed_before(place: Any, method: str) -> tuple[Any, ...]:
+def _freed_before(place: int | Slot, method: str) -> tuple[Any, ...]:
     return (
         f"TensorArray.{method}: slot ", place if isinstance(place, Slot) else str(place),
         " was already read and freed; make the array with clear_after_read=False to read it again",
     )  # fmt: skip
 
 
-def _refuse(freed: Any, place: Any, method: str) -> None:
+def _refuse(freed: Tensor, place: Tensor, method: str) -> None:
     """End the program if the slot was freed."""
     attrs = {"template": _freed_before(Slot(0), method), "exception": InvalidArgumentError}
     current_trace().emit(staged.ASSERT, [logical_not(freed), place], attrs)
 
 
-def _traced(value: Any) -> bool:
+def _traced(value: object) -> bool:
     return isinstance(value, Maybe) or isinstance(valued(value), TracedTensor)
 
 
-def _version(tensor: Any) -> Any:
+def _version(tensor: Tensor) -> Any:
     return identity(tensor) if tensor.wraps else box(tensor._data, tensor._node)
 
 
-def _index(value: Any) -> int:
+def _index(value: Integer) -> int:
     if isinstance(value, Readable):
         value = value.read()
     try:
@@ -511,7 +513,7 @@ def _index(value: Any) -> int:
         raise TypeError(f"TensorArray: {value!r} is not an integer index") from None
 
 
-def _indices(values: Any) -> list[int]:
+def _indices(values: TensorLike) -> list[int]:
     tensor = convert(values)
     if tensor.ndim != 1 or not (tensor.dtype.is_integer or tensor.size == 0):
         raise InvalidArgumentError(
