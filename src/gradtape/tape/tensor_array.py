@@ -82,7 +82,7 @@ class TensorArray:
     ) -> None:
         if handle is not None:
             raise ValueError("TensorArray: handle belongs to TensorFlow's graphs; build the array with a size instead")
-        pending = size is not None and _traced(size)
+        pending = _traced(size)
         count = 0 if size is None or pending else _index(size)
         if count < 0:
             raise InvalidArgumentError(f"TensorArray: the size must not be negative, got {count}")

@@ -13,11 +13,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import DataLossError, NotFoundError
 from gradtape.ops.generator import Generator
 from gradtape.train.checkpoint_file import read_file, remove_abandoned, replace_file, write_file
@@ -45,7 +48,7 @@ class Checkpoint:
 
     save_counter: Variable
 
-    def __init__(self, root: Any = None, **kwargs: Any) -> None:
+    def __init__(self, root: object = None, **kwargs: Any) -> None:
         for reserved in ("save", "restore", "read", "write", "save_counter"):
             if reserved in kwargs:
                 raise ValueError(f"Checkpoint: '{reserved}' is the name of a method or attribute; choose another name")
@@ -57,7 +60,7 @@ class Checkpoint:
         self.save_counter = Variable(np.int64(0), trainable=False, name="save_counter")
         self._late: LateRestore | None = None
 
-    def write(self, file_prefix: Any, options: Any = None) -> str:
+    def write(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write the state to exactly this path, without counting; gives the path."""
         path: str = os.fspath(file_prefix)
         arrays: dict[str, Any] = {}
@@ -72,7 +75,7 @@ class Checkpoint:
         write_file(path, arrays, {"kind": "checkpoint", "values": values, "shared": shared})
         return path
 
-    def save(self, file_prefix: Any, options: Any = None) -> str:
+    def save(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path."""
         prefix = os.fspath(file_prefix)
         os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
@@ -92,11 +95,11 @@ class Checkpoint:
             raise
         return path
 
-    def read(self, save_path: Any, options: Any = None) -> RestoreStatus:
+    def read(self, save_path: str | PathLike[str], options: object = None) -> RestoreStatus:
         """Restore from a file made by `write` or `save`."""
         return self.restore(save_path)
 
-    def restore(self, save_path: Any, options: Any = None) -> RestoreStatus:
+    def restore(self, save_path: str | PathLike[str] | None, options: object = None) -> RestoreStatus:
         """Put a file's state back into the objects; None does nothing.
 
         Values of variables that are not made yet, and the slots of an optimizer that has not made a step yet, are kept: a
@@ -191,10 +194,13 @@ class RestoreStatus:
         return self
 
 
+Plain: TypeAlias = bool | int | float | str | None
+
+
 class _Place:
     """A spot in the objects that holds one value: how to read it, and how to put another there."""
 
-    def __init__(self, name: str, content: Any, put: Callable[[Any], None] | None) -> None:
+    def __init__(self, name: str, content: TensorLike | Plain, put: Callable[[Any], None] | None) -> None:
         self.name = name
         self._content = content
         self._put = put
@@ -202,7 +208,7 @@ class _Place:
     def get(self) -> Any:
         return self._content
 
-    def setter(self, value: Any, path: str) -> Callable[[], None]:
+    def setter(self, value: Array | Plain, path: str) -> Callable[[], None]:
         """Check that the value fits; the function given then puts it there."""
         content = self._content
         if isinstance(content, _PLAIN):
@@ -222,7 +228,7 @@ class _Place:
         return lambda: put(np.array(value))  # type: ignore[misc]
 
 
-def _check_fit(label: str, have: Any, value: Any, path: str) -> None:
+def _check_fit(label: str, have: Array, value: Array, path: str) -> None:
     if have.shape != value.shape or have.dtype != value.dtype:
         raise ValueError(
             f"restore: {label} has shape {have.shape} and dtype {have.dtype.name}, but {path} holds shape "
@@ -231,7 +237,7 @@ def _check_fit(label: str, have: Any, value: Any, path: str) -> None:
 
 
 def _fitting(path: str) -> Callable[[Variable, str, Any], Tensor]:
-    def fitting(variable: Variable, name: str, value: Any) -> Tensor:
+    def fitting(variable: Variable, name: str, value: Array) -> Tensor:
         have: Any = Variable.__dict__["_stored"].__get__(variable)
         _check_fit(f"variable '{variable.name}' ('{name}')", np.asarray(have._data), value, path)
         return _boxed(value)
@@ -239,25 +245,25 @@ def _fitting(path: str) -> Callable[[Variable, str, Any], Tensor]:
     return fitting
 
 
-def _boxed(value: Any) -> Tensor:
+def _boxed(value: ArrayLike) -> Tensor:
     array = np.array(value)
     return box(array if array.ndim else array[()])
 
 
-def _assign(variable: Variable, value: Any) -> None:
+def _assign(variable: Variable, value: ArrayLike) -> None:
     variable.assign(_boxed(value))
 
 
-def _attribute_setter(owner: Any, name: str) -> Callable[[Any], None]:
+def _attribute_setter(owner: object, name: str) -> Callable[[Any], None]:
     return lambda value: setattr(owner, name, value)
 
 
-def _item_setter(owner: Any, key: Any) -> Callable[[Any], None]:
+def _item_setter(owner: dict[Any, Any] | list[Any], key: Any) -> Callable[[Any], None]:
     return lambda value: owner.__setitem__(key, value)
 
 
 def _walk(
-    item: Any, path: str, put: Callable[[Any], None] | None, seen: dict[int, str], shared: dict[str, str]
+    item: object, path: str, put: Callable[[Any], None] | None, seen: dict[int, str], shared: dict[str, str]
 ) -> Iterator[_Place]:
     """The places below an object. `put` is None where the value cannot be replaced: then only variables count."""
     if isinstance(item, (*_PLAIN, np.ndarray, np.generic, Tensor)):
@@ -308,7 +314,7 @@ def _paths_to(objects: dict[str, Any], variable: Variable) -> Iterator[str]:
             waiting += [(child_name(path, key), part, within) for key, part, _ in _parts(item)]
 
 
-def _parts(item: Any) -> Iterator[tuple[Any, Any, Callable[[Any], None] | None]]:
+def _parts(item: object) -> Iterator[tuple[Any, Any, Callable[[Any], None] | None]]:
     """Key, part, and a setter where the container allows one."""
     if isinstance(item, Mapping):
         for key in sorted(item, key=str):
@@ -321,7 +327,7 @@ def _parts(item: Any) -> Iterator[tuple[Any, Any, Callable[[Any], None] | None]]
             yield key, part, None
 
 
-def _find_optimizers(item: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Optimizer]]:
+def _find_optimizers(item: object, path: str, seen: set[int]) -> Iterator[tuple[str, Optimizer]]:
     if isinstance(item, (*_PLAIN, Tensor, Variable, np.ndarray, np.generic)) or id(item) in seen:
         return
     seen.add(id(item))
@@ -357,7 +363,7 @@ def _note_paths(directory: str, paths: list[str]) -> None:
     replace_file(os.path.join(directory, _STATE_FILE), lambda file: file.write(text.encode()))
 
 
-def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+def latest_checkpoint(checkpoint_dir: str | PathLike[str], latest_filename: str | None = None) -> str | None:
     """The path of the newest checkpoint that `Checkpoint.save` made in a directory; None when there is none.
 
     >>> import gradtape as gt, tempfile
@@ -383,7 +389,7 @@ class CheckpointManager:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        directory: Any,
+        directory: str | PathLike[str],
         max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None,
         checkpoint_name: str = "ckpt",

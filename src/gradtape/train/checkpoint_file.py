@@ -35,7 +35,7 @@ def _safetensors() -> Any:
     return safetensors
 
 
-def write_file(path: str, arrays: Mapping[str, Any], description: Any) -> None:
+def write_file(path: str, arrays: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     """Write arrays and a JSON-able description to `path`, replacing what is there at once or not at all."""
     import json  # only those who save pay for its import
 

@@ -6,10 +6,12 @@ squared. (TensorFlow takes the norm of `values` and so miscounts repeated rows.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gradtape.core.typing import Axes, TensorLike
 from gradtape.ops import clipping
 from gradtape.ops.segment import unsorted_segment_sum
 from gradtape.ops.sorting import unique
@@ -24,7 +26,7 @@ def distinct_rows(slices: IndexedSlices) -> Any:
     return unsorted_segment_sum(slices.values, places, rows.size)
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(t: TensorLike | IndexedSlices, clip_norm: TensorLike, axes: Axes = None, name: str | None = None) -> Any:
     """`t` scaled down, if need be, so that its length over `axes` (all by default) is at most `clip_norm`.
 
     >>> import gradtape as gt
@@ -37,7 +39,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     return clipped
 
 
-def global_norm(t_list: Any, name: str | None = None) -> Any:
+def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Any:
     """The length of all tensors of a list together: √Σ|t|²; None entries are skipped.
 
     >>> import gradtape as gt
@@ -48,7 +50,12 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
     return clipping.global_norm([distinct_rows(t) if isinstance(t, IndexedSlices) else t for t in listed])
 
 
-def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+def clip_by_global_norm(
+    t_list: Sequence[TensorLike | IndexedSlices | None],
+    clip_norm: TensorLike,
+    use_norm: TensorLike | None = None,
+    name: str | None = None,
+) -> Any:
     """(the tensors scaled so that their length together is at most `clip_norm`, that length before).
 
     An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.

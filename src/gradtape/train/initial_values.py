@@ -7,12 +7,14 @@ called, without one those that follow from `gt.random.set_seed`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.arguments import dtype_of, floating_dtype, numeric, option, real_number, whole
 from gradtape.core.dispatch import convert
+from gradtape.core.typing import Dims, DTypeLike, Integer, Shape, TensorLike
 from gradtape.dtypes import float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import create, random
@@ -23,11 +25,11 @@ from gradtape.ops.matrix import diag_part
 from gradtape.ops.shape import reshape, transpose
 
 
-def _floating(dtype: Any, owner: object) -> Any:
+def _floating(dtype: DTypeLike | None, owner: object) -> Any:
     return floating_dtype(float32 if dtype is None else dtype, "dtype", type(owner).__name__)
 
 
-def _shape(shape: Any, owner: object) -> tuple[Any, ...]:
+def _shape(shape: Shape, owner: object) -> tuple[Any, ...]:
     numbers = sizes(shape, "shape", type(owner).__name__)
     if any(n < 0 for n in numbers if n.__class__ is int):
         raise InvalidArgumentError(f"{type(owner).__name__}: shape must not have negative dimensions, got {list(numbers)}")
@@ -37,7 +39,7 @@ def _shape(shape: Any, owner: object) -> tuple[Any, ...]:
 class Initializer:
     """Base class: `__call__(shape, dtype=None)` gives the tensor, `get_config()` the arguments of the constructor."""
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __call__(shape, dtype=None)")
 
     def get_config(self) -> dict[str, Any]:
@@ -57,25 +59,25 @@ class Initializer:
 class Zeros(Initializer):
     """All zeros."""
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         return create.zeros(_shape(shape, self), dtype_of(float32 if dtype is None else dtype, "dtype", "Zeros"))
 
 
 class Ones(Initializer):
     """All ones."""
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         return create.ones(_shape(shape, self), dtype_of(float32 if dtype is None else dtype, "dtype", "Ones"))
 
 
 class Constant(Initializer):
     """One value everywhere, or an array of as many elements as the shape has."""
 
-    def __init__(self, value: Any = 0.0) -> None:
+    def __init__(self, value: TensorLike = 0.0) -> None:
         numeric(value, "value", "Constant")
         self.value = value
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         dims = _shape(shape, self)
         content = np.asarray(self.value)
         if content.ndim and content.size != math.prod(dims):
@@ -90,7 +92,7 @@ class Identity(Initializer):
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = real_number(gain, "gain", "Identity")
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         dims = _shape(shape, self)
         if len(dims) != 2:
             raise InvalidArgumentError(f"Identity: needs a shape of two numbers, got {dims}")
@@ -102,15 +104,15 @@ class _Drawn(Initializer):
 
     seed: Any
 
-    def _seeded(self, seed: Any) -> None:
+    def _seeded(self, seed: Integer | None) -> None:
         self.seed = None if seed is None else whole(seed, "seed", type(self).__name__)
 
-    def _uniform(self, dims: Any, low: float, high: float, dtype: Any) -> Any:
+    def _uniform(self, dims: Dims, low: float, high: float, dtype: DTypeLike) -> Any:
         if self.seed is None:
             return random.uniform(dims, low, high, dtype)
         return random.stateless_uniform(dims, [self.seed, 0], low, high, dtype)
 
-    def _normal(self, dims: Any, mean: float, deviation: float, dtype: Any, truncated: bool = False) -> Any:
+    def _normal(self, dims: Dims, mean: float, deviation: float, dtype: DTypeLike, truncated: bool = False) -> Any:
         if self.seed is None:
             draw = random.truncated_normal if truncated else random.normal
             return draw(dims, mean, deviation, dtype)
@@ -131,7 +133,7 @@ class RandomUniform(_Drawn):
         self.minval, self.maxval = (real_number(v, n, "RandomUniform") for v, n in ((minval, "minval"), (maxval, "maxval")))
         self._seeded(seed)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         return self._uniform(_shape(shape, self), self.minval, self.maxval, _floating(dtype, self))
 
 
@@ -143,14 +145,14 @@ class RandomNormal(_Drawn):
         self.mean, self.stddev = real_number(mean, "mean", name), real_number(stddev, "stddev", name)
         self._seeded(seed)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         return self._normal(_shape(shape, self), self.mean, self.stddev, _floating(dtype, self))
 
 
 class TruncatedNormal(RandomNormal):
     """Normal numbers at most two standard deviations from the mean."""
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         return self._normal(_shape(shape, self), self.mean, self.stddev, _floating(dtype, self), truncated=True)
 
 
@@ -184,7 +186,7 @@ class VarianceScaling(_Drawn):
         self.distribution = option(distribution, "distribution", name, known)
         self._seeded(seed)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         dims, kind = _shape(shape, self), _floating(dtype, self)
         inputs, outputs = _fans(dims)
         fan = {"fan_in": inputs, "fan_out": outputs, "fan_avg": 0.5 * (inputs + outputs)}[self.mode]
@@ -258,7 +260,7 @@ class Orthogonal(_Drawn):
         self.gain = real_number(gain, "gain", "Orthogonal")
         self._seeded(seed)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, **kwargs: Any) -> Any:
         dims, kind = _shape(shape, self), _floating(dtype, self)
         if len(dims) < 2:
             raise InvalidArgumentError(f"Orthogonal: needs a shape of two or more numbers, got {dims}")
@@ -277,7 +279,7 @@ _NAMED = {
 }  # fmt: skip
 
 
-def get(identifier: Any) -> Any:
+def get(identifier: str | type[Initializer] | Callable[..., Any] | None) -> Any:
     """An initializer by its name ("glorot_uniform"), its class, or itself; None gives None.
 
     >>> import gradtape as gt

@@ -59,7 +59,7 @@ class LateRestore:
 _OUTSTANDING: list[LateRestore] = []
 
 
-def _reference(item: Any) -> Callable[[], Any]:
+def _reference(item: object) -> Callable[[], Any]:
     """A restore does not keep a model alive; lists and dicts, which cannot be referred to weakly, are kept."""
     try:
         return weakref.ref(item)
@@ -73,7 +73,7 @@ def _await(variable: Variable) -> None:
 
 
 @functools.cache
-def _awaiting(kind: Any) -> Any:
+def _awaiting(kind: type[Variable]) -> Any:
     """The class of variables of this kind that still look for their value in a checkpoint."""
     slot: Any = Variable.__dict__["_stored"]
 

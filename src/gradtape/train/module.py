@@ -96,7 +96,7 @@ class Module:
         return scoped
 
 
-def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
+def _leaves(value: object, seen: set[int]) -> Iterator[Any]:
     """What is inside nested containers, each object once. Small values may share an identity: only what matters is marked."""
     if isinstance(value, (Variable, Module)) or tree.is_nested(value):
         if id(value) in seen:

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import TensorLike
 from gradtape.errors import DataLossError
 from gradtape.ops.generator import Generator
 from gradtape.train.checkpoint_file import read_file, write_file
 from gradtape.train.optimizers.base import Optimizer
+from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def save(path: Any, structure: Any) -> str:
+def save(path: str | PathLike[str], structure: Structure) -> str:
     """Write a nested structure of dicts, lists, tuples, tensors, variables, modules, optimizers, NumPy arrays, numbers
     and strings to one file; gives the path.
 
@@ -39,7 +42,7 @@ def save(path: Any, structure: Any) -> str:
     return target
 
 
-def load(path: Any) -> Any:
+def load(path: str | PathLike[str]) -> Any:
     """The structure that `save` wrote; running it can execute no code.
 
     Raises:
@@ -52,13 +55,13 @@ def load(path: Any) -> Any:
     return _rebuilt(description["outline"], arrays)
 
 
-def child_name(path: str, key: Any) -> str:
+def child_name(path: str, key: object) -> str:
     """The name of a part: keys joined by '/', with '/' and '\\' inside a key escaped."""
     text = str(key).replace("\\", "\\\\").replace("/", "\\/")
     return f"{path}/{text}" if path else text
 
 
-def attributes(item: Any) -> dict[str, Any] | None:
+def attributes(item: Structure) -> dict[str, Any] | None:
     """What an object is made of, for saving: its attributes; None for something that is not a plain object.
 
     Modules and instances of the user's own classes have parts; functions, classes and gradtape's own machinery do not.
@@ -73,12 +76,12 @@ def attributes(item: Any) -> dict[str, Any] | None:
     return None
 
 
-def array_of(item: Any) -> Any:
+def array_of(item: TensorLike) -> Any:
     """The bare values of a tensor, a variable (read without any tape noticing) or a NumPy array."""
     return np.asarray(item._tensor._data if isinstance(item, Variable) else convert(item)._data)
 
 
-def _outline(item: Any, path: str, arrays: dict[str, Any], above: set[int]) -> Any:
+def _outline(item: Structure, path: str, arrays: dict[str, Any], above: set[int]) -> Any:
     """A JSON-able picture of the structure; arrays are put aside under their path names."""
     if isinstance(item, _PLAIN) and not isinstance(item, np.generic):  # np.float64 is a float, and keeps its dtype
         return {"value": item}
@@ -111,7 +114,7 @@ def _outline(item: Any, path: str, arrays: dict[str, Any], above: set[int]) -> A
     return _outline(state, path, arrays, above)
 
 
-def _holds_state(item: Any, seen: set[int]) -> bool:
+def _holds_state(item: Structure, seen: set[int]) -> bool:
     """Whether a variable or a random generator is somewhere inside: of an object, only such attributes are its state."""
     if isinstance(item, (Variable, Optimizer, Generator)):
         return True
@@ -126,7 +129,7 @@ def _holds_state(item: Any, seen: set[int]) -> bool:
     return parts is not None and any(_holds_state(part, seen) for part in parts.values())
 
 
-def _rebuilt(node: Any, arrays: dict[str, Any]) -> Any:
+def _rebuilt(node: dict[str, Any], arrays: dict[str, Any]) -> Any:
     ((kind, content),) = node.items()
     if kind == "value":
         return content

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.train.optimizers.base import Optimizer
-from gradtape.train.optimizers.numbers import Numbers
+from gradtape.train.optimizers.numbers import Numbers, RuleValue
+from gradtape.train.optimizers.schedules import LearningRate, Rate
 
 
 class Adam(Optimizer):
@@ -22,7 +23,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-07,
@@ -40,11 +41,11 @@ class Adam(Optimizer):
         self.slot_names = ("momentum", "velocity", "velocity_hat") if amsgrad else ("momentum", "velocity")
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
-    def scaled(self, rate: Any, step: Any) -> Any:
+    def scaled(self, rate: Rate, step: int | RuleValue) -> Any:
         # both running means start at zero: α = η √(1 - β₂ᵗ) / (1 - β₁ᵗ) makes up for it
         return rate * ((1.0 - self.beta_2**step) ** 0.5 / (1.0 - self.beta_1**step))
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         # m ← β₁ m + (1-β₁) g;  v ← β₂ v + (1-β₂) g²;  w ← w - α m / (√v + ε)
         m, v, *peak = slots
         change = g - m
@@ -74,7 +75,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         weight_decay: float = 0.004,
         beta_1: float = 0.9,
         beta_2: float = 0.999,

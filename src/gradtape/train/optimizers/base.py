@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.core.dispatch import convert
 from gradtape.core.record import SCOPE
@@ -27,8 +28,8 @@ from gradtape.trace.effects import active
 from gradtape.train.optimizers.buffers import bind, is_plain, writable
 from gradtape.train.optimizers.clip_settings import Clipping
 from gradtape.train.optimizers.gradients import Rows, as_parts, checked_pairs, from_parts, part_dtype, plain_gradient
-from gradtape.train.optimizers.numbers import ARRAYS, TENSORS, Numbers
-from gradtape.train.optimizers.schedules import LearningRateSchedule
+from gradtape.train.optimizers.numbers import ARRAYS, TENSORS, Numbers, RuleValue
+from gradtape.train.optimizers.schedules import LearningRate, LearningRateSchedule, Rate
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable
 
@@ -55,7 +56,7 @@ class Optimizer:
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: LearningRate,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
         clipvalue: float | None = None,
@@ -75,14 +76,14 @@ class Optimizer:
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         """The new value and the new slots, from the old ones, written with operators and `xp` only.
 
         `w`, the slots and the rule's own temporaries may be changed by augmented assignment (`w -= …`), `g` never.
         """
         raise NotImplementedError(f"{type(self).__name__} must define update(xp, w, g, slots, rate)")
 
-    def scaled(self, rate: Any, step: Any) -> Any:
+    def scaled(self, rate: Rate, step: int | RuleValue) -> Any:
         """What `update` receives as rate in step number `step` (1, 2, …): where bias corrections go."""
         return rate
 
@@ -123,17 +124,17 @@ class Optimizer:
         return rate if isinstance(rate, Tensor) else box(np.float32(rate))
 
     @learning_rate.setter
-    def learning_rate(self, value: Any) -> None:
+    def learning_rate(self, value: LearningRate) -> None:
         own = isinstance(self._rate, Variable) and self._exact is not None
         if own and not callable(value) and not isinstance(value, Variable):
-            self._exact = float(value)
+            self._exact = float(value)  # type: ignore[arg-type]  # what is no number is refused by its own words
             self._rate.assign(np.float32(self._exact))
         else:
             self._set_rate(value)
 
     lr = learning_rate
 
-    def _set_rate(self, value: Any) -> None:
+    def _set_rate(self, value: LearningRate) -> None:
         # `_rate`: a Variable or a callable. `_exact`: the float behind our own float32 variable, so that float64
         # training is not disturbed by the rounding of its learning rate
         self._exact = None
@@ -142,13 +143,12 @@ class Optimizer:
             self._rate: Any = value
             self._takes_step = callable(value) and not isinstance(value, LearningRateSchedule) and _wants_argument(value)
             return
-        if isinstance(value, (Tensor, Readable)):
-            value = convert(value)._data
+        number: Any = convert(value)._data if isinstance(value, (Tensor, Readable)) else value
         try:
-            self._exact = float(value)
+            self._exact = float(number)
         except (TypeError, ValueError):
             raise ValueError(
-                f"{type(self).__name__}: learning_rate must be a number, a schedule or a function, got {value!r}"
+                f"{type(self).__name__}: learning_rate must be a number, a schedule or a function, got {number!r}"
             ) from None
         self._rate = Variable(np.float32(self._exact), trainable=False, name="learning_rate")
 
@@ -240,7 +240,7 @@ class Optimizer:
                 state[f"slots/{index}/{name}"] = slot
         return state
 
-    def checkpoint_defer(self, name: str, value: Any, source: str) -> bool:
+    def checkpoint_defer(self, name: str, value: ArrayLike, source: str) -> bool:
         """Keep a slot's saved value until its variable is first seen; False when the name is no slot of this class."""
         parts = name.split("/")
         if len(parts) != 3 or parts[0] != "slots" or parts[2] not in self.slot_names:
@@ -276,7 +276,13 @@ class Optimizer:
             raise ValueError(f"{self.name}: {len(grads)} gradients for {len(variables)} variables")
         return self.apply_gradients(zip(grads, variables, strict=True))
 
-    def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None, name: str | None = None) -> Variable:
+    def minimize(
+        self,
+        loss: Tensor | Callable[[], Tensor],
+        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        tape: GradientTape | None = None,
+        name: str | None = None,
+    ) -> Variable:
         """Compute the gradients of `loss` and make one step.
 
         Args:
@@ -286,7 +292,12 @@ class Optimizer:
         """
         return self.apply_gradients(self.compute_gradients(loss, var_list, tape))
 
-    def compute_gradients(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> list[tuple[Any, Variable]]:
+    def compute_gradients(
+        self,
+        loss: Tensor | Callable[[], Tensor],
+        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        tape: GradientTape | None = None,
+    ) -> list[tuple[Any, Variable]]:
         """The pairs (gradient, variable) that `minimize` would apply."""
         if not callable(loss) and tape is None:
             raise ValueError(
@@ -320,7 +331,7 @@ class Optimizer:
                 self._update_array(variable, g, scaled, decay)
         bind(self._iterations, np.int64(step))
 
-    def _update_scalar(self, variable: Variable, g: Any, rate: float, decay: float) -> None:
+    def _update_scalar(self, variable: Variable, g: RuleValue, rate: float, decay: float) -> None:
         slots = self._slots[id(variable)]
         w = variable._tensor._data
         value, new = self.update(ARRAYS, w - w * decay if decay else w, g, [s._tensor._data for s in slots], rate)
@@ -328,7 +339,7 @@ class Optimizer:
         for slot, content in zip(slots, new, strict=True):
             bind(slot, w.dtype.type(content))
 
-    def _update_array(self, variable: Variable, g: Any, rate: float, decay: float) -> None:
+    def _update_array(self, variable: Variable, g: RuleValue, rate: float, decay: float) -> None:
         own = (variable, *self._slots[id(variable)])
         targets = [writable(v) for v in own]
         if g.size <= PIECE and targets[0].dtype.kind != "c":
@@ -342,7 +353,7 @@ class Optimizer:
         for v, target in zip(own, targets, strict=True):
             bind(v, target if target.shape else target[()])
 
-    def _update_piece(self, own: list[Any], g: Any, rate: float, decay: float) -> None:
+    def _update_piece(self, own: list[Any], g: RuleValue, rate: float, decay: float) -> None:
         """Write the new values into the arrays `own`: value and slots, or equal parts of them."""
         w, *slots = own
         if decay:
@@ -363,7 +374,7 @@ class Optimizer:
 
     # -- on tensors, recorded ------------------------------------------------------------------------------------
 
-    def _step_on_tensors(self, pairs: list[tuple[Any, Variable]], rate: Any) -> None:
+    def _step_on_tensors(self, pairs: list[tuple[Any, Variable]], rate: Rate) -> None:
         counter = self._iterations.read()
         step = cast(counter, float64) + 1.0 if counter.wraps else int(counter) + 1
         if not isinstance(rate, float):
@@ -376,7 +387,7 @@ class Optimizer:
             w = from_parts(variable.read(), variable)
             slots = self._slots[id(variable)]
             if self._decays(variable):
-                w = w - w * _as(rate * self.weight_decay, w)
+                w = w - w * _as(rate * self.weight_decay, w)  # type: ignore[operator]
             value, new = self.update(TENSORS, w, g, [s.read() for s in slots], _as(scaled, w))
             variable.assign(_whole(value, variable))
             for slot, content in zip(slots, new, strict=True):
@@ -398,20 +409,20 @@ def _wants_argument(function: Callable[..., Any]) -> bool:
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-def _is_traced(rate: Any) -> bool:
+def _is_traced(rate: object) -> bool:
     return isinstance(rate, Tensor) and rate.wraps
 
 
-def _dense(gradient: Any) -> Any:
+def _dense(gradient: Tensor | IndexedSlices) -> Any:
     return gradient.to_dense() if isinstance(gradient, IndexedSlices) else gradient
 
 
-def _as(number: Any, like: Any) -> Any:
+def _as(number: Rate, like: Tensor) -> Any:
     """A tensor scalar in the dtype of the values it meets; Python floats are weak already."""
     return cast(number, like.dtype) if isinstance(number, Tensor) else number
 
 
-def _whole(parts: Any, variable: Variable) -> Any:
+def _whole(parts: Tensor, variable: Variable) -> Any:
     from gradtape.ops.elementwise import complex as complex_of
 
     if not variable.dtype.is_complex:

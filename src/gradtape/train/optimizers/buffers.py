@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Array
 from gradtape.variables.variable import Variable
 
 
 class _Slot:
     __slots__ = ("content",)
 
-    def __init__(self, content: Any) -> None:
+    def __init__(self, content: Array) -> None:
         self.content = content
 
 
@@ -46,7 +47,7 @@ def writable(variable: Variable) -> Any:
     return np.array(data, order="C")
 
 
-def bind(variable: Variable, data: Any) -> None:
+def bind(variable: Variable, data: Array | np.generic) -> None:
     """Make `data` the variable's value, a version no tape knows."""
     tensor = variable._tensor
     if tensor._data is data:

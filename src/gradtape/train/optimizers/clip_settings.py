@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gradtape.train.optimizers.gradients import Rows
-from gradtape.train.optimizers.numbers import Numbers
+from gradtape.train.optimizers.numbers import Numbers, RuleValue
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Clipping:
         if self.norm is not None:
             return [_scaled(g, _shrink(_square(g, xp), self.norm, xp)) for g in gradients]
         if self.value is not None:
-            return [_mapped(g, lambda v, b=self.value: xp.clip(v, -b, b)) for g in gradients]
+            bound = self.value
+            return [_mapped(g, lambda v: xp.clip(v, -bound, bound)) for g in gradients]
         total = _square(gradients[0], xp)
         for g in gradients[1:]:
             total = total + _square(g, xp)
@@ -41,22 +43,22 @@ class Clipping:
         return [_scaled(g, factor, xp) for g in gradients]
 
 
-def _mapped(gradient: Any, function: Any) -> Any:
+def _mapped(gradient: RuleValue | Rows, function: Callable[[Any], Any]) -> Any:
     if isinstance(gradient, Rows):
         return Rows(gradient.indices, function(gradient.values))
     return function(gradient)
 
 
-def _square(gradient: Any, xp: Numbers) -> Any:
+def _square(gradient: RuleValue | Rows, xp: Numbers) -> Any:
     values = gradient.values if isinstance(gradient, Rows) else gradient
     return xp.sum(values * values)
 
 
-def _shrink(square: Any, bound: float, xp: Numbers) -> Any:
+def _shrink(square: RuleValue, bound: float, xp: Numbers) -> Any:
     """The factor that brings a norm down to the bound, 1 for a norm below it."""
     return bound / xp.maximum(xp.sqrt(square), bound)
 
 
-def _scaled(gradient: Any, factor: Any, xp: Numbers | None = None) -> Any:
+def _scaled(gradient: RuleValue | Rows, factor: RuleValue, xp: Numbers | None = None) -> Any:
     # a norm over variables of several dtypes must not change the dtype of any
     return _mapped(gradient, lambda v: v * (factor if xp is None or factor.dtype == v.dtype else xp.cast(factor, v.dtype)))

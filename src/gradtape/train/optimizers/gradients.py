@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import as_dtype
 from gradtape.errors import OutOfRangeError
 from gradtape.ops.elementwise import cast
@@ -53,7 +54,7 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
     return kept
 
 
-def _fitting(gradient: Any, variable: Variable, optimizer: str) -> Any:
+def _fitting(gradient: TensorLike | IndexedSlices, variable: Variable, optimizer: str) -> Any:
     if gradient.__class__ is Tensor and variable._tensor.__class__ is Tensor:
         have, want = gradient._data, variable._tensor._data
         if have.dtype is want.dtype and have.shape == want.shape and want.dtype.kind in "fc":
@@ -81,7 +82,7 @@ def _fitting(gradient: Any, variable: Variable, optimizer: str) -> Any:
     return value
 
 
-def plain_gradient(gradient: Any, variable: Variable, by_rows: bool) -> Any:
+def plain_gradient(gradient: Tensor | IndexedSlices, variable: Variable, by_rows: bool) -> Any:
     """The bare array (of real parts) of a gradient in the variable's dtype, or its `Rows`."""
     dtype = variable._tensor._data.dtype
     if not isinstance(gradient, IndexedSlices):
@@ -102,7 +103,7 @@ def plain_gradient(gradient: Any, variable: Variable, by_rows: bool) -> Any:
     return as_parts(total)
 
 
-def as_parts(array: Any) -> Any:
+def as_parts(array: Array) -> Any:
     """Real and imaginary parts along one more axis (a view where memory allows); real arrays as they are."""
     if array.dtype.kind != "c":
         return array
@@ -118,7 +119,7 @@ def part_dtype(variable: Variable) -> tuple[tuple[int, ...], Any]:
     return tuple(data.shape), data.dtype
 
 
-def from_parts(tensor: Any, variable: Variable) -> Any:
+def from_parts(tensor: TensorLike, variable: Variable) -> Any:
     """The tensor form of `as_parts`, recorded, in the variable's dtype."""
     tensor = cast(convert(tensor), variable.dtype)
     if not variable.dtype.is_complex:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array
 from gradtape.ops.elementwise import cast, cos, sign, sqrt
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import clip_by_value, floor, maximum, minimum, where
+
+# What a rule computes with. It is typed as if that were always tensors; bare arrays have the same operators.
+RuleValue: TypeAlias = Tensor
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,17 @@ class Numbers:
     sum: Callable[[Any], Any]
     cast: Callable[[Any, Any], Any]
 
-    def ceil(self, x: Any) -> Any:
+    def ceil(self, x: RuleValue) -> Any:
         return -self.floor(-x)
 
 
-def _log(x: Any) -> Any:
+def _log(x: Tensor) -> Any:
     from gradtape.ops.elementwise import log
 
     return log(x)
 
 
-def _cast_array(x: Any, dtype: Any) -> Any:
+def _cast_array(x: Array, dtype: np.dtype) -> Any:
     return x.astype(dtype)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.train.optimizers.base import Optimizer
-from gradtape.train.optimizers.numbers import Numbers
+from gradtape.train.optimizers.numbers import Numbers, RuleValue
+from gradtape.train.optimizers.schedules import LearningRate, Rate
 
 
 class RMSprop(Optimizer):
@@ -22,7 +23,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         rho: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-07,
@@ -44,7 +45,7 @@ class RMSprop(Optimizer):
         )
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         # v ← ρ v + (1-ρ) g²;  a ← ρ a + (1-ρ) g;  s = η g / √(v - a² + ε);  m ← μ m + s;  w ← w - m
         v = slots[0]
         square = g * g
@@ -82,7 +83,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-07,
         weight_decay: float | None = None,
@@ -102,7 +103,7 @@ class Adagrad(Optimizer):
     def slot_value(self, name: str) -> float:
         return self.initial_accumulator_value
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         # s ← s + g²;  w ← w - η g / √(s + ε)
         (total,) = slots
         total += g * g
@@ -127,7 +128,7 @@ class Lion(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.99,
         weight_decay: float | None = None,
@@ -142,7 +143,7 @@ class Lion(Optimizer):
         self.beta_2 = float(beta_2)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         # w ← w - η sign(β₁ m + (1-β₁) g);  m ← β₂ m + (1-β₂) g
         (m,) = slots
         direction = m * self.beta_1

@@ -7,16 +7,20 @@ Calling a schedule gives a float32 tensor, as in TensorFlow; optimizers ask `rat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Tensor, box
+from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import TensorLike
 from gradtape.dtypes import float32, float64
 from gradtape.ops.elementwise import cast
-from gradtape.train.optimizers.numbers import ARRAYS, TENSORS, Numbers
+from gradtape.train.optimizers.numbers import ARRAYS, TENSORS, Numbers, RuleValue
+
+Rate: TypeAlias = float | Tensor  # a tensor, float64, where a program is traced
+LearningRate: TypeAlias = float | np.number | Tensor | Readable | Callable[..., Any]  # a schedule is called with the step
 
 
 class LearningRateSchedule:
@@ -28,22 +32,23 @@ class LearningRateSchedule:
     0.025
     """
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         """The learning rate at `step`, a float64 number or tensor."""
         raise NotImplementedError(f"{type(self).__name__} must define formula(step, xp) or __call__(step)")
 
-    def __call__(self, step: Any) -> Tensor:
+    def __call__(self, step: TensorLike) -> Tensor:
         value = self.rate(step)
         return cast(value, float32) if isinstance(value, Tensor) else box(np.float32(value))
 
-    def rate(self, step: Any) -> Any:
+    def rate(self, step: TensorLike) -> Any:
         """The learning rate, a Python float; a float64 tensor for a traced step."""
         if type(self).__call__ is not LearningRateSchedule.__call__:
             return self(step)
         tensor = convert(step)
         if tensor.wraps:
             return self.formula(cast(tensor, float64), TENSORS)
-        return float(self.formula(np.float64(tensor._data), ARRAYS))
+        number: Any = np.float64(tensor._data)
+        return float(self.formula(number, ARRAYS))
 
 
 def _positive(value: float, label: str, schedule: str) -> float:
@@ -71,7 +76,7 @@ class ExponentialDecay(LearningRateSchedule):
         self.staircase = staircase
         self.name = name
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         exponent = step / self.decay_steps
         if self.staircase:
             exponent = xp.floor(exponent)
@@ -97,7 +102,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         self.values = [float(v) for v in values]
         self.name = name
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         # a chain of selections from the last interval to the first
         value = step * 0.0 + self.values[-1]
         for boundary, earlier in zip(reversed(self.boundaries), reversed(self.values[:-1]), strict=True):
@@ -125,7 +130,7 @@ class PolynomialDecay(LearningRateSchedule):
         self.cycle = cycle
         self.name = name
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         if self.cycle:
             length = self.decay_steps * xp.maximum(xp.ceil(step / self.decay_steps), 1.0)
         else:
@@ -154,14 +159,14 @@ class InverseTimeDecay(LearningRateSchedule):
         self.staircase = staircase
         self.name = name
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         quotient = step / self.decay_steps
         if self.staircase:
             quotient = xp.floor(quotient)
         return self.initial_learning_rate / (1.0 + self.decay_rate * quotient)
 
 
-def _half_cosine(fraction: Any, alpha: float, xp: Numbers) -> Any:
+def _half_cosine(fraction: RuleValue, alpha: float, xp: Numbers) -> Any:
     """From 1 at fraction 0 to alpha at fraction 1."""
     return (1.0 - alpha) * (0.5 * (1.0 + xp.cos(math.pi * fraction))) + alpha
 
@@ -188,7 +193,7 @@ class CosineDecay(LearningRateSchedule):
         self.warmup_target = warmup_target
         self.warmup_steps = warmup_steps
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         if self.warmup_target is None:
             fraction = xp.minimum(step, self.decay_steps) / self.decay_steps
             return self.initial_learning_rate * _half_cosine(fraction, self.alpha, xp)
@@ -222,7 +227,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         self.alpha = float(alpha)
         self.name = name
 
-    def formula(self, step: Any, xp: Numbers) -> Any:
+    def formula(self, step: RuleValue, xp: Numbers) -> Any:
         fraction = step / self.first_decay_steps
         if self.t_mul == 1.0:
             restarts = xp.floor(fraction)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradtape.train.optimizers.base import Optimizer
-from gradtape.train.optimizers.numbers import Numbers
+from gradtape.train.optimizers.numbers import Numbers, RuleValue
+from gradtape.train.optimizers.schedules import LearningRate, Rate
 
 
 class SGD(Optimizer):
@@ -22,7 +23,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.01,
+        learning_rate: LearningRate = 0.01,
         momentum: float = 0.0,
         nesterov: bool = False,
         weight_decay: float | None = None,
@@ -42,7 +43,7 @@ class SGD(Optimizer):
     def rowwise(self) -> bool:
         return not self.momentum
 
-    def update(self, xp: Numbers, w: Any, g: Any, slots: Sequence[Any], rate: Any) -> tuple[Any, tuple[Any, ...]]:
+    def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
         if not self.momentum:
             w -= g * rate
             return w, ()
