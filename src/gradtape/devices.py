@@ -45,13 +45,13 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     return [_LOGICAL_CPU] if _checked_type(device_type, "list_logical_devices") in (None, "CPU") else []
 
 
-def _checked_type(device_type: Any, function: str) -> str | None:
+def _checked_type(device_type: object, function: str) -> str | None:
     if device_type is not None and not isinstance(device_type, str):
         raise TypeError(f"{function}: device_type must be a string such as 'CPU', or None, got {device_type!r}")
     return device_type
 
 
-def _checked_device(device: Any, function: str) -> None:
+def _checked_device(device: object, function: str) -> None:
     if device not in (_CPU, _LOGICAL_CPU):
         raise ValueError(f"{function}: device: there is no device {device!r}; gradtape runs on the CPU")
 
@@ -59,7 +59,7 @@ def _checked_device(device: Any, function: str) -> None:
 get_visible_devices = list_physical_devices
 
 
-def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+def set_visible_devices(devices: object, device_type: str | None = None) -> None:
     """Accepts what is so anyway: the CPU, or no device of another type.
 
     Raises:
@@ -73,20 +73,20 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
         raise ValueError("set_visible_devices: the CPU cannot be hidden, gradtape runs on nothing else")
 
 
-def get_memory_growth(device: Any) -> bool:
+def get_memory_growth(device: object) -> bool:
     """Whether memory is taken as it is needed: always."""
     _checked_device(device, "get_memory_growth")
     return True
 
 
-def set_memory_growth(device: Any, enable: bool) -> None:
+def set_memory_growth(device: object, enable: bool) -> None:
     """Accepted: memory is always taken as it is needed."""
     _checked_device(device, "set_memory_growth")
     if not isinstance(enable, bool):
         raise TypeError(f"set_memory_growth: enable must be True or False, got {enable!r}")
 
 
-def get_device_details(device: Any) -> dict[str, Any]:
+def get_device_details(device: object) -> dict[str, Any]:
     """What is known of a device."""
     _checked_device(device, "get_device_details")
     return {}

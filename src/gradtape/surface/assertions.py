@@ -6,13 +6,15 @@ or TypeError. None of them is part of what is differentiated; `check_numerics` p
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape import config
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Array, DTypeLike, Integer, TensorLike
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.at_run_time import at_run_time
@@ -20,6 +22,7 @@ from gradtape.ops.check_numerics import check_numerics as check_numerics
 from gradtape.surface.misc import described
 
 _SHOWN = 3
+Symbols: TypeAlias = str | int | np.integer | Tensor | np.ndarray | Sequence[Any]  # sizes, letters for them, and Ellipsis
 
 
 def _failed(op: str, message: str | None, text: str) -> InvalidArgumentError:
@@ -27,7 +30,15 @@ def _failed(op: str, message: str | None, text: str) -> InvalidArgumentError:
 
 
 @at_run_time
-def _compare(op: str, relation: Any, words: str, x: Any, y: Any, message: str | None, summarize: int | None) -> None:
+def _compare(
+    op: str,
+    relation: Callable[[Array, Array], Array],
+    words: str,
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None,
+    summarize: int | None,
+) -> None:
     a, b = (np.asarray(t.numpy()) for t in promote(x, y))
     try:
         holds = relation(a, b)
@@ -46,11 +57,13 @@ def _compare(op: str, relation: Any, words: str, x: Any, y: Any, message: str | 
     )  # fmt: skip
 
 
-def _short(array: Any, count: int) -> str:
+def _short(array: Array, count: int) -> str:
     return described(array.reshape(-1) if array.ndim > 1 else array, count)
 
 
-def assert_equal(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_equal(
+    x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x == y for all elements (broadcast against each other).
 
     >>> import gradtape as gt
@@ -60,62 +73,70 @@ def assert_equal(x: Any, y: Any, message: str | None = None, summarize: int | No
 
 
 def assert_none_equal(
-    x: Any, y: Any, summarize: int | None = None, message: str | None = None, name: str | None = None
+    x: TensorLike, y: TensorLike, summarize: int | None = None, message: str | None = None, name: str | None = None
 ) -> None:
     """Raise unless x != y for all elements."""
     _compare("assert_none_equal", np.not_equal, "!=", x, y, message, summarize)
 
 
-def assert_less(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_less(
+    x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x < y for all elements."""
     _compare("assert_less", np.less, "<", x, y, message, summarize)
 
 
 def assert_less_equal(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+    x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
     """Raise unless x <= y for all elements."""
     _compare("assert_less_equal", np.less_equal, "<=", x, y, message, summarize)
 
 
-def assert_greater(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_greater(
+    x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x > y for all elements."""
     _compare("assert_greater", np.greater, ">", x, y, message, summarize)
 
 
 def assert_greater_equal(
-    x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+    x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
     """Raise unless x >= y for all elements."""
     _compare("assert_greater_equal", np.greater_equal, ">=", x, y, message, summarize)
 
 
-def assert_positive(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_positive(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x > 0 for all elements."""
     _compare("assert_positive", np.greater, ">", x, 0, message, summarize)
 
 
-def assert_negative(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_negative(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x < 0 for all elements."""
     _compare("assert_negative", np.less, "<", x, 0, message, summarize)
 
 
-def assert_non_negative(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_non_negative(
+    x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x >= 0 for all elements."""
     _compare("assert_non_negative", np.greater_equal, ">=", x, 0, message, summarize)
 
 
-def assert_non_positive(x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
+def assert_non_positive(
+    x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x <= 0 for all elements."""
     _compare("assert_non_positive", np.less_equal, "<=", x, 0, message, summarize)
 
 
 @at_run_time
 def assert_near(
-    x: Any,
-    y: Any,
-    rtol: Any = None,
-    atol: Any = None,
+    x: TensorLike,
+    y: TensorLike,
+    rtol: float | None = None,
+    atol: float | None = None,
     message: str | None = None,
     summarize: int | None = None,
     name: str | None = None,
@@ -132,13 +153,13 @@ def assert_near(
     relative = epsilon if rtol is None else float(rtol)
     absolute = epsilon if atol is None else float(atol)
 
-    def near(a: Any, b: Any) -> Any:
+    def near(a: Array, b: Array) -> Any:
         return np.abs(a - b) <= absolute + relative * np.abs(b)
 
     _compare("assert_near", near, f"~ (rtol {relative:g}, atol {absolute:g})", x, y, message, summarize)
 
 
-def assert_all_finite(x: Any, message: str, name: str | None = None) -> Any:
+def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> Any:
     """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError."""
     return check_numerics(x, message)
 
@@ -171,21 +192,21 @@ def disable_strict_gradients() -> None:
 # -- static facts ----------------------------------------------------------------------------------------------------
 
 
-def _static_rank(value: Any, op: str) -> int:
+def _static_rank(value: Integer, op: str) -> int:
     rank = convert(value)
     if rank.ndim or not rank.dtype.is_integer:
         raise TypeError(f"{op}: the rank must be a scalar integer, got {value!r}")
     return int(rank)
 
 
-def assert_rank(x: Any, rank: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_rank(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless x has exactly `rank` axes."""
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank")
     if tensor.ndim != wanted:
         raise _failed("assert_rank", message, f"expected rank {wanted}, got rank {tensor.ndim}, shape {tuple(tensor.shape)}")
 
 
-def assert_rank_at_least(x: Any, rank: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_rank_at_least(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless x has `rank` axes or more."""
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank_at_least")
     if tensor.ndim < wanted:
@@ -195,7 +216,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: str | None = None, name: st
         )  # fmt: skip
 
 
-def assert_rank_in(x: Any, ranks: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_rank_in(x: TensorLike, ranks: Iterable[Integer], message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless the number of axes of x is one of `ranks`."""
     tensor = convert(x)
     wanted = [_static_rank(r, "assert_rank_in") for r in ranks]
@@ -205,21 +226,21 @@ def assert_rank_in(x: Any, ranks: Any, message: str | None = None, name: str | N
         )
 
 
-def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_type(tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None) -> None:
     """Raise TypeError unless the tensor has this dtype."""
     have, want = convert(tensor).dtype, as_dtype(tf_type)
     if have != want:
         raise TypeError(f"assert_type: {message + '. ' if message else ''}expected dtype {want.name}, got {have.name}")
 
 
-def assert_integer(x: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise TypeError unless x has an integer dtype."""
     have = convert(x).dtype
     if not have.is_integer:
         raise TypeError(f"assert_integer: {message + '. ' if message else ''}expected an integer dtype, got {have.name}")
 
 
-def assert_scalar(tensor: Any, message: str | None = None, name: str | None = None) -> Any:
+def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """The tensor, if it has no axes; otherwise ValueError."""
     value = convert(tensor)
     if value.ndim:
@@ -227,7 +248,7 @@ def assert_scalar(tensor: Any, message: str | None = None, name: str | None = No
     return value
 
 
-def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+def assert_same_float_dtype(tensors: Iterable[TensorLike] | None = None, dtype: DTypeLike | None = None) -> Any:
     """The one floating dtype that all tensors (and `dtype`, if given) have; otherwise ValueError."""
     dtypes = [] if dtype is None else [as_dtype(dtype)]
     dtypes += [convert(t).dtype for t in tensors or ()]
@@ -240,7 +261,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     return result
 
 
-def is_numeric_tensor(tensor: Any) -> bool:
+def is_numeric_tensor(tensor: object) -> bool:
     """Whether the argument is a tensor or variable of numbers (not strings, not bools).
 
     >>> import gradtape as gt
@@ -254,7 +275,11 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
 
 def assert_shapes(
-    shapes: Any, data: Any = None, summarize: int | None = None, message: str | None = None, name: str | None = None
+    shapes: Mapping[Any, Symbols] | Iterable[tuple[TensorLike, Symbols]],
+    data: object = None,
+    summarize: int | None = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> None:
     """Raise ValueError unless the tensors have the given shapes, with letters standing for equal sizes.
 
@@ -283,7 +308,7 @@ def assert_shapes(
                 sizes.setdefault(symbol, (size, place))
 
 
-def _symbols(shape: Any) -> list[Any]:
+def _symbols(shape: Symbols) -> list[Any]:
     if isinstance(shape, str):
         parts: list[Any] = list(shape.replace("...", "\0"))
         return [int(p) if p.isdigit() else "..." if p == "\0" else p for p in parts]

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.ops.create import constant, shape
 from gradtape.ops.stop import identity
 from gradtape.variables.indexed_slices import static_value
@@ -27,7 +28,7 @@ def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     return [identity(convert(value)) for value in _listed(input, "identity_n")]
 
 
-def shape_n(input: Sequence[Any], out_type: Any = None, name: str | None = None) -> list[Tensor]:
+def shape_n(input: Sequence[Any], out_type: DTypeLike | None = None, name: str | None = None) -> list[Tensor]:
     """The shape of each tensor, as tensors in a list.
 
     >>> import gradtape as gt
@@ -43,7 +44,7 @@ def _listed(values: Any, name: str) -> list[Any]:
     return list(values)
 
 
-def get_static_value(tensor: Any, partial: bool = False) -> np.ndarray[Any, Any] | None:
+def get_static_value(tensor: TensorLike, partial: bool = False) -> np.ndarray[Any, Any] | None:
     """The value of a tensor as an array if it is known now; None for one that exists only when the program runs.
 
     >>> import gradtape as gt

@@ -9,8 +9,8 @@ import builtins
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gradtape.ad.batch import BatchedTensor
 from gradtape.core.dispatch import convert
 from gradtape.core.record import NOBODY, TRACING, scope_of
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.at_run_time import at_run_time
 from gradtape.ops.stop import identity
@@ -26,13 +27,13 @@ from gradtape.trace.effects import TRACER
 
 
 @contextlib.contextmanager
-def device(device_name: Any) -> Iterator[None]:
+def device(device_name: object) -> Iterator[None]:
     """Accepted for programs written for several devices; gradtape computes on the CPU."""
     yield
 
 
 @contextlib.contextmanager
-def control_dependencies(control_inputs: Any) -> Iterator[None]:
+def control_dependencies(control_inputs: object) -> Iterator[None]:
     """Accepted: eager operations run in program order already."""
     yield
 
@@ -71,7 +72,7 @@ def executing_eagerly() -> bool:
     return TRACING.get() is None
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> bool:
     """Whether `x` is a tensor, a variable or an `IndexedSlices`.
 
     >>> import gradtape as gt
@@ -89,7 +90,7 @@ def group(*inputs: Any, name: str | None = None) -> None:
     """Accepted: the inputs have run already."""
 
 
-def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
+def tuple(tensors: Iterable[TensorLike | None], control_inputs: object = None, name: str | None = None) -> list[Any]:
     """The tensors again, as a list; None entries stay None.
 
     >>> import gradtape as gt
@@ -108,7 +109,7 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 @at_run_time
 def print(  # TensorFlow's name
     *inputs: Any,
-    output_stream: Any = None,
+    output_stream: str | TextIO | Callable[[str], object] | None = None,
     summarize: int = 3,
     sep: str = " ",
     end: str = os.linesep,
@@ -155,7 +156,7 @@ def _examples(leaves: Sequence[Any], level: int) -> Iterator[list[Any]]:
         yield [leaf._data[i] if flag else leaf for leaf, flag in zip(leaves, batches, strict=True)]
 
 
-def described(value: Any, summarize: int | None = 3) -> str:
+def described(value: object, summarize: int | None = 3) -> str:
     """A value as `gt.print` shows it."""
     if isinstance(value, (Tensor, Readable)):
         return _shown(np.asarray(convert(value).numpy()), -1 if summarize is None else summarize, 0)
@@ -171,7 +172,7 @@ def described(value: Any, summarize: int | None = 3) -> str:
     return repr(value)
 
 
-def _shown(array: Any, summarize: int, depth: int) -> str:
+def _shown(array: Array, summarize: int, depth: int) -> str:
     if isinstance(array, (str, bytes)) or array.ndim == 0:
         return _number(array if isinstance(array, (str, bytes)) else array[()])
     count = len(array)
@@ -185,7 +186,7 @@ def _shown(array: Any, summarize: int, depth: int) -> str:
     return f"[{between.join(parts)}]"
 
 
-def _number(value: Any) -> str:
+def _number(value: str | bytes | np.generic | Array) -> str:
     if isinstance(value, (str, bytes)):
         return f'"{value.decode() if isinstance(value, bytes) else value}"'
     kind = value.dtype.kind
@@ -201,7 +202,7 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def truth(condition: Any, op: str) -> bool:
+def truth(condition: TensorLike, op: str) -> bool:
     """A Python bool, or a tensor or variable with one element and no axes, as a bool."""
     if isinstance(condition, (Tensor, Readable, np.ndarray)):
         tensor = convert(condition)
@@ -217,7 +218,7 @@ def truth(condition: Any, op: str) -> bool:
 
 
 @at_run_time
-def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802  (TensorFlow's name)
+def Assert(condition: TensorLike, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802  (TensorFlow's name)
     """Raise InvalidArgumentError with `data` in the message when the condition is False.
 
     >>> import gradtape as gt

@@ -10,6 +10,7 @@ returning the value to use, `converted(function)`, and `before_list`, `before_di
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ TRACER: ContextVar[Any] = ContextVar("gradtape_effects", default=None)
 active = TRACER.get
 
 
-def converted(function: Any) -> Any:
+def converted(function: Callable[..., Any]) -> Any:
     """A user's function that the library is about to call: converted like the code around it while something is traced."""
     tracer = active()
     return function if tracer is None or not callable(function) else tracer.converted(function)

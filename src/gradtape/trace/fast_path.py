@@ -17,7 +17,7 @@ from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Operation, Value, simple
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import staged
-from gradtape.trace.tracing import LEVEL, TRACE, TracedTensor, traced
+from gradtape.trace.tracing import LEVEL, TRACE, Trace, TracedTensor, traced
 
 
 def quick(op: Op, x: Any, y: Any = None) -> TracedTensor | None:
@@ -76,7 +76,7 @@ def quick(op: Op, x: Any, y: Any = None) -> TracedTensor | None:
     return out
 
 
-def _result_type(trace: Any, op: Op, types: list[Any]) -> tuple[Any, ...] | None:
+def _result_type(trace: Trace, op: Op, types: list[Any]) -> tuple[Any, ...] | None:
     """The type of the result, with the types it follows from (so that these stay what their ids say)."""
     first = types[0]
     for kind in types:
@@ -86,7 +86,7 @@ def _result_type(trace: Any, op: Op, types: list[Any]) -> tuple[Any, ...] | None
     return (inferred, *types) if inferred.__class__ is TensorSpec else None
 
 
-def _number(trace: Any, number: Any, like: Any) -> Value | None:
+def _number(trace: Trace, number: float, like: TensorSpec) -> Value | None:
     """A Python number as a constant of a tensor's dtype."""
     if like.__class__ is not TensorSpec or like.dtype.kind not in "fc":
         return None

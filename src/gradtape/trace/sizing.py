@@ -124,14 +124,13 @@ def _solved(constraint: Constraint, first: frozenset[str]) -> tuple[str | None, 
     return min(sides, key=lambda side: side[0] in first, default=(None, None))
 
 
-def _frozen(attr: Any) -> Any:
+def _frozen(attr: object) -> Any:
     """Equal only for attributes of the same types: 1, 1.0 and True differ."""
-    kind = attr.__class__
-    if kind is tuple:
-        return (kind, *[_frozen(part) for part in attr])
-    if kind is slice:
-        return (kind, _frozen(attr.start), _frozen(attr.stop), _frozen(attr.step))
-    return (kind, attr)
+    if type(attr) is tuple:
+        return (tuple, *[_frozen(part) for part in attr])
+    if type(attr) is slice:
+        return (slice, _frozen(attr.start), _frozen(attr.stop), _frozen(attr.step))
+    return (attr.__class__, attr)
 
 
 def _infer_without_rank(op: Op, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

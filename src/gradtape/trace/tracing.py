@@ -25,6 +25,7 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, SCOPE, TRACING, Scope, current_scope, scope_of
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.ir.dims import Dim
@@ -160,7 +161,7 @@ class TracedList(TracedTensor):
         """The items as rows of a tensor."""
         return stack_items(self, length)
 
-    def joined(self, axis: Any, length: int | None) -> Any:
+    def joined(self, axis: int, length: int | None) -> Any:
         """The items joined along an axis they have."""
         return concat_items(self, length, axis)
 
@@ -179,9 +180,11 @@ class TracedList(TracedTensor):
         )
 
 
-def _only_item(part: Any) -> tuple[TracedTensor, TracedTensor] | None:
+def _only_item(part: object) -> tuple[TracedTensor, TracedTensor] | None:
     """The index and item of a list that is zero elsewhere, made by reading one item; None for any other list."""
-    producer = part._data.producer if isinstance(part, TracedList) else None
+    if not isinstance(part, TracedList):
+        return None
+    producer = part._data.producer
     if producer is None or producer.op is not LIST_ADD_AT:
         return None
     zeros, node = producer.operands[0].producer, part._node
@@ -392,7 +395,7 @@ class Trace:
 
     # -- operands --------------------------------------------------------------------------------------------------
 
-    def operand(self, value: Any, others: Sequence[Any] = ()) -> Value:
+    def operand(self, value: TensorLike | TensorList, others: Sequence[Any] = ()) -> Value:
         """The program's value for whatever an operation was given."""
         if isinstance(value, TracedTensor):
             return self.use(value)
@@ -412,7 +415,7 @@ class Trace:
             value = np.asarray(value, kind)[()]
         return self.constant(value)._data
 
-    def own(self, tensor: Any) -> Any:
+    def own(self, tensor: Tensor) -> Any:
         """A tensor as one of the program: what a concrete one is to it."""
         return tensor if tensor.wraps else self.outside(self, tensor)
 
@@ -469,7 +472,7 @@ class Trace:
             parent = parent.parent
         raise leaked(tensor)
 
-    def constant(self, value: Any) -> TracedTensor:
+    def constant(self, value: TensorLike | TensorList) -> TracedTensor:
         """A constant of the program; small equal ones are made once per block."""
         if isinstance(value, TensorList):
             return self.emit(LIST_NEW, [self.constant(item) for item in value], {"item": value.item})
@@ -546,7 +549,7 @@ def lift(tensor: Tensor) -> None:
         trace.lift(tensor)
 
 
-def type_of(tensor: Any) -> Any:
+def type_of(tensor: Tensor) -> Any:
     """The type of a tensor, traced or not, or that of one example of a batch."""
     if isinstance(tensor, TracedTensor):
         return tensor._data.type

@@ -56,7 +56,7 @@ def weak(value: Value) -> WeakTensor:
     return tensor
 
 
-def weak_number(number: Any) -> WeakTensor:
+def weak_number(number: complex) -> WeakTensor:
     """A Python number as a constant of the program."""
     kind = np.bool_ if isinstance(number, bool) else np.int64 if isinstance(number, int) else None
     return weak(current_trace().constant(np.asarray(number, kind))._data)
@@ -86,7 +86,7 @@ def _all_weak(tensors: list[Any], numbers: list[WeakTensor]) -> tuple[Any, ...]:
     return tuple(t if t.dtype is richest else t.recast(richest) for t in weak)
 
 
-def _given_way(tensor: Any, wanted: DType) -> Any:
+def _given_way(tensor: object, wanted: DType) -> Any:
     if isinstance(tensor, WeakTensor):
         return tensor.strong() if tensor.dtype is wanted else apply(CAST, tensor, dtype=wanted)
     return box(tensor._data, tensor._node) if tensor.__class__ is Tensor else tensor

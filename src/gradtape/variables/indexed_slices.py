@@ -11,6 +11,7 @@ from gradtape.core.arguments import integral, numeric
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.record import Record
 from gradtape.core.tensor import Readable, Tensor, box
+from gradtape.core.typing import DTypeLike, Index, Shape, TensorLike
 from gradtape.dtypes import DType, bfloat16
 from gradtape.ir.types import TensorShape
 from gradtape.ops.index import TAKE_ADD
@@ -35,7 +36,7 @@ class IndexedSlices(Readable):
 
     __slots__ = ("_dense_shape", "_indices", "_values")
 
-    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+    def __init__(self, values: TensorLike, indices: TensorLike, dense_shape: Shape | None = None) -> None:
         self._values = numeric(values, "values", "IndexedSlices")
         self._indices = integral(indices, "indices", "IndexedSlices")
         self._dense_shape = None if dense_shape is None else TensorShape(_sizes(dense_shape))
@@ -79,16 +80,16 @@ class IndexedSlices(Readable):
         """The dense values."""
         return self.to_dense().numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         return self.to_dense().__array__(dtype, copy)
 
-    def __getitem__(self, key: Any) -> Tensor:
+    def __getitem__(self, key: Index) -> Tensor:
         return self.to_dense()[key]
 
     def __neg__(self) -> Any:
         return IndexedSlices(-self._values, self._indices, self._dense_shape)
 
-    def __mul__(self, factor: Any) -> Any:
+    def __mul__(self, factor: TensorLike) -> Any:
         """Scaling keeps it sparse when the factor is one number; anything else works on the dense tensor."""
         if _is_number(factor):
             return IndexedSlices(self._values * factor, self._indices, self._dense_shape)
@@ -96,7 +97,7 @@ class IndexedSlices(Readable):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, factor: Any) -> Any:
+    def __truediv__(self, factor: TensorLike) -> Any:
         if _is_number(factor):
             return IndexedSlices(self._values / factor, self._indices, self._dense_shape)
         return self.to_dense() / factor
@@ -113,7 +114,7 @@ def static_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     return None if tensor.wraps else np.asarray(tensor._data)
 
 
-def _sizes(dense_shape: Any) -> Any:
+def _sizes(dense_shape: Shape) -> Any:
     """A shape that may be written as a tensor of numbers that are known."""
     if not isinstance(dense_shape, (Tensor, Readable)):
         if isinstance(dense_shape, str):
@@ -125,7 +126,7 @@ def _sizes(dense_shape: Any) -> Any:
     return tuple(known.tolist())
 
 
-def _is_number(factor: Any) -> bool:
+def _is_number(factor: TensorLike) -> bool:
     return isinstance(factor, (int, float)) or (isinstance(factor, (Tensor, Readable)) and convert(factor).ndim == 0)
 
 
@@ -154,7 +155,7 @@ def total_of(cotangents: dict[Record, Any], versions: list[Record], boxed: bool)
     return box(total)
 
 
-def like_source(answer: Any, source: Any) -> Any:
+def like_source(answer: Tensor | IndexedSlices | None, source: Tensor | Readable) -> Any:
     """The gradient in the dtype of its source: on bare arrays NumPy makes float32 of bfloat16 numbers."""
     if source.dtype is bfloat16 and answer.__class__ is Tensor and answer.dtype is not bfloat16:
         return box(answer._data.astype(bfloat16.dtype))

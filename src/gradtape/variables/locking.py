@@ -25,7 +25,7 @@ class _Holding(threading.local):
 HOLDING = _Holding()
 
 
-def acquired(lock: Any) -> bool:
+def acquired(lock: threading.RLock) -> bool:
     """Whether the lock is held now; False only if this thread holds others and has waited long enough."""
     if lock.acquire(False):
         return True
@@ -57,7 +57,7 @@ class Exclusive:
             return functools.partial(self.run, call)
         (lock,) = self._locks
 
-        def run_alone(args: Any) -> Any:
+        def run_alone(args: Sequence[Any]) -> Any:
             held = lock.acquire(False) or acquired(lock)
             try:
                 return call(args)

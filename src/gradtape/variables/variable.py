@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from inspect import signature
 from sys import getrefcount
 from threading import RLock
@@ -23,6 +23,7 @@ from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
 from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
+from gradtape.core.typing import Array, DTypeLike, Index, Size, TensorLike
 from gradtape.dtypes import DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
@@ -33,6 +34,7 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.stop import ASSIGN
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TracedTensor, leaked, lift
+from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.locking import acquired
 from gradtape.variables.name_scopes import scoped_name
 from gradtape.variables.variable_creators import CREATORS, created
@@ -88,18 +90,18 @@ class Variable(Readable):
 
     def __init__(
         self,
-        initial_value: Any = None,
+        initial_value: TensorLike | Callable[[], TensorLike] | None = None,
         trainable: bool | None = None,
         validate_shape: bool = True,
-        caching_device: Any = None,
+        caching_device: object = None,
         name: str | None = None,
-        variable_def: Any = None,
-        dtype: Any = None,
-        import_scope: Any = None,
+        variable_def: object = None,
+        dtype: DTypeLike | None = None,
+        import_scope: object = None,
         constraint: Callable[[Tensor], Any] | None = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
-        shape: Any = None,
+        synchronization: object = None,
+        aggregation: object = None,
+        shape: Iterable[Size | None] | None = None,
     ) -> None:
         if hasattr(self, "_stored"):  # made by a creator: see variable_creator_scope
             return
@@ -285,7 +287,7 @@ class Variable(Readable):
             left(self._identity(), ".tolist()")
         return self._tensor.tolist()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         doubt = refuse_escape(None, "__array__", bool(copy)) if self._would_be_watched() else None
         if CLOCK.open:
             left(self._identity(), "np.asarray")
@@ -304,7 +306,7 @@ class Variable(Readable):
         node = self._tensor._node
         return self._key if node is None or not any(key.open for key in node.keys) else node
 
-    def __getitem__(self, key: Any) -> VariableSlice:
+    def __getitem__(self, key: Index) -> VariableSlice:
         value = self.read()[key]
         part: Any = VariableSlice()
         if value.wraps:
@@ -316,13 +318,13 @@ class Variable(Readable):
         part._variable, part._key = self, key
         return part
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Index, value: TensorLike) -> None:
         self._replace(key, value)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         return indexing.gather(self.read(), indices)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         from gradtape.ops.scatter import gather_nd
 
         return gather_nd(self.read(), indices)
@@ -369,7 +371,9 @@ class Variable(Readable):
 
     # -- assigning -----------------------------------------------------------------------------------------------
 
-    def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign(
+        self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
         """Replace the value; recorded when the new value is watched."""
         tensor = self._checked(value, "assign")
         node = tensor._node
@@ -379,18 +383,18 @@ class Variable(Readable):
         return self
 
     def assign_add(
-        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
     ) -> Variable:
         """Add to the value."""
         return self._step(delta, np.add, lambda a, b: a + b, "assign_add")
 
     def assign_sub(
-        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
     ) -> Variable:
         """Subtract from the value."""
         return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
 
-    def _step(self, delta: Any, ufunc: Any, operate: Any, method: str) -> Variable:
+    def _step(self, delta: TensorLike, ufunc: np.ufunc, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Variable:
         tensor = self._checked(delta, method)
         lock = self._lock
         held = lock.acquire(False) or acquired(lock)
@@ -423,7 +427,7 @@ class Variable(Readable):
         self._tensor._node = None
         return True
 
-    def _checked(self, value: Any, method: str) -> Tensor:
+    def _checked(self, value: TensorLike, method: str) -> Tensor:
         if value.__class__ is Tensor and not TRACING_VARIABLES.count:
             data, own = value._data, self._stored._data
             if data.dtype is own.dtype and data.shape == own.shape:
@@ -470,11 +474,11 @@ class Variable(Readable):
         self.assign(tensor)
 
     @_alone
-    def _step_part(self, key: Any, operate: Any) -> Variable:
+    def _step_part(self, key: Index, operate: Callable[[Tensor], Tensor]) -> Variable:
         return self._replace(key, operate(self.read()[key]))
 
     @_alone
-    def _replace(self, key: Any, value: Any) -> Variable:
+    def _replace(self, key: Index, value: TensorLike) -> Variable:
         current = self.read()
         tensor = convert(value, hint=self.dtype)
         if tensor.dtype != self.dtype:
@@ -486,50 +490,50 @@ class Variable(Readable):
 
     # -- scattered updates ---------------------------------------------------------------------------------------
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "add")
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "sub")
 
-    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "mul")
 
-    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "div")
 
-    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "max")
 
-    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "min")
 
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
         return self._scatter(sparse_delta, "update")
 
     @_alone
-    def _scatter(self, sparse_delta: Any, mode: str) -> Variable:
+    def _scatter(self, sparse_delta: IndexedSlices, mode: str) -> Variable:
         from gradtape.ops.scatter import scatter_rows
 
         return self.assign(scatter_rows(self.read(), sparse_delta.indices, sparse_delta.values, mode))
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+    def scatter_nd_add(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "add")
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+    def scatter_nd_sub(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "sub")
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+    def scatter_nd_update(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "update")
 
-    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+    def scatter_nd_max(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "max")
 
-    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+    def scatter_nd_min(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
         return self._scatter_nd(indices, updates, "min")
 
     @_alone
-    def _scatter_nd(self, indices: Any, updates: Any, mode: str) -> Variable:
+    def _scatter_nd(self, indices: TensorLike, updates: TensorLike, mode: str) -> Variable:
         from gradtape.ops.scatter import scatter_nd_into
 
         return self.assign(scatter_nd_into(self.read(), indices, updates, mode))
@@ -538,7 +542,7 @@ class Variable(Readable):
 
     __hash__ = object.__hash__
 
-    def __deepcopy__(self, memo: Any) -> Variable:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         twin = _restore(np.array(self._tensor._data), self.trainable, self.name, self._open)
         twin._constraint = self._constraint
         memo[id(self)] = twin
@@ -555,7 +559,7 @@ class Variable(Readable):
         return format(self._tensor, spec) if spec else str(self)
 
 
-def _restore(data: Any, trainable: bool, name: str, shape: Any = None) -> Variable:
+def _restore(data: Array, trainable: bool, name: str, shape: TensorShape | None = None) -> Variable:
     variable = Variable(data, trainable=trainable, shape=shape)
     variable._key = VariableKey(name)  # whole, with the scopes it was made in
     return variable
@@ -568,13 +572,13 @@ class _Assignable:
     _variable: Variable
     _key: Any
 
-    def assign(self, value: Any, name: str | None = None) -> Variable:
+    def assign(self, value: TensorLike, name: str | None = None) -> Variable:
         return self._variable._replace(self._key, value)
 
-    def assign_add(self, value: Any, name: str | None = None) -> Variable:
+    def assign_add(self, value: TensorLike, name: str | None = None) -> Variable:
         return self._variable._step_part(self._key, lambda part: part + value)
 
-    def assign_sub(self, value: Any, name: str | None = None) -> Variable:
+    def assign_sub(self, value: TensorLike, name: str | None = None) -> Variable:
         return self._variable._step_part(self._key, lambda part: part - value)
 
 
