@@ -383,12 +383,13 @@ class Scope:
     many of them it was entered. `fast` is `keys` when only plain tapes record: the hot path of dispatch; `covers` are the
     key tuples met so far that contain all of them. `listeners` want to be told of each record, outermost first: the
     tangents of an inner accumulator are computed from values whose outer tangents must be known. `when` is the time it
-    began, `code` the user's code that was met last, which dispatch recognises at a glance.
+    began, `code` the user's code that was met last, which dispatch recognises at a glance, `orders` how many derivatives of one
+    another may be asked for (0: not looked at yet; see `functions/compiled.py`).
     """
 
     __slots__ = (
-        "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "passed", "recorders", "records", "subsets",
-        "when",
+        "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "orders", "passed", "recorders", "records",
+        "subsets", "when",
     )  # fmt: skip
 
     def __init__(self, recorders: tuple[Any, ...], batches: Batches = ()) -> None:
@@ -397,6 +398,7 @@ class Scope:
         self.level = len(batches)
         self.when = CLOCK.now
         self.code: CodeType | None = None
+        self.orders = 0
         self.keys = tuple(r.key for r in recorders)
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from numpy import generic, ndarray
 
@@ -23,6 +23,7 @@ from gradtape.ir.types import TensorSpec
 
 MAXSIZE = 64  # programs per function
 _ALIASES = 256  # short cuts from plain calls to programs
+_SHORT = 4  # programs that calls try before they make a key
 _LOG = 100  # traces that `explain` can tell about
 _PATIENCE = 10.0  # seconds a thread waits for another one's trace before it makes its own
 
@@ -36,10 +37,22 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
+class ShortWay(Protocol):
+    """How calls of one signature reach their program without a key (`fast_call.py`)."""
+
+    traced: Traced
+    check: Callable[[], bool] | None
+    run: Callable[..., Any]
+    record: Callable[..., Any]
+
+
 class Traced:
     """A program with what is known about its trace."""
 
-    __slots__ = ("check", "constraints", "key", "leaves", "number", "program", "reasons", "seconds", "specs", "used")
+    __slots__ = (
+        "check", "constraints", "key", "leaves", "number", "program", "reasons", "seconds", "short", "shortened", "specs",
+        "used",
+    )  # fmt: skip
 
     def __init__(
         self, key: Any, program: Any, specs: list[Any], leaves: list[Leaf], reasons: list[Reason], seconds: float, number: int
@@ -52,6 +65,8 @@ class Traced:
         self.seconds = seconds
         self.number = number
         self.used = 0
+        self.short: ShortWay | None = None
+        self.shortened = 0  # how often a short way was written
         self.check = _check_of(program)
         inputs = frozenset().union(*[symbols_in(spec) for spec in specs])
         # equations with other symbols (the length of a list, ...) are checked by the program as it runs
@@ -105,11 +120,12 @@ class Cache:
         self.retraces = 0  # for Python values and shapes: what the warning counts
         self.warned = False
         self.aliases: dict[Any, Traced] = {}
+        self.short: tuple[ShortWay, ...] = ()  # of the programs that were found last, the last one first
+        self.clock = 0  # counts uses
         self.notes: dict[str, None] = {}  # for explain: what was refused and done otherwise
         self.log: list[str] = []  # one line per trace, also of programs that are gone
         self._entries: dict[Any, list[Traced]] = {}
         self._watchers: dict[Any, list[Any]] = {}
-        self._clock = 0
         self._last: list[Leaf] | None = None
         self._lock = threading.RLock()
         self._busy = threading.local()
@@ -120,14 +136,9 @@ class Cache:
         """The program for a key whose guards and equations hold; it becomes the most recently used one."""
         for traced in self._entries.get(key, ()):
             if (traced.check is None or traced.check()) and traced.fits(tensors):
-                traced.used = self.tick()
+                self.clock = traced.used = self.clock + 1
                 return traced
         return None
-
-    def tick(self) -> int:
-        """The time of a use."""
-        self._clock += 1
-        return self._clock
 
     def unfit(self, key: Any, tensors: Sequence[Any]) -> bool:
         """Whether a program for the key is there, unchanged, but counts on other sizes."""
@@ -160,7 +171,7 @@ class Cache:
 
     def add(self, traced: Traced, objects: Sequence[Any]) -> None:
         """Keep a program; `objects` are those its key holds weakly."""
-        traced.used = self.tick()
+        self.clock = traced.used = self.clock + 1
         self._last = traced.leaves
         key = traced.key
         programs = [old for old in self._entries.get(key, ()) if not old.program.guards.expired()]
@@ -182,6 +193,11 @@ class Cache:
             self.aliases.clear()
         self.aliases[short] = traced
 
+    def prefer(self, short: ShortWay) -> None:
+        """Try this short way first from now on."""
+        others = [other for other in self.short if other.traced is not short.traced]
+        self.short = (short, *others[: _SHORT - 1])
+
     def _drop(self, traced: Traced) -> None:
         programs = [old for old in self._entries.get(traced.key, ()) if old is not traced]
         if programs:
@@ -197,6 +213,7 @@ class Cache:
         self._forget_aliases({id(traced) for traced in gone})
 
     def _forget_aliases(self, gone: set[int]) -> None:
+        self.short = tuple([short for short in self.short if id(short.traced) not in gone])
         for short, traced in list(self.aliases.items()):
             if id(traced) in gone:
                 self.aliases.pop(short, None)
@@ -204,6 +221,7 @@ class Cache:
     def clear(self) -> None:
         """Drop all programs and counts."""
         self.aliases.clear()
+        self.short = ()
         self._entries.clear()
         self._watchers.clear()
         self.notes.clear()

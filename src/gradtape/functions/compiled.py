@@ -16,13 +16,14 @@ import numpy as np
 
 import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
 from gradtape.ad.activity import useful, varied
-from gradtape.ad.binding import OWN_PULLS, joint_pull
+from gradtape.ad.binding import OWN_PULLS
 from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
 from gradtape.ad.reverse import Split, split
-from gradtape.core.dispatch import RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
+from gradtape.ad.sweep import Sweep
+from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record
+from gradtape.core.record import SCOPE, Record, Scope, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -48,8 +49,6 @@ FUNCTION = Op(
     skeleton=lambda attrs: {"program": attrs["program"]},
 )  # fmt: skip
 
-OWN_PULLS[FUNCTION] = joint_pull(lambda record, cts, needed: record.attrs["rule"](record, cts, needed))  # type: ignore[index]
-
 Optimize = Callable[[Block], Block]
 MAX_SIZES = 32  # how many programs for given sizes are kept beside one for all
 
@@ -66,8 +65,10 @@ class Compiled:
         self.optimize = optimize
         self.name = name
         self._executable: Any = None
+        self._entry: Callable[..., Any] | None = None  # the shortest way to run it
         self._first: dict[str, Any] = {}
         self._halves: dict[Any, tuple[Split, Compiled, Compiled]] = {}
+        self._levels: dict[tuple[frozenset[int], int], Levels] = {}
         self._connected: dict[frozenset[int], set[int]] = {}
         self._moving: dict[frozenset[int], list[bool]] = {}
         self._for_sizes: dict[Any, Compiled] = {}
@@ -82,17 +83,32 @@ class Compiled:
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """On bare arrays, unrecorded."""
-        self.prepare()
+        entry = self._entry or self.prepare()
         if RUNNERS:
             return RUNNERS[-1](self, arrays)
-        return self._executable(*arrays)
+        results: Any = entry(*arrays)
+        # machine code says so where it wants other arguments or has failed; the executable knows what to do then
+        return results if results.__class__ is tuple else self._executable(*arrays)
 
-    def prepare(self) -> None:
-        """Compile, unless that was done before."""
+    def prepare(self) -> Callable[..., Any]:
+        """Compile, unless that was done before; gives the shortest way to run it."""
         if self._executable is None:
-            made = executable(self.optimized, self.name, self.backend)
             # of two threads that compile at once the first wins: what is in use is never replaced
-            self._executable = self._first.setdefault("made", made)
+            self._executable = self._first.setdefault("executable", executable(self.optimized, self.name, self.backend))
+        if self._entry is None:
+            # effects must not happen twice, so only programs without them may be tried
+            self._entry = (None if self._has_effects else self.native) or self._executable
+        return self._entry
+
+    @property
+    def native(self) -> Callable[..., Any] | None:
+        """The bare machine code on arrays, once there is some: it gives a tuple, or something else where it cannot serve."""
+        return getattr(self._executable, "native", None)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether machine code was made of it, or of what runs under a tape."""
+        return self.native is not None or any(levels.native is not None for levels in self._levels.values())
 
     def halves(self, wanted: frozenset[int], seeded: tuple[int, ...]) -> tuple[Split, Compiled, Compiled]:
         """The forward half and the backward half with respect to these inputs, for cotangents of these outputs."""
@@ -155,24 +171,18 @@ class Compiled:
             return self._unrecorded(tensors)
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
-        depth = len(scope.recorders) + any(getattr(r, "_persistent", False) for r in scope.recorders)
         try:
-            levels = self._levels(wanted, depth)
+            levels = self.levels(wanted, orders(scope))
         except (OpError, ValueError, TypeError):
             return self.for_sizes([t._data for t in tensors])(tensors)
-        outs = [box(a) for a in levels[-1].run([t._data for t in tensors])]
-        count = len(self.block.results)
-        rule = functools.partial(_backward, levels, wanted)
-        attrs = {
-            "rule": rule, "program": self,
-            "again": None if self._has_effects else levels[-1].run,
-            "inputs": None if self._has_effects else tuple(t._data for t in tensors),
-            "saved": tuple(t._data for t in outs[count:]),
-            # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
-            "types": tuple(t._data if isinstance(t._data, list) else (t._data.shape, t._data.dtype) for t in outs[:count]),
-        }  # fmt: skip
-        record_general(scope, FUNCTION, tuple(t._data for t in tensors), tuple(t._node for t in tensors), attrs, tuple(outs))
-        return outs[:count]
+        arrays = tuple([t._data for t in tensors])
+        results = levels.run(arrays)
+        outs = [box(a) for a in results]
+        attrs = levels.attrs(self, arrays, results)
+        # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
+        attrs["lists"] = {i: a for i, a in enumerate(results) if isinstance(a, list)}
+        record_general(scope, FUNCTION, arrays, tuple([t._node for t in tensors]), attrs, tuple(outs))
+        return outs[: levels.counts[0]]
 
     def _unrecorded(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         outs = [box(a) for a in self.run([t._data for t in tensors])]
@@ -197,30 +207,31 @@ class Compiled:
         self._for_sizes[key] = known  # the one used last stands last
         return known
 
-    def _levels(self, wanted: frozenset[int], depth: int) -> list[Compiled]:
-        """The block, its forward half, the forward half of that, ...: level k gives what a derivative of order k needs."""
-        levels = [self]
-        for _ in range(depth):
-            levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs())[1])
-        return levels
+    def known_levels(self, wanted: frozenset[int], depth: int) -> Levels | None:
+        """`levels`, if some call asked for them before."""
+        return self._levels.get((wanted, depth))
 
-    def _differentiable(self, index: int) -> bool:
-        return bool(self.block.params[index].type.dtype.is_differentiable)
+    def levels(self, wanted: frozenset[int], depth: int) -> Levels:
+        """What a recorded call keeps and does when these inputs are watched, for derivatives up to an order."""
+        known = self._levels.get((wanted, depth))
+        if known is None:
+            known = self._levels[wanted, depth] = Levels(self, wanted, depth)
+        return known
 
     def inputs_of(self, outputs: frozenset[int]) -> set[int]:
         """The inputs that these outputs depend on differentiably: others have no gradient, rather than zeros."""
         known = self._connected.get(outputs)
         if known is None:
-            found = useful(self.block, [self.block.results[i] for i in outputs])
-            known = self._connected[outputs] = {i for i, param in enumerate(self.block.params) if param in found}
+            used = useful(self.block, [self.block.results[i] for i in outputs])
+            known = self._connected[outputs] = {i for i, param in enumerate(self.block.params) if param in used}
         return known
 
     def moving(self, wanted: frozenset[int]) -> list[bool]:
         """Which outputs depend differentiably on these inputs: a residual that does not is a constant for derivatives."""
         known = self._moving.get(wanted)
         if known is None:
-            found = varied(self.block, [self.block.params[i] for i in wanted])
-            known = self._moving[wanted] = [value in found for value in self.block.results]
+            moved = varied(self.block, [self.block.params[i] for i in wanted])
+            known = self._moving[wanted] = [value in moved for value in self.block.results]
         return known
 
     def saved_types(self, wanted: frozenset[int]) -> list[Any]:
@@ -228,58 +239,183 @@ class Compiled:
         return self.halves(wanted, self.differentiable_outputs())[0].saved
 
 
-def _backward(
-    levels: list[Compiled], wanted: frozenset[int], record: Record, cts: Sequence[Any], needed: tuple[bool, ...]
-) -> list[Any]:
-    """The rule of a recorded call. Cotangents of residuals (a derivative of higher order) are answered by the level that has
-    these residuals among its outputs."""
-    attrs: Any = record.attrs
-    counts = [len(level.block.results) for level in levels]
-    boxed = any(isinstance(ct, Tensor) for ct in cts)
-    last = max(i for i, ct in enumerate(cts) if ct is not None)
-    order = next(k for k, count in enumerate(counts) if last < count)
-    if order == len(levels) - 1:
-        return _again(levels[-1], wanted, record, cts, needed, boxed)
-    level = levels[order]
-    seeded = level.differentiable_outputs()
-    half, _, backward = level.halves(wanted, seeded)
-    seeds = [cts[i] if cts[i] is not None else _zeros(record, i, counts[0], boxed) for i in seeded]
-    saved = attrs["saved"][counts[order] - counts[0] : counts[order + 1] - counts[0]]
-    if boxed:
-        moves = levels[order + 1].moving(wanted)[counts[order] :]
-        places = [box(a, reparted(record, counts[order] + i, a) if moves[i] else None) for i, a in enumerate(saved)]
-        found: Sequence[Any] = backward([*places, *seeds])
-    else:
-        found = backward.run([*saved, *seeds])
-    answers = dict(zip(half.answers, found, strict=True))
-    connected = level.inputs_of(frozenset(i for i in seeded if cts[i] is not None))
-    return [answers.get(i) if want and i in connected else None for i, want in enumerate(needed)]
+def orders(scope: Scope) -> int:
+    """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
+    asked again for what it gave."""
+    if not scope.orders:
+        scope.orders = len(scope.recorders) + any(getattr(recorder, "_persistent", False) for recorder in scope.recorders)
+    return scope.orders
 
 
-def _again(
-    level: Compiled, wanted: frozenset[int], record: Record, cts: Sequence[Any], needed: tuple[bool, ...], boxed: bool
-) -> list[Any]:
-    """An order nobody expected when the call ran (a persistent tape asked again and again): run it once more."""
-    attrs: Any = record.attrs
-    if attrs["again"] is None:
-        raise FailedPreconditionError(
-            f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran; it has effects, "
-            "so it cannot run again; nest as many tapes as derivatives around the call"
-        )
-    seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
-    try:
-        half, first, second = level.halves(wanted, seeded)
-    except (OpError, ValueError, TypeError):
-        level = level.for_sizes(attrs["inputs"])
-        half, first, second = level.halves(wanted, seeded)
-    inputs = [box(a, node) for a, node in zip(attrs["inputs"], record.nodes, strict=True)]
-    seeds = [ct if isinstance(ct, Tensor) else box(ct) for ct in (cts[i] for i in seeded)]
-    outs = first(inputs)
-    found = second([*outs[len(level.block.results) :], *seeds])
-    answers = dict(zip(half.answers, found, strict=True))
-    return [
-        None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)
-    ]
+class Levels:
+    """A program for calls that watch certain inputs: level 0 is the program, level k + 1 the forward half of level k, which
+    gives what a derivative of order k + 1 needs besides the outputs of level k. The last level is what runs. The program keeps
+    its levels, so they do not refer to it: the record of a call does."""
+
+    __slots__ = ("_connected", "_first", "_forward", "_is_complex", "_parts", "_seeded", "_wanted", "again", "counts")
+
+    def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
+        levels = [program]
+        for _ in range(depth):
+            levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs())[1])
+        self._forward = levels[1:]
+        self._wanted = wanted
+        self.counts = [len(level.block.results) for level in levels]
+        self.again = None if program._has_effects else levels[-1].run
+        self._parts = [{"index": i} for i in range(self.counts[0])]  # attributes of the records of outputs, never changed
+        self._is_complex = any(value.type.dtype.is_complex for value in levels[-1].block.results)
+        self._seeded = program.differentiable_outputs()
+        half, _, self._first = program.halves(wanted, self._seeded)
+        # the inputs that the first backward half answers for, if a cotangent of every output arrives
+        connected = program.inputs_of(frozenset(self._seeded))
+        self._connected = [i if i in connected else None for i in half.answers]
+
+    @property
+    def native(self) -> Callable[..., Any] | None:
+        """The bare machine code of what runs, once there is some."""
+        return self._forward[-1].native
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """All outputs: those of the program, and the residuals of each level."""
+        return self._forward[-1].run(arrays)
+
+    # -- the record ----------------------------------------------------------------------------------------------------
+
+    def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...]) -> dict[str, Any]:
+        """What the record of a call keeps."""
+        again = self.again
+        return {
+            "levels": self, "program": program, "again": again, "inputs": None if again is None else arrays,
+            "saved": results[self.counts[0] :],
+        }  # fmt: skip
+
+    def record(
+        self, scope: Scope, attrs: dict[str, Any], nodes: tuple[Any, ...], unknown: tuple[Any, ...], results: tuple[Any, ...]
+    ) -> list[Tensor]:
+        """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope."""
+        entry = Record()
+        entry.op = FUNCTION
+        entry.nodes = nodes
+        entry.saved = ()
+        entry.attrs = attrs
+        keys = entry.keys = scope.keys
+        when = entry.when = (scope.when, unknown) if unknown else scope.when
+        frame = user_frame(2)
+        code = entry.code = frame.f_code
+        lasti = entry.lasti = frame.f_lasti
+        entry.shape = tuple([(a.shape, a.dtype) for a in results])
+        outs: list[Tensor] = []
+        entries = [entry]
+        # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
+        for index, data in zip(self._parts, results, strict=False):
+            part = Record()
+            part.op = PART
+            part.nodes = (entry,)
+            part.saved = ()
+            part.attrs = index
+            part.keys = keys
+            part.when = when
+            part.shape = data.shape
+            part.code = code
+            part.lasti = lasti
+            entries.append(part)
+            out = Tensor()
+            out._data = data
+            out._node = part
+            outs.append(out)
+        size = 200 * len(entries)
+        for a in results:
+            size += a.nbytes
+        for records in scope.lists:
+            records.extend(entries)
+            records.budget -= size
+            if self._is_complex:
+                records.complex = True
+        for records in scope.lists:  # only now: a sweep counts on the records standing in all of them
+            if records.budget < 0:
+                records.sweep()
+        return outs
+
+    # -- its derivative ------------------------------------------------------------------------------------------------
+
+    def pull(self, sweep: Sweep, record: Record, cts: Sequence[Any]) -> None:
+        """Add to the cotangents of the inputs. Cotangents of residuals (a derivative of higher order) are answered by the level
+        that has these residuals among its outputs."""
+        counts = self.counts
+        last = len(cts) - 1
+        while cts[last] is None:
+            last -= 1
+        nodes, needed = record.nodes, sweep.needed
+        boxed = isinstance(cts[last], Tensor)
+        if last < counts[0] and not boxed:
+            arguments = [*record.attrs["saved"][: counts[1] - counts[0]]]  # type: ignore[index]
+            for i in self._seeded:
+                if cts[i] is None:
+                    break
+                arguments.append(cts[i])
+            else:
+                grads = self._first.run(arguments)
+                cotangents = sweep.cotangents
+                for place, grad in zip(self._connected, grads, strict=True):
+                    if place is not None and (node := nodes[place]) in needed:
+                        if node in cotangents:
+                            sweep.add(node, grad)
+                        else:
+                            cotangents[node] = grad
+                return
+        order = next(k for k, count in enumerate(counts) if last < count)
+        answer = self._again if order == len(counts) - 1 else functools.partial(self._backward, order)
+        sweep.add_all(nodes, answer(record, cts, tuple([node in needed for node in nodes]), boxed))
+
+    def _backward(self, order: int, record: Record, cts: Sequence[Any], needed: tuple[bool, ...], boxed: bool) -> Sequence[Any]:
+        """The cotangents of the inputs by the backward half of one level."""
+        counts = self.counts
+        level = self._forward[order - 1] if order else record.attrs["program"]  # type: ignore[index]
+        seeded = level.differentiable_outputs()
+        half, _, backward = level.halves(self._wanted, seeded)
+        seeds = [cts[i] if cts[i] is not None else _zeros(record, i, counts[0], boxed) for i in seeded]
+        saved = record.attrs["saved"][counts[order] - counts[0] : counts[order + 1] - counts[0]]  # type: ignore[index]
+        grads: Sequence[Any]
+        if boxed:
+            moves = self._forward[order].moving(self._wanted)[counts[order] :]
+            places = [box(a, reparted(record, counts[order] + i, a) if moves[i] else None) for i, a in enumerate(saved)]
+            grads = backward([*places, *seeds])
+        else:
+            grads = backward.run([*saved, *seeds])
+        answers = dict(zip(half.answers, grads, strict=True))
+        connected = level.inputs_of(frozenset(i for i in seeded if cts[i] is not None))
+        return [answers.get(i) if want and i in connected else None for i, want in enumerate(needed)]
+
+    def _again(self, record: Record, cts: Sequence[Any], needed: tuple[bool, ...], boxed: bool) -> Sequence[Any]:
+        """An order nobody expected when the call ran (a persistent tape asked again and again): run it once more."""
+        attrs: Any = record.attrs
+        level = self._forward[-1]
+        if attrs["again"] is None:
+            raise FailedPreconditionError(
+                f"a derivative of this order of the compiled function {level.name} was not foreseen when it ran; it has "
+                "effects, so it cannot run again; nest as many tapes as derivatives around the call"
+            )
+        seeded = tuple(i for i, ct in enumerate(cts) if ct is not None)
+        try:
+            half, first, second = level.halves(self._wanted, seeded)
+        except (OpError, ValueError, TypeError):
+            level = level.for_sizes(attrs["inputs"])
+            half, first, second = level.halves(self._wanted, seeded)
+        inputs = [box(a, node) for a, node in zip(attrs["inputs"], record.nodes, strict=True)]
+        seeds = [ct if isinstance(ct, Tensor) else box(ct) for ct in (cts[i] for i in seeded)]
+        outs = first(inputs)
+        grads = second([*outs[len(level.block.results) :], *seeds])
+        answers = dict(zip(half.answers, grads, strict=True))
+        return [
+            None if not want or i not in answers else answers[i] if boxed else answers[i]._data for i, want in enumerate(needed)
+        ]
+
+
+def _pull(sweep: Sweep, record: Record, cts: Any) -> None:
+    record.attrs["levels"].pull(sweep, record, cts)  # type: ignore[index]
+
+
+OWN_PULLS[FUNCTION] = _pull
 
 
 def forget_call(record: Record) -> None:
@@ -291,11 +427,15 @@ def forget_call(record: Record) -> None:
 def recall_call(record: Record, inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
     """Give the record of a call its values back: its inputs, and from all its outputs the residuals."""
     attrs: Any = record.attrs
-    attrs["inputs"], attrs["saved"] = inputs, tuple(outs[len(attrs["types"]) :])
+    attrs["inputs"], attrs["saved"] = inputs, tuple(outs[attrs["levels"].counts[0] :])
 
 
 def _zeros(record: Record, index: int, count: int, boxed: bool) -> Any:
     attrs: Any = record.attrs
-    like = attrs["types"][index] if index < count else attrs["saved"][index - count]
-    made: Any = np.zeros(like[0], like[1])[()] if isinstance(like, tuple) else zero_like(like)
-    return box(made) if boxed else made
+    if index >= count:
+        zeros: Any = zero_like(attrs["saved"][index - count])
+    elif index in attrs.get("lists", ()):
+        zeros = zero_like(attrs["lists"][index])
+    else:
+        zeros = np.zeros(*record.shape[index])[()]
+    return box(zeros) if boxed else zeros

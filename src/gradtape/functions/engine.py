@@ -22,12 +22,14 @@ from gradtape.functions import tracer
 from gradtape.functions.autograph import convert
 from gradtape.functions.cache import Cache, Generality, Pattern, Traced
 from gradtape.functions.declared import Declared
+from gradtape.functions.fast_call import fast_call
 from gradtape.functions.retracing import WARN_AFTER, warn_retracing
 from gradtape.functions.signature import Binder, Call, has_batches
 from gradtape.functions.unknown_arguments import name_argument
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TRACE
 
+_ATTEMPTS = 3  # short ways written for a program: calls that look different may have one key
 _COUNTED = ("shape", "value", "object")  # reasons for which a function should not be traced often
 
 
@@ -59,15 +61,13 @@ class Options:
 class State:
     """What was traced for one function or one object's method."""
 
-    __slots__ = ("__weakref__", "cache", "generality", "quick")
+    __slots__ = ("__weakref__", "cache", "generality")
 
     def __init__(self) -> None:
-        self.quick: Any = None  # the short way of the program that ran last (quick.py)
         self.cache = Cache()
         self.generality = Generality()
 
     def clear(self) -> None:
-        self.quick = None
         self.cache.clear()
         self.generality = Generality()
 
@@ -118,7 +118,19 @@ class Engine:
             TOOLS["check_function"](self.name, target, partial(self._run_apart, target, traced, call), call, traced.leaves)
         if not kwargs and call.is_plain(args):
             state.cache.alias(short_key(args), traced)
-        return traced.program(call.tensors, caller)
+        result = traced.program(call.tensors, caller)
+        if not new:
+            self.shorten(state, traced, call)
+        return result
+
+    def shorten(self, state: State, traced: Traced, call: Call) -> None:
+        """Calls like this one, which was served the long way, are to go a short way from now on, if there is one."""
+        short = traced.short
+        if (short is None or short in state.cache.short) and traced.shortened < _ATTEMPTS and self.declared is None:
+            traced.shortened += 1
+            short = traced.short = fast_call(traced, call, self.binder)
+        if short is not None:
+            state.cache.prefer(short)
 
     def _run_apart(self, target: Callable[..., Any], traced: Traced, call: Call, tensors: Sequence[Any]) -> Any:
         """Run a program on other tensors and on copies of the call's lists and dicts."""

@@ -1,104 +1,204 @@
-"""The short way of a call: nothing but plain tensors, nobody records, a program that ran before as native code.
+"""The short way of a call: a program that ran before as native code, arguments that are read by generated code.
 
 The native entry compares dtypes and shapes itself, so no key is made: what does not fit gives `MISS`, and the call goes the
 long way (`engine.py`), which also raises whatever there is to raise. Programs with effects always go the long way: a call that
-fails half-way must not print or draw twice.
+fails half-way must not print or draw twice. Plain tapes may record; other recorders get the long way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from gradtape.core.tensor import Tensor, box
-from gradtape.functions.program import Output, filled
+from gradtape.core.record import SCOPE, pasts
+from gradtape.core.tensor import Tensor
+from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadableError
+from gradtape.functions.cache import Traced
+from gradtape.functions.compiled import FUNCTION, Levels, orders
+from gradtape.functions.program import Output, Program, filled
+from gradtape.functions.signature import Binder, Call
 from gradtape.ir.types import ListSpec
 
-MISS: Any = object()
 
+class FastCall:
+    """How to run one program: `check` (None or whether its guards hold), then `run(*args, **kwargs)` where nobody records and
+    `record(*args, **kwargs)` where tapes may. Both give `MISS` for a call that they cannot serve."""
 
-class Quick:
-    """How to run one program: `check` (None or whether its guards hold) and `run(args)`."""
+    __slots__ = ("_binder", "_writer", "check", "record", "run", "traced")
 
-    __slots__ = ("check", "run", "traced")
-
-    def __init__(self, traced: Any, run: Callable[[tuple[Any, ...]], Any]) -> None:
+    def __init__(self, traced: Traced, writer: _Writer, binder: Binder) -> None:
+        program = writer.program
         self.traced = traced
-        self.check = traced.check
-        self.run = run
+        # a variable is a tensor whose type machine code compares; in the place of other captures there may be anything now
+        only_variables = all(capture.kind in ("variable", "versions") for capture in program.captures)
+        self.check: Callable[[], bool] | None = program.guards.check if only_variables else traced.check
+        self._writer = writer
+        self._binder = binder
+        self.run: Callable[..., Any] = self._first_run
+        self.record: Callable[..., Any] = self._first_recorded
+
+    def _defined(self, body: list[str]) -> Callable[..., Any]:
+        function = self._binder.define(body, self._writer.space)
+        exclusive = self._writer.program.exclusive
+        return function if exclusive is None else exclusive.alone(function)
+
+    def _first_run(self, *args: Any, **kwargs: Any) -> Any:
+        """`run` before it is written."""
+        if self._writer.program.compiled.native is None:
+            return MISS  # only halves were compiled so far
+        self.run = self._defined(self._writer.run())
+        return self.run(*args, **kwargs)
+
+    def _first_recorded(self, *args: Any, **kwargs: Any) -> Any:
+        """`record` before it is written: most programs never meet a tape."""
+        self.record = self._defined(self._writer.record())
+        return self.record(*args, **kwargs)
 
 
-def quick(traced: Any) -> Quick | None:
-    """The short way of a traced program; None if it has none."""
+def fast_call(traced: Traced, call: Call, binder: Binder) -> FastCall | None:
+    """The short way of a program for calls like this one; None if it has none."""
     program = traced.program
-    executable = program.compiled._executable
-    if getattr(executable, "native", None) is None or traced.constraints or program.has_effects():
+    if not program.compiled.is_native or traced.constraints or program.has_effects():
         return None
-    entry, captures, result, actions = executable.native, program.captures, program.result, program.actions
-    count = len(program.block.params) - len(captures)
-    if count == 1 and not captures and not actions and result.__class__ is Output and result.number is None:
-        return Quick(traced, _one(entry, result.index))
-
-    build = builder(result, [isinstance(value.type, ListSpec) for value in program.block.results])
-
-    def run(args: tuple[Any, ...]) -> Any:
-        arrays = []
-        for x in args:
-            if x.__class__ is not Tensor:
-                return MISS
-            arrays.append(x._data)
-        if len(args) != count or (count > 1 and len({*map(id, args)}) != count):
-            return MISS
-        for capture in captures:
-            value = capture.tensor()
-            if value.__class__ is not Tensor:
-                return MISS
-            arrays.append(value._data)
-        found = entry(*arrays)
-        if found.__class__ is not tuple:
-            return MISS
-        outs = [box(a) for a in found]
-        for action in actions:
-            action(outs, args, None)
-        return build(outs)
-
-    return Quick(traced, run if program.exclusive is None else program.exclusive.alone(run))
+    try:
+        return FastCall(traced, _Writer(program, ArgumentReader(call, binder)), binder)
+    except NotReadableError:
+        return None
 
 
-def builder(template: Any, lists: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:
-    """`filled` for one template, as a function without loops; `lists` says which outputs are lists."""
-    space: dict[str, Any] = {"filled": filled}
+class _Containers(NamedTuple):
+    """What write-backs need of a call (`engine.Caller`): its lists and dicts."""
 
-    def text(part: Any) -> str:
+    containers: tuple[Any, ...]
+
+
+class _Writer:
+    """The bodies of the functions of a `FastCall`. All names but those of parameters begin with `_gt_`."""
+
+    def __init__(self, program: Program, reader: ArgumentReader) -> None:
+        self.program = program
+        self.reader = reader
+        self.captures = [f"_gt_capture{i}" for i in range(len(program.captures))]
+        self.outs = [f"_gt_out{i}" for i in range(len(program.block.results))]
+        self.space: dict[str, Any] = {
+            **reader.space, "_gt_filled": filled, "_gt_actions": program.actions,
+            "_gt_Containers": _Containers, "_gt_recorded": _Recorder(program),
+        }  # fmt: skip
+        self._result = self._filled(program.result)
+
+    def run(self) -> list[str]:
+        """Nobody records."""
+        self.space["_gt_entry"] = self.program.compiled.native
+        lines = [
+            *self._begin(), f"_gt_results = _gt_entry({', '.join([f'{name}._data' for name in self._inputs()])})",
+            "if _gt_results.__class__ is not _gt_tuple: return _gt_miss",
+        ]  # fmt: skip
+        for i, out in enumerate(self.outs):
+            lines += [f"{out} = _gt_Tensor()", f"{out}._data = _gt_results[{i}]", f"{out}._node = None"]
+        return [*lines, f"_gt_outs = [{', '.join(self.outs)}]", *self._end()]
+
+    def record(self) -> list[str]:
+        """Plain tapes may record."""
+        lines = [*self._begin(), f"_gt_outs = _gt_recorded(({', '.join(self._inputs())},))"]
+        lines.append("if _gt_outs is _gt_miss: return _gt_miss")
+        if self.outs:
+            lines.append(f"{', '.join(self.outs)}, = _gt_outs")
+        return [*lines, *self._end()]
+
+    def _inputs(self) -> list[str]:
+        return [*self.reader.tensors, *self.captures]
+
+    def _begin(self) -> list[str]:
+        """Take the call apart and read the captures."""
+        lines = list(self.reader.lines)
+        for name, capture in zip(self.captures, self.program.captures, strict=True):
+            if capture.kind == "variable":
+                self.space[f"{name}_of"] = capture.target  # a weak reference; the long way says that a variable is gone
+                lines += [f"{name} = {name}_of()", f"if {name} is None: return _gt_miss", f"{name} = {name}.read()"]
+            else:
+                self.space[f"{name}_of"] = capture.tensor
+                lines.append(f"{name} = {name}_of()")
+            lines.append(f"if {name}.__class__ is not _gt_Tensor: return _gt_miss")
+        return lines
+
+    def _end(self) -> list[str]:
+        """Write back, and give the result."""
+        lines = []
+        if self.program.actions:
+            tensors = "".join([f"{name}, " for name in self.reader.tensors])
+            containers = "".join([f"{name}, " for name in self.reader.containers])
+            lines = [
+                f"_gt_caller = _gt_Containers(({containers}))",
+                f"for _gt_action in _gt_actions: _gt_action(_gt_outs, ({tensors}), _gt_caller)",
+            ]
+        return [*lines, f"return {self._result}"]
+
+    def _filled(self, part: Any) -> str:
+        """The expression for a part of the result's template: `filled` without its loops."""
         kind = part.__class__
-        if kind is Output and part.number is None and not lists[part.index]:
-            return f"outs[{part.index}]"
+        if kind is Output and part.number is None and not isinstance(self.program.block.results[part.index].type, ListSpec):
+            return self.outs[part.index]
         if kind is list or kind is tuple:
-            inside = "".join([text(item) + ", " for item in part])
+            inside = "".join([self._filled(item) + ", " for item in part])
             return f"[{inside}]" if kind is list else f"({inside})"
-        name = f"part{len(space)}"
-        space[name] = part
-        return name if kind in (str, int, float, bool, type(None)) else f"filled({name}, outs)"
+        if kind is dict and all(key.__class__ is str for key in part):
+            return f"{{{', '.join([f'{key!r}: {self._filled(value)}' for key, value in part.items()])}}}"
+        name = f"_gt_part{len(self.space)}"
+        self.space[name] = part
+        return name if kind in (str, int, float, bool, type(None)) else f"_gt_filled({name}, _gt_outs)"
 
-    made: Callable[[Sequence[Any]], Any] = eval(f"lambda outs: {text(template)}", space)  # noqa: S307  (names and numbers)
-    return made
 
+class _Recorder:
+    """Runs a program under tapes: `recorder(inputs)` are its outputs as recorded tensors, or `MISS`."""
 
-def _one(entry: Any, index: int) -> Callable[[tuple[Any, ...]], Any]:
-    """One tensor in, one out: the commonest call, and the one whose overhead shows most."""
+    __slots__ = ("_bits", "_compiled", "_is_plain", "_known")
 
-    def run(args: tuple[Any, ...]) -> Any:
-        if len(args) != 1:
+    def __init__(self, program: Program) -> None:
+        self._compiled = program.compiled
+        # an input for the versions of a variable is one more version at each reading: it must not be read twice
+        self._is_plain = all(capture.kind != "versions" for capture in program.captures)
+        self._bits = [1 << i if p.type.dtype.is_differentiable else 0 for i, p in enumerate(program.block.params)]
+        self._known: dict[tuple[int, int], tuple[Levels, Callable[..., Any]]] = {}  # by (watched inputs, orders)
+
+    def __call__(self, inputs: tuple[Tensor, ...]) -> Any:
+        scope = SCOPE.get()
+        if scope is None or scope.fast is None or scope.batches or not self._is_plain:
             return MISS
-        x = args[0]
-        if x.__class__ is not Tensor:
+        keys = scope.keys
+        watched = 0
+        arrays, nodes, unknown = [], [], []
+        for tensor, bit in zip(inputs, self._bits, strict=True):
+            arrays.append(tensor._data)
+            node = tensor._node
+            if node is None or node.keys is keys:
+                nodes.append(node)
+                if node is not None:
+                    watched |= bit
+            elif set(keys).isdisjoint(node.keys):  # nobody here knows it: it has a past at most
+                nodes.append(None)
+                unknown.append(node)
+            else:
+                return MISS
+        if not watched:
             return MISS
-        found = entry(x._data)
-        if found.__class__ is not tuple:
+        key = watched, orders(scope)
+        known = self._known.get(key) or self._find(key)
+        if known is None:
             return MISS
-        tensor = Tensor()
-        tensor._data = found[index]
-        tensor._node = None
-        return tensor
+        levels, entry = known
+        given = tuple(arrays)
+        results = entry(*given)
+        if results.__class__ is not tuple:
+            return MISS
+        past = pasts(FUNCTION, unknown, set(keys)) if unknown else ()
+        return levels.record(scope, levels.attrs(self._compiled, given, results), tuple(nodes), past, results)
 
-    return run
+    def _find(self, key: tuple[int, int]) -> tuple[Levels, Callable[..., Any]] | None:
+        """The levels for these inputs, if a call made them before and they are machine code."""
+        watched, depth = key
+        levels = self._compiled.known_levels(frozenset(i for i, bit in enumerate(self._bits) if bit & watched), depth)
+        entry = None if levels is None else levels.native
+        if levels is None or entry is None:
+            return None
+        self._known[key] = levels, entry
+        return levels, entry

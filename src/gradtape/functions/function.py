@@ -18,13 +18,14 @@ from typing import Any
 from gradtape.config import functions_run_eagerly, settings
 from gradtape.core.record import SCOPE
 from gradtape.functions.any_rank import AnyRank, rankless
+from gradtape.functions.argument_reader import MISS
 from gradtape.functions.autograph.tracebacks import strip
 from gradtape.functions.cache import CacheInfo, Traced
 from gradtape.functions.compiled import RUNNERS
 from gradtape.functions.concrete import ConcreteFunction, with_stand_ins
 from gradtape.functions.declared import checked_signature
 from gradtape.functions.engine import Engine, Options, State, short_key
-from gradtape.functions.fast_call import MISS, quick
+from gradtape.functions.signature import Call
 from gradtape.functions.tokens import add_bound
 from gradtape.trace.tracing import TRACE
 
@@ -41,6 +42,16 @@ class _Traceable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
+            if TRACE.get() is None and not RUNNERS and not settings["functions_run_eagerly"]:
+                cache = self._state.cache
+                nobody = SCOPE.get() is None
+                for short in cache.short:
+                    if short.check is None or short.check():
+                        result = short.run(*args, **kwargs) if nobody else short.record(*args, **kwargs)
+                        if result is not MISS:
+                            cache.hits += 1
+                            cache.clock = short.traced.used = cache.clock + 1
+                            return result
             return self._called(args, kwargs)
         except Exception as error:
             if TRACE.get() is None:
@@ -48,22 +59,7 @@ class _Traceable:
             raise  # not `raise error`: that would add this frame again
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        short = self._state.quick
-        if (
-            short is not None
-            and not kwargs
-            and SCOPE.get() is None
-            and TRACE.get() is None
-            and not settings["functions_run_eagerly"]
-            and not RUNNERS
-            and (short.check is None or short.check())
-        ):
-            found = short.run(args)
-            if found is not MISS:
-                cache = self._state.cache
-                cache.hits += 1
-                short.traced.used = cache.tick()
-                return found
+        """The long way."""
         if not kwargs:
             key = short_key(args)
             if key is not None:
@@ -78,11 +74,11 @@ class _Traceable:
                     and (traced.check is None or traced.check())
                 ):
                     cache.hits += 1
-                    traced.used = cache.tick()
-                    found = traced.program(list(args), self)
-                    if scope is None:
-                        self._state.quick = quick(traced)
-                    return found
+                    cache.clock = traced.used = cache.clock + 1
+                    result = traced.program(list(args), self)
+                    if traced.short is None or traced.short in cache.short:
+                        self._engine.shorten(self._state, traced, Call(*self._engine.binder(*args)))
+                    return result
         return self._engine.call(self._target, self._state, args, kwargs)
 
     # -- what a running program may need of a call with nothing but tensors (see engine.Caller)

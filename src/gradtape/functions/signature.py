@@ -14,12 +14,14 @@ import keyword
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtape.core.conversion import is_foreign_array, typed
 from gradtape.core.dispatch import convert, plain
+from gradtape.core.record import INTERNAL
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype
 from gradtape.functions.tokens import Identity, identities, shown, token
@@ -28,6 +30,9 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.trace.tracing import TracedTensor, current_trace
 from gradtape.tree import LeafTuple
 from gradtape.variables.indexed_slices import IndexedSlices
+
+GENERATED = "<gradtape signature>"  # the file name of generated functions
+INTERNAL.add(GENERATED)
 
 # -- from a call to one form ------------------------------------------------------------------------------------------
 
@@ -50,7 +55,12 @@ class Binder:
         kind = inspect.Parameter
         self.positional = [p.name for p in self.parameters if p.kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)]
         self.rest = next((p.name for p in self.parameters if p.kind is kind.VAR_POSITIONAL), None)
-        self._stub = self._compiled(function)
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self._qualname = getattr(function, "__qualname__", self._name)
+        given = [*self.positional, *([f"*{self.rest}"] if self.rest else [])]
+        named = [f"**{p.name}" if p.kind is p.VAR_KEYWORD else f"{p.name!r}: {p.name}" for p in self.parameters if _is_named(p)]
+        items = ", ".join(given) + ("," if given else "")
+        self._stub = self.define([f"return ({items}), {{{', '.join(named)}}}"], {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return self._stub(*args, **kwargs)
@@ -61,37 +71,31 @@ class Binder:
             return self.positional[place]
         return f"{self.rest or 'args'}[{place - len(self.positional)}]"
 
-    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        space: dict[str, Any] = {}
+    def define(self, body: Sequence[str], space: dict[str, Any]) -> Callable[..., Any]:
+        """A function of these parameters and defaults, with another body. `space` has what the body names."""
+        space = dict(space)
         heads: list[str] = []
-        given = [*self.positional, *([f"*{self.rest}"] if self.rest else [])]
-        named = []
         for place, p in enumerate(self.parameters):
-            text = p.name
-            if p.kind is p.VAR_POSITIONAL:
-                text = f"*{text}"
-            elif p.kind is p.VAR_KEYWORD:
-                text = f"**{text}"
-                named.append(text)
-            elif p.default is not p.empty:
-                space[f"default_{place}"] = p.default
-                text = f"{text}=default_{place}"
-            if p.kind is p.KEYWORD_ONLY:
-                named.append(f"{p.name!r}: {p.name}")
-                if not any(head.startswith("*") for head in heads):
-                    heads.append("*")
+            text = "*" * (p.kind is p.VAR_POSITIONAL) + "**" * (p.kind is p.VAR_KEYWORD) + p.name
+            if p.default is not p.empty:
+                space[f"_gt_default_{place}"] = p.default
+                text = f"{text}=_gt_default_{place}"
+            if p.kind is p.KEYWORD_ONLY and not any(head.startswith("*") for head in heads):
+                heads.append("*")
             heads.append(text)
             if p.kind is p.POSITIONAL_ONLY and not any(q.kind is q.POSITIONAL_ONLY for q in self.parameters[place + 1 :]):
                 heads.append("/")
-        name = getattr(function, "__name__", type(function).__name__)
-        name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
-        items = ", ".join(given) + ("," if given else "")
-        source = f"def {name}({', '.join(heads)}):\n return ({items}), {{{', '.join(named)}}}\n"
-        exec(compile(source, "<gradtape signature>", "exec"), space)  # noqa: S102  (names of parameters, nothing else)
-        stub: Any = space[name]
-        stub.__code__ = stub.__code__.replace(co_qualname=getattr(function, "__qualname__", name))
-        stub.__qualname__ = stub.__code__.co_qualname
-        return stub
+        name = self._name if self._name.isidentifier() and not keyword.iskeyword(self._name) else "function"
+        source = f"def {name}({', '.join(heads)}):\n " + "\n ".join(body) + "\n"
+        exec(compile(source, GENERATED, "exec"), space)  # noqa: S102  (names of parameters and our own templates)
+        defined: FunctionType = space[name]
+        defined.__code__ = defined.__code__.replace(co_qualname=self._qualname)
+        defined.__qualname__ = self._qualname
+        return defined
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
 
 
 # -- containers -------------------------------------------------------------------------------------------------------

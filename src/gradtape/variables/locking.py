@@ -40,27 +40,27 @@ class Exclusive:
     def __init__(self, variables: Sequence[Any]) -> None:
         self._locks = sorted([variable._lock for variable in variables], key=id)
 
-    def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """`call(*args)` while no other thread assigns these variables."""
+    def run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The call while no other thread assigns these variables."""
         held = [lock for lock in self._locks if lock.acquire(False) or acquired(lock)]
         HOLDING.count += len(held)
         try:
-            return call(*args)
+            return call(*args, **kwargs)
         finally:
             HOLDING.count -= len(held)
             for lock in held:
                 lock.release()
 
-    def alone(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def alone(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """`run` of a call that runs no Python code of users, in the shortest way."""
         if len(self._locks) > 1:
             return functools.partial(self.run, call)
         (lock,) = self._locks
 
-        def run_alone(args: Sequence[Any]) -> Any:
+        def run_alone(*args: Any, **kwargs: Any) -> Any:
             held = lock.acquire(False) or acquired(lock)
             try:
-                return call(args)
+                return call(*args, **kwargs)
             finally:
                 if held:
                     lock.release()
