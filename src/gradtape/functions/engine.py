@@ -26,6 +26,8 @@ from gradtape.functions.fast_call import fast_call
 from gradtape.functions.retracing import WARN_AFTER, warn_retracing
 from gradtape.functions.signature import Binder, Call, has_batches
 from gradtape.functions.unknown_arguments import name_argument
+from gradtape.ir.walk import has_effect
+from gradtape.ops.random_state import of_example
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TRACE
 
@@ -143,6 +145,9 @@ class Engine:
         around = active()
         if any(capture.kind == "number" for capture in program.captures):
             # Python numbers that are state: the trace around this call must see the reads and writes themselves
+            return caller.inline(self.options.autograph)
+        if of_example() and any(map(has_effect, program.block.operations)):
+            # random numbers of one example of a `vectorized_map`: they depend on a value of the trace around this call
             return caller.inline(self.options.autograph)
         if around is not None:
             around.guards.include(program.guards.guards)

@@ -6,17 +6,19 @@ Keys therefore never repeat within a stream, whatever thread asks, and `reset` s
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from gradtape.core.record import current_scope
-from gradtape.ops.staged import DRAW_KEY, nullary
+from gradtape.core.dispatch import apply
+from gradtape.core.record import TRACING, current_scope
+from gradtape.dtypes import int8
+from gradtape.ops.staged import DRAW_KEY, FILLED, nullary
 
 _DEFAULT_SEED = 87654321  # used with an op seed when no global seed was set, so that the op seed alone is reproducible
 
@@ -33,46 +35,41 @@ def stream_word(*seeds: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
-class Draw:
-    """Where a draw takes its keys from: `draw()` gives a fresh one, or one for each of `counts` examples."""
-
-    __slots__ = ("counts", "take")
-
-    def __init__(self, take: Callable[[int], tuple[int, int]], counts: tuple[int, ...]) -> None:
-        self.take = take
-        self.counts = counts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Draw) and self.take == other.take and self.counts == other.counts
-
-    def __hash__(self) -> int:
-        return hash((self.take, self.counts))
-
-    def draw(self) -> Any:
-        """The keys, as an array."""
-        total = math.prod(self.counts)
-        word, first = self.take(total)
-        keys = np.empty((*self.counts, 2), np.uint64)
-        keys[..., 0] = word
-        keys[..., 1] = (np.arange(total, dtype=np.uint64) + np.uint64(first & 0xFFFFFFFFFFFFFFFF)).reshape(self.counts)
-        return keys
+Source = Callable[[int], tuple[int, int]]  # reserves so many counters of a stream: (stream word, first counter)
+# the trace of one example of a `vectorized_map`, and the tensor that stands in it for which example it is
+EXAMPLE: ContextVar[tuple[Any, Any]] = ContextVar("gradtape_random_example", default=(None, None))
 
 
-def next_key(take: Callable[[int], tuple[int, int]]) -> Any:
-    """The key tensor of one draw; inside `vectorized_map` a key of its own for every example.
+def of_example() -> bool:
+    """Whether what is traced now is one example of a `vectorized_map`."""
+    trace = EXAMPLE.get()[0]
+    return trace is not None and trace is TRACING.get()
 
-    `take(count)` reserves that many counters of a stream and answers (stream word, first counter).
-    """
+
+def next_key(source: Source) -> Any:
+    """The key tensor of one draw; inside `vectorized_map` a key of its own for every example."""
+    examples = example_tensor()
+    return nullary(DRAW_KEY, source=source) if examples is None else apply(DRAW_KEY, examples, source=source)
+
+
+def example_tensor(count: int | None = None) -> Any:
+    """A tensor that differs between the examples of every `vectorized_map` around, or None outside of all; with `count`
+    elements for as many more. Only what it depends on matters: all its elements are 0."""
     batches = current_scope().batches
-    counts = tuple([examples.count for examples in batches if examples is not None])
-    shared = not counts or 0 in counts  # nobody sees the numbers of no example
-    source = Draw(take, () if shared else counts)
-    key = nullary(DRAW_KEY, source=source)
-    if not shared:
-        for level, examples in enumerate(batches, 1):
-            if examples is not None:
-                key = examples.hide(key, level)
-    return key
+    counts = [examples.count for examples in batches if examples is not None]
+    if 0 in counts:  # nobody sees the numbers of no example
+        counts, batches = [], ()
+    shape = (*counts, *(() if count is None else (count,)))
+    example = EXAMPLE.get()[1] if of_example() else None
+    if not shape:
+        return example
+    tensor = nullary(FILLED, shape=shape, dtype=int8, value=0)
+    if example is not None:
+        tensor = tensor + example
+    for level, examples in enumerate(batches, 1):
+        if examples is not None:
+            tensor = examples.hide(tensor, level)
+    return tensor
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ or run twice. Ops without operands cannot find a trace through them, so they ask
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,14 +146,29 @@ def _declared(data: Any, spec: TensorSpec) -> Any:
     return data.astype(spec.dtype.dtype, copy=False)[()]
 
 
-DRAW_KEY = _effect(
-    "draw_key",
-    "",
-    lambda *, source: source.draw(),
-    lambda *, source: TensorSpec((*source.counts, 2), uint64),
-    "random numbers have no derivative",
-    outputs=1,
-    memory=Memory.SHARED,
+def _drawn(*examples: Any, source: Callable[[int], tuple[int, int]]) -> Any:
+    counts = np.shape(examples[0]) if examples else ()
+    total = math.prod(counts)
+    word, first = source(total)
+    keys = np.empty((*counts, 2), np.uint64)
+    keys[..., 0] = word
+    keys[..., 1] = (np.arange(total, dtype=np.uint64) + np.uint64(first & 0xFFFFFFFFFFFFFFFF)).reshape(counts)
+    return keys
+
+
+# a fresh key; a key of its own for each element of `examples`, whose values do not matter: what depends on the examples of a
+# `vectorized_map` has them for an operand. `source(count)` reserves counters of a stream: (stream word, first counter)
+DRAW_KEY = replace(
+    _effect(
+        "draw_key",
+        "*examples",
+        _drawn,
+        lambda *examples, source: TensorSpec((*(examples[0].shape if examples else ()), 2), uint64),
+        "random numbers have no derivative",
+        outputs=1,
+        memory=Memory.SHARED,
+    ),
+    batch=batching.leading,
 )
 PY_CALL = _effect(
     "py_call",

@@ -1,9 +1,9 @@
 """`vectorized_map` while a function is traced: what is mapped is traced for one example and called for all at once.
 
 So its loops and branches become loops and branches over batches, as in `ad/batch_regions.py`, and a tape opened in it sees one
-example. Code that prints, or calls Python, runs for one example after the other: what is seen has an order. Only some code
-is traced apart: no random numbers (each example has its own), and only such writes as are the same for all examples; other code
-runs on batched tensors, operation by operation.
+example. Code that prints, or calls Python, runs for one example after the other: what is seen has an order. Random numbers are
+drawn from keys that depend on an input of their own, which differs between the examples (`ops/random_state.py`). Of writes only
+those that are the same for all examples are traced apart; other code runs on batched tensors, operation by operation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape import tree
-from gradtape.ad.batch import BatchedTensor
+from gradtape.ad.batch import BatchedTensor, batched
 from gradtape.core.dispatch import convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.bodies import NO_STATE, TracedBody, reached
@@ -22,7 +22,8 @@ from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import walk
 from gradtape.ops.lists import list_get
-from gradtape.ops.staged import PRINT, PY_CALL
+from gradtape.ops.random_state import EXAMPLE, example_tensor
+from gradtape.ops.staged import ASSERT, DRAW_KEY, PRINT, PY_CALL
 from gradtape.ops.structured import CALL
 from gradtape.passes.dce import dce
 from gradtape.trace.effects import active
@@ -37,8 +38,16 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Structure, batches: list[
     """The result of `fn` on the examples in these batches, structured like `elems`, and whether it is one example (of a batch);
     None where it cannot be had so."""
     trace = current_trace()
-    block = Block([type_of(t) for t in batches], layout={"inputs": len(batches)})
-    ran = TracedBody(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params_of(block))))
+    level = batches[0].level
+    examples = batched(example_tensor(int(batches[0]._data.shape[0])), level)
+    given = [*batches, examples]
+    block = Block([type_of(t) for t in given], layout={"inputs": len(given)})
+    *params, example = params_of(block)
+    token = EXAMPLE.set((trace, example))
+    try:
+        ran = TracedBody(block, NO_STATE, lambda: fn(tree.pack_sequence_as(elems, params)))
+    finally:
+        EXAMPLE.reset(token)
     if any(_acts(operation, IN_ORDER) for operation in walk(block)):
         return (staged_map(fn, tree.pack_sequence_as(elems, [t._data for t in batches])), False)
     if any(_acts(operation) for operation in walk(block)):
@@ -53,7 +62,7 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Structure, batches: list[
     written = [ran.convert([pair]) for pair in zip(plans, ends, strict=True)]
     counts = [len(part) for part in written]
     block.give(outputs=[*values, *(value for part in written for value in part)])
-    inputs: list[Any] = [*batches, *trace.close([(block, ran.captures)], "inputs")]
+    inputs: list[Any] = [*given, *trace.close([(block, ran.captures)], "inputs")]
     callee = dce(block)  # what nobody uses may have another size in each example: the tensor behind a loop over `gt.range`
     outs = trace.structured(CALL, {"inputs": inputs}, {}, {"callee": callee})["outputs"]
     feed = iter(outs[len(values) :])
@@ -73,7 +82,10 @@ def _acts(operation: Operation, ops: tuple[Any, ...] = ()) -> bool:
     """Whether an operation does more than compute, or refuse, a value; if `ops` are given, whether it is one of them."""
     if "callee" in operation.attrs:
         return any(_acts(inner, ops) for inner in walk(operation.attrs["callee"]))
-    return operation.op in ops if ops else bool(operation.op.effect) and operation.op.name != "assert"
+    if ops:
+        return operation.op in ops
+    drawn = operation.op is DRAW_KEY and operation.operands  # a nested function's draws are the same for all examples
+    return bool(operation.op.effect) and operation.op is not ASSERT and not drawn
 
 
 def _opened(value: object) -> Any:

@@ -7,14 +7,19 @@ off its code and that of the functions it names, without running it. What cannot
 from __future__ import annotations
 
 import dis
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import CodeType, FunctionType, MethodType
+from functools import lru_cache
+from inspect import getattr_static
+from itertools import islice
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from gradtape import tree
 from gradtape.errors import InvalidArgumentError
+from gradtape.functions.autograph.policy import of_user
 from gradtape.tree import Structure
 
 CONTROL = frozenset({"case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"})
@@ -24,14 +29,14 @@ PYTHONS = frozenset({"CHECK_EXC_MATCH", "IS_OP", "WITH_EXCEPT_START"})
 BETWEEN = frozenset({"EXTENDED_ARG", "TO_BOOL"})
 LOADS = frozenset({"LOAD_ATTR", "LOAD_GLOBAL", "LOAD_METHOD", "LOAD_NAME"})
 CONSTANTS = frozenset({"CACHE", "KW_NAMES", "LOAD_CONST", "LOAD_SMALL_INT", "PRECALL", "PUSH_NULL"})
-LIBRARIES = ("gradtape", "numpy", "scipy")
+ITEMS, OBJECTS = 100, 1000  # of a container, and in all, are looked at
 ONE_BY_ONE: ContextVar[bool] = ContextVar("gradtape_map_one_by_one", default=False)
 MAPPED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # mapped function → it, for all examples
 
 
 def branches(function: object) -> bool:
     """Whether a function, or one it names, tests values or calls control flow; not one that looks at the values of a tape."""
-    codes = list(_codes(function, set()))
+    codes = _codes(function)
     if any(TOOLS.intersection(code.co_names) for code in codes):
         return False
     return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in codes)
@@ -39,9 +44,10 @@ def branches(function: object) -> bool:
 
 def prints(function: object) -> bool:
     """Whether a function, or one it names, prints: then it runs for one example after the other, in the order of a loop."""
-    return any("print" in code.co_names for code in _codes(function, set()))
+    return any("print" in code.co_names for code in _codes(function))
 
 
+@lru_cache(maxsize=1024)
 def _jumps(code: CodeType) -> bool:
     """Whether a value is tested: not how a `with` ends, which exception it is, or whether a name holds None. Or whether there
     is a loop, and a range whose length may be an example's."""
@@ -66,26 +72,60 @@ def _of_constants(instructions: list[dis.Instruction]) -> bool:
     return False
 
 
-def _codes(function: object, seen: set[int]) -> Iterator[CodeType]:
-    function = getattr(function, "python_function", function)
-    function = function.__func__ if isinstance(function, MethodType) else function
-    if not isinstance(function, FunctionType) or id(function) in seen:
-        return
-    seen.add(id(function))
-    if str(function.__module__).partition(".")[0] in LIBRARIES:
-        return
-    pending = [function.__code__]
-    while pending:
-        code = pending.pop()
-        yield code
-        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-        for name in code.co_names:
-            yield from _codes(function.__globals__.get(name), seen)
-    for cell in function.__closure__ or ():
-        try:
-            yield from _codes(cell.cell_contents, seen)
-        except ValueError:  # not yet bound
-            continue
+def _codes(function: object) -> list[CodeType]:
+    """The code of a function and of those it can reach by the names in it: globals, closures, and attributes and items of what
+    these hold, `self` among them."""
+    reached: list[Any] = [function]
+    names, before = {"__call__"}, (0, 0)
+    seen = {id(function)}
+    codes: dict[CodeType, None] = {}
+    while before != (len(reached), len(names)):  # a name of a function found late may be an attribute of an object found early
+        before = (len(reached), len(names))
+        for value in reached:  # grows while it is walked
+            if isinstance(value, FunctionType) and _of_user(value):
+                codes.update(dict.fromkeys(_nested(value.__code__)))
+                names.update(name for code in _nested(value.__code__) for name in code.co_names)
+            for part in _parts(value, names):
+                if id(part) not in seen and len(seen) < OBJECTS:
+                    seen.add(id(part))
+                    reached.append(part)
+    return list(codes)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _nested(const)
+
+
+def _parts(value: Any, names: set[str]) -> Iterator[Any]:
+    """What a value leads to by these names."""
+    if isinstance(value, dict):
+        yield from islice(value.values(), ITEMS)
+    elif isinstance(value, (list, tuple)):
+        yield from value[:ITEMS]
+    elif isinstance(value, (MethodType, staticmethod, classmethod)):
+        yield from (value.__func__, getattr(value, "__self__", None))
+    elif isinstance(value, property):
+        yield value.fget
+    elif isinstance(value, FunctionType) and _of_user(value):
+        yield from (cell.cell_contents for cell in value.__closure__ or () if cell != CellType())
+        own = [name for code in _nested(value.__code__) for name in code.co_names]
+        yield from (value.__globals__[name] for name in own if name in value.__globals__)
+    elif isinstance(getattr_static(value, "python_function", None), property):  # of `@function`
+        yield value.python_function
+    elif _of_user(value):
+        yield from (part for name in names if (part := getattr_static(value, name, None)) is not None)
+
+
+def _of_user(value: Any) -> bool:
+    """Whether a value is a module, function, class or object of a class that the user wrote."""
+    if isinstance(value, FunctionType):
+        return of_user(value.__code__.co_filename)
+    if not isinstance(value, ModuleType):
+        value = sys.modules.get((value if isinstance(value, type) else type(value)).__module__)
+    return of_user(getattr(value, "__file__", None)) or getattr(value, "__name__", None) == "__main__"
 
 
 def mapped_by_tracing(

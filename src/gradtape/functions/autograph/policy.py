@@ -31,6 +31,11 @@ def left_alone(code: CodeType) -> bool:
     return name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
 
 
+def of_user(filename: str | None) -> bool:
+    """Whether a file is the user's own: not of an installed package, nor of the standard library."""
+    return filename is not None and not filename.startswith(("<frozen", *_LIBRARIES, *_STANDARD, *_INSTALLED))
+
+
 def calls_its_arguments(function: FunctionType) -> bool:
     """Whether this is a function of gradtape that calls the functions it is given."""
     return function.__name__ in HIGHER_ORDER and str(function.__module__).startswith(("gradtape.functions.", "gradtape.tape."))
