@@ -122,7 +122,7 @@ def _in_program(captured: Tensor, dtype: DTypeLike | None, hint: DTypeLike | Non
 def created(tensor: Tensor) -> Tensor:
     """A tensor just made of numbers, as the program that is being traced wants it: it may follow what is computed from it."""
     trace = TRACING.get()
-    if trace is not None and trace.follows_constants and tensor.dtype.is_differentiable:
+    if trace is not None and trace.follows_constants and trace.lift is not None and tensor.dtype.is_differentiable:
         trace.lift(tensor)
     return tensor
 

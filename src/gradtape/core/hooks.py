@@ -7,8 +7,36 @@ Results are typed Any: the classes they have are defined by modules that import 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class ProgramTrace(Protocol):
+    """The program being traced, as far as lower rooms ask it; `trace/tracing.py` has the class, and says what each one is for.
+
+    The callables are set by the room that traces functions; None where nobody wants to be asked.
+    """
+
+    @property
+    def follows_constants(self) -> bool: ...
+    @property
+    def array(self) -> Callable[[Any], Any] | None: ...
+    @property
+    def lift(self) -> Callable[[Any], None] | None: ...
+    @property
+    def is_input(self) -> Callable[[Any], bool]: ...
+    @property
+    def value_of(self) -> Callable[[Any], Any] | None: ...
+    @property
+    def before_write(self) -> Callable[[Any], None] | None: ...
+    @property
+    def after_write(self) -> Callable[[Any], None] | None: ...
+    @property
+    def tape_watches(self) -> Callable[[Any, Any], None] | None: ...
+    @property
+    def tape_asked(self) -> Callable[[Any, Any], None] | None: ...
+    def emit(self, op: Any, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any: ...
+    def check_sizes(self, op: Any, results: Sequence[Any]) -> None: ...
 
 
 class Hooks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from gradtape.core.record import Record
@@ -39,18 +39,29 @@ class Tools:
 TOOLS = Tools()
 
 
-class Session:
-    """Who wants to hear of every tape of the process (`gradtape run`); nobody, ordinarily.
+class SessionObserver(Protocol):
+    """Who hears of every tape of the process. Tapes are typed Any: their class is defined in a room that imports this one."""
 
-    An observer has the methods `made(tape)`, `asked(tape, targets, sources, answers)` (after a gradient was computed,
-    before a one-shot tape frees its values; flat lists), `released(tape)` (before a tape forgets its records) and
-    `traced(name, function, number, reasons, seconds)` (a compiled function was traced).
-    """
+    def tape_made(self, tape: Any) -> None:
+        """A tape exists."""
+
+    def asked(self, tape: Any, targets: Sequence[Any], sources: Sequence[Any], answers: Sequence[Any]) -> None:
+        """A gradient was computed; a one-shot tape has not freed its values yet. The structures are flat."""
+
+    def released(self, tape: Any) -> None:
+        """A tape is about to forget its records."""
+
+    def traced(self, name: str, function: Callable[..., Any], number: int, reasons: Sequence[Any], seconds: float) -> None:
+        """A compiled function was traced."""
+
+
+class Session:
+    """Those who want to hear of every tape of the process (`gradtape run`); nobody, ordinarily."""
 
     __slots__ = ("observers",)
 
     def __init__(self) -> None:
-        self.observers: list[Any] = []
+        self.observers: list[SessionObserver] = []
 
 
 SESSION = Session()

@@ -22,6 +22,8 @@ from typing import Any
 
 from numpy import ndarray
 
+from gradtape.core.hooks import ProgramTrace
+
 
 def _unshared() -> int:
     item = [object()].pop()
@@ -433,7 +435,7 @@ class Scope:
 
 NOBODY = Scope(())
 SCOPE: ContextVar[Scope | None] = ContextVar("gradtape_scope", default=None)
-TRACING: ContextVar[Any] = ContextVar("gradtape_trace", default=None)  # the program being traced (trace/tracing.py), if any
+TRACING: ContextVar[ProgramTrace | None] = ContextVar("gradtape_trace", default=None)  # the program being traced, if any
 
 
 def enter_scope(scope: Scope) -> None:

@@ -47,7 +47,7 @@ from gradtape.ops.operators import rebind
 from gradtape.ops.staged import ASSERT
 from gradtape.ops.structured import CHECKPOINTED
 from gradtape.trace.effects import active
-from gradtape.trace.tracing import TRACE, TracedTensor, tracing
+from gradtape.trace.tracing import TRACE, TracedTensor, current_trace, tracing
 from gradtape.trace.weak import WeakTensor, default_number
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.leaf_versions import versions_now
@@ -204,7 +204,7 @@ class Program:
         """Called while another function is traced: one call operation of that program."""
         from gradtape.ops.structured import CALL
 
-        trace = TRACE.get()
+        trace = current_trace()
         inputs = [*tensors, *(_captured(c) for c in self.captures)]
         operands = [trace.own(t) for t in inputs]
         attrs: dict[str, Any] = {"callee": self.block}

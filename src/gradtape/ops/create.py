@@ -244,7 +244,9 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 def _literal(bound: Tensor) -> Tensor:
     """A bound that is known while tracing as it is: then so is the length of the range."""
     trace = TRACING.get() if bound.wraps else None
-    known = trace.value_of(bound) if trace is not None and trace.follows_constants else None
+    if trace is None or trace.value_of is None or not trace.follows_constants:
+        return bound
+    known = trace.value_of(bound)
     return bound if known is None else known
 
 

@@ -83,7 +83,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     The buffer is reused when nothing else holds it, so filling an array costs O(1) per step.
     """
     trace = TRACING.get()
-    if trace is not None and trace.before_write is not None:
+    if trace is not None and trace.before_write is not None and trace.after_write is not None:
         trace.before_write(self)
         _update(self, key, value)
         trace.after_write(self)

@@ -31,14 +31,9 @@ def _failed(op: str, message: str | None, text: str) -> InvalidArgumentError:
 
 @at_run_time
 def _compare(
-    op: str,
-    relation: Callable[[Array, Array], Array],
-    words: str,
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None,
+    op: str, relation: Callable[[Array, Array], Array], words: str, x: TensorLike, y: TensorLike, message: str | None,
     summarize: int | None,
-) -> None:
+) -> None:  # fmt: skip
     a, b = (np.asarray(t.numpy()) for t in promote(x, y))
     try:
         holds = relation(a, b)
@@ -275,12 +270,9 @@ def is_numeric_tensor(tensor: object) -> bool:
 
 
 def assert_shapes(
-    shapes: Mapping[Any, Symbols] | Iterable[tuple[TensorLike, Symbols]],
-    data: object = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> None:
+    shapes: Mapping[Any, Symbols] | Iterable[tuple[TensorLike, Symbols]], data: object = None, summarize: int | None = None,
+    message: str | None = None, name: str | None = None,
+) -> None:  # fmt: skip
     """Raise ValueError unless the tensors have the given shapes, with letters standing for equal sizes.
 
     A shape is a tuple (or a string, one letter per axis) of sizes, of symbols that must be the same size wherever they

@@ -43,11 +43,9 @@ Branches: TypeAlias = Mapping[int, Callable[[], Any]] | Sequence[Callable[[], An
 
 
 def cond(
-    pred: TensorLike,
-    true_fn: Callable[[], Any] | None = None,
-    false_fn: Callable[[], Any] | None = None,
+    pred: TensorLike, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """`true_fn()` if the scalar `pred` is true, else `false_fn()`.
 
     >>> import gradtape as gt
@@ -66,11 +64,8 @@ def cond(
 
 def case(
     pred_fn_pairs: Mapping[Any, Callable[[], Any]] | Iterable[tuple[Any, Callable[[], Any]]],
-    default: Callable[[], Any] | None = None,
-    exclusive: bool = False,
-    strict: bool = False,
-    name: str = "case",
-) -> Any:
+    default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False, name: str = "case",
+) -> Any:  # fmt: skip
     """The result of the first function whose predicate is true, or of `default`.
 
     Args:

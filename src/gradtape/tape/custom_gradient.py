@@ -314,11 +314,9 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def py_function(
-    func: Callable[..., Any] | None = None,
-    inp: Sequence[TensorLike] | None = None,
-    Tout: TypesOut = None,
+    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
 
     Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
@@ -385,12 +383,9 @@ NUMPY_FUNCTION = Op(
 
 
 def numpy_function(
-    func: Callable[..., Any] | None = None,
-    inp: Sequence[TensorLike] | None = None,
-    Tout: TypesOut = None,
-    stateful: bool = True,
-    name: str | None = None,
-) -> Any:
+    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
+    stateful: bool = True, name: str | None = None,
+) -> Any:  # fmt: skip
     """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
 
     `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to

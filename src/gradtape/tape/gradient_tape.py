@@ -117,7 +117,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         if debug:
             TOOLS["observe_debug"](self)
         for observer in SESSION.observers:
-            observer.made(self)
+            observer.tape_made(self)
 
     def _fresh(self) -> None:
         self._former: TapeKey | None = getattr(self, "key", None)  # what values of the last time are known by

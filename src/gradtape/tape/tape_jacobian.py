@@ -132,13 +132,9 @@ class JacobianMethods:
         return jacobian.block_hessian(blocks, sources)
 
     def _rows(
-        self,
-        target: Tensor,
-        flat: list[Any],
-        count: int,
-        seed_rows: Callable[[int, int], Tensor],
+        self, target: Tensor, flat: list[Any], count: int, seed_rows: Callable[[int, int], Tensor],
         shaped: Callable[[Any, Tensor, TensorSpec], Tensor],
-    ) -> list[Any]:
+    ) -> list[Any]:  # fmt: skip
         """The reverse walk for `count` cotangents, batched in chunks, arranged by `shaped(rows, target, source)`. In its
         own block a persistent tape records it; after the block it keeps how to do that later."""
         if not count:
@@ -161,14 +157,9 @@ class JacobianMethods:
         return answers
 
     def _finished(
-        self,
-        answers: list[Any],
-        flat: list[Any],
-        sources: Structure,
-        target: Tensor,
-        mode: UnconnectedGradients,
+        self, answers: list[Any], flat: list[Any], sources: Structure, target: Tensor, mode: UnconnectedGradients,
         empty: Callable[[Source], Tensor],
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         for observer in SESSION.observers:
             observer.asked(self, [target], flat, answers)
         settled = []

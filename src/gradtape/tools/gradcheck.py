@@ -119,14 +119,9 @@ def _along(scalar: Callable[..., Any], points: list[Tensor], i: int, generator: 
 
 
 def _compare(
-    scalar: Callable[..., Any],
-    points: list[Tensor],
-    i: int,
-    generator: np.random.Generator,
-    rtol: float,
-    atol: float,
+    scalar: Callable[..., Any], points: list[Tensor], i: int, generator: np.random.Generator, rtol: float, atol: float,
     order: int,
-) -> None:
+) -> None:  # fmt: skip
     step = _direction(points[i], generator)
     with GradientTape() as tape:
         tape.watch(points[i])

@@ -98,13 +98,9 @@ def _made(
 
 
 def _search(
-    run: RecordedRun,
-    tape: GradientTape,
-    targets: Sequence[Any],
-    seeds: Sequence[Any],
-    wanted: Sequence[Record],
+    run: RecordedRun, tape: GradientTape, targets: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Record],
     rows: dict[int, int],
-) -> Finding | None:
+) -> Finding | None:  # fmt: skip
     starts: Starts = {}
     ends: dict[Record, Any] = {}
     for target, seed in zip(targets, seeds, strict=True):

@@ -173,7 +173,7 @@ class Collector:
     # -- what the session tells ------------------------------------------------------------------------------------
 
     @_undisturbed
-    def made(self, tape: GradientTape) -> None:
+    def tape_made(self, tape: GradientTape) -> None:
         """A tape exists."""
         self.tapes += 1
         entry = self._place(self.made_at, lambda site: TapesAtLine(site, TRACING.get() is not None))

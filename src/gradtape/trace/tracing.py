@@ -214,7 +214,7 @@ def described(tensor: TracedTensor) -> str:
     return f"{name}shape {tuple(value.type.shape)}, dtype {value.type.dtype.name}{where}"
 
 
-TRACE: ContextVar[Any] = TRACING
+TRACE: ContextVar[Trace | None] = TRACING  # type: ignore[assignment]  # the same variable: here its class is known
 
 
 def current_trace(tensor: TracedTensor | None = None) -> Trace:

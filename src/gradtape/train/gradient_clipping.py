@@ -51,11 +51,9 @@ def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str |
 
 
 def clip_by_global_norm(
-    t_list: Sequence[TensorLike | IndexedSlices | None],
-    clip_norm: TensorLike,
-    use_norm: TensorLike | None = None,
+    t_list: Sequence[TensorLike | IndexedSlices | None], clip_norm: TensorLike, use_norm: TensorLike | None = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """(the tensors scaled so that their length together is at most `clip_norm`, that length before).
 
     An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.

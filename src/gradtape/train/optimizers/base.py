@@ -277,12 +277,9 @@ class Optimizer:
         return self.apply_gradients(zip(grads, variables, strict=True))
 
     def minimize(
-        self,
-        loss: Tensor | Callable[[], Tensor],
-        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
-        tape: GradientTape | None = None,
-        name: str | None = None,
-    ) -> Variable:
+        self, loss: Tensor | Callable[[], Tensor], var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        tape: GradientTape | None = None, name: str | None = None,
+    ) -> Variable:  # fmt: skip
         """Compute the gradients of `loss` and make one step.
 
         Args:
@@ -293,11 +290,9 @@ class Optimizer:
         return self.apply_gradients(self.compute_gradients(loss, var_list, tape))
 
     def compute_gradients(
-        self,
-        loss: Tensor | Callable[[], Tensor],
-        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        self, loss: Tensor | Callable[[], Tensor], var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
         tape: GradientTape | None = None,
-    ) -> list[tuple[Any, Variable]]:
+    ) -> list[tuple[Any, Variable]]:  # fmt: skip
         """The pairs (gradient, variable) that `minimize` would apply."""
         if not callable(loss) and tape is None:
             raise ValueError(
