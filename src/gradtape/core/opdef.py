@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from gradtape.core import inference
 from gradtape.core.hooks import HOOKS
 
 Rule = Callable[..., Any]
+F = TypeVar("F", bound=Rule)
 SampleMaker = Callable[[], Iterable["Sample"]]
 
 
@@ -287,10 +288,10 @@ class Composite:
     differentiable: bool = True
 
 
-def composite(samples: SampleMaker, differentiable: bool = True) -> Callable[[Rule], Rule]:
+def composite(samples: SampleMaker, differentiable: bool = True) -> Callable[[F], F]:
     """Declare a public function that is a plain function of other ops: its tests come from `samples`."""
 
-    def declare(function: Rule) -> Rule:
+    def declare(function: F) -> F:
         function.composite = Composite(function.__name__, function, samples, differentiable)  # type: ignore[attr-defined]
         return function
 
