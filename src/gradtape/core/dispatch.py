@@ -41,21 +41,23 @@ from gradtape.core.recorded import (
 )
 from gradtape.core.save_plan import PLANS
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import TensorLike
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError, OpError, OutOfRangeError
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.types import TensorSpec
 
 
-def promote(*values: Any) -> tuple[Any, ...]:
+def promote(*values: TensorLike) -> tuple[Tensor, ...]:
     """All values as tensors of one dtype; casts are recorded.
 
     Python values take the dtype of tensors and arrays; NumPy values that of tensors, unless theirs is of a richer kind.
     """
-    if values and type(values[0]) in QUICK:
-        dtype = values[0].dtype
-        if all([type(v) in QUICK and v.dtype is dtype for v in values]):  # noqa: C419  (quicker than a generator)
-            return values
+    given: tuple[Any, ...] = values
+    if given and type(given[0]) in QUICK:
+        dtype = given[0].dtype
+        if all([type(v) in QUICK and v.dtype is dtype for v in given]):  # noqa: C419  (quicker than a generator)
+            return given
     tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
     if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
         tensors = [convert(t) if isinstance(t := typed(v), (ndarray, np.generic)) else t for v in tensors]

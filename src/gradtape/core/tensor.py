@@ -79,6 +79,9 @@ class Readable(Operators):
     """Anything that can be read as a tensor: `Variable` is one. Subclasses define `read`."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __index__(self) -> int: ...
 
     def read(self) -> Tensor:
         """The current value as a tensor, watched as the scope demands."""

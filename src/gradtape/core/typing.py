@@ -42,7 +42,10 @@ TensorLike: TypeAlias = (
 Integer: TypeAlias = int | np.integer | Dim | Tensor | Readable
 Real: TypeAlias = float | np.floating | Integer
 Axis: TypeAlias = Integer
-Axes: TypeAlias = Integer | Sequence[Integer] | np.ndarray | None
+# One for all axes, or one for each.
+Integers: TypeAlias = Integer | Sequence[Integer] | np.ndarray
+Axes: TypeAlias = Integers | None
+Padding: TypeAlias = str | Sequence[Sequence[int]]
 Dims: TypeAlias = tuple[Size, ...]
 # None stands for a size that is not known, where a type is declared.
 Shape: TypeAlias = TensorShape | Sequence[Integer | None] | Integer | np.ndarray

@@ -177,14 +177,15 @@ def _log_t(z: Any, df: Any) -> Any:
 
 def _beta_cdf(z: Any, a: Any, b: Any) -> Any:
     inside = s.minimum(s.maximum(z, 0.0), 1.0)
-    return betainc(*promote(a, b, inside))
+    a, b, inside = promote(a, b, inside)
+    return betainc(a, b, inside)
 
 
 norm = Distribution("norm", "", lambda z: -0.5 * z * z - 0.5 * math.log(2.0 * math.pi), cumulative=ndtr)
 t = Distribution("t", "df", _log_t, valid=_positive)
 gamma = Distribution(
     "gamma", "a", lambda z, a: xlogy(a - 1.0, z) - z - gammaln(a), support=lambda z, a: c.greater_equal(z, 0), valid=_positive,
-    cumulative=lambda z, a: gammainc(*promote(a, s.maximum(z, 0.0))),
+    cumulative=lambda z, a: gammainc(a, s.maximum(z, 0.0)),
 )  # fmt: skip
 beta = Distribution(
     "beta", "a b", lambda z, a, b: xlog1py(b - 1.0, -z) + xlogy(a - 1.0, z) - betaln(a, b),
@@ -199,7 +200,7 @@ poisson = Distribution(
 
 def _poisson_cdf(k: Any, mu: Any) -> Any:
     whole = s.floor(s.maximum(k, 0.0))
-    return s.where(c.less(k, 0), e.cast(0.0, k.dtype), gammaincc(*promote(whole + 1.0, mu)))
+    return s.where(c.less(k, 0), e.cast(0.0, k.dtype), gammaincc(whole + 1.0, mu))
 
 
 class MultivariateNormal:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from gradtape.dtypes import DType, as_dtype, float32
 from gradtape.errors import InvalidArgumentError
@@ -208,3 +208,6 @@ class ListSpec:
 
     def __repr__(self) -> str:
         return f"ListSpec({self.item!r})"
+
+
+Spec: TypeAlias = TensorSpec | ListSpec  # the type of a value of a program

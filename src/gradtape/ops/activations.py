@@ -18,18 +18,20 @@ from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import unary
 from gradtape.core.opdef import Cost, Sample, composite, elementwise, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, TensorLike
 from gradtape.dtypes import float32
 from gradtape.ops.sampling import away, normal, spread
 from gradtape.ops.shape import normal_axis
 
 
-def floating(x: Any) -> Any:
+def floating(x: TensorLike) -> Tensor:
     """`x` as a tensor with a floating (or complex) dtype: integers and booleans become float32."""
     x = convert(x)
     return x if x.dtype.is_differentiable else cast(x, float32)
 
 
-def real_floating(x: Any, op: str) -> Any:
+def real_floating(x: TensorLike, op: str) -> Tensor:
     """As `floating`, refusing complex numbers."""
     return real_floats(x, "the input", op)
 
@@ -45,7 +47,7 @@ def _smooth() -> list[Sample]:
 # -- sigmoid and softplus --------------------------------------------------------------------------------------------
 
 
-def _sigmoid_impl(x: Any) -> Any:
+def _sigmoid_impl(x: Array) -> Array:
     if x.dtype.kind == "c":
         return np.tanh(x * 0.5) * 0.5 + 0.5
     with np.errstate(over="ignore"):  # exp(-x) may be inf; 1/inf is the right 0
@@ -53,7 +55,7 @@ def _sigmoid_impl(x: Any) -> Any:
         return out if out.all() else np.where(out == 0, np.exp(x), out)[()]  # e⁻ˣ overflows before eˣ underflows
 
 
-def _softplus_impl(x: Any) -> Any:
+def _softplus_impl(x: Array) -> Array:
     if x.dtype.kind == "c":
         return np.log1p(np.exp(x))
     # log(1 + eˣ) = max(x, 0) + log(1 + e^-|x|): nothing overflows
@@ -83,7 +85,7 @@ SOFTPLUS = elementwise(
 _sigmoid, _softplus = unary(SIGMOID), unary(SOFTPLUS)
 
 
-def sigmoid(x: Any, name: str | None = None) -> Any:
+def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x)), without overflow.
 
     >>> import gradtape as gt
@@ -93,7 +95,7 @@ def sigmoid(x: Any, name: str | None = None) -> Any:
     return _sigmoid(x)
 
 
-def softplus(features: Any, name: str | None = None) -> Any:
+def softplus(features: TensorLike, name: str | None = None) -> Tensor:
     """log(1 + exp(x)), without overflow.
 
     >>> import gradtape as gt
@@ -104,7 +106,7 @@ def softplus(features: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=_lanes)
-def log_sigmoid(x: Any, name: str | None = None) -> Any:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), exact where the sigmoid underflows.
 
     >>> import gradtape as gt
@@ -117,21 +119,21 @@ def log_sigmoid(x: Any, name: str | None = None) -> Any:
 # -- the relu family -------------------------------------------------------------------------------------------------
 
 
-def _relu_impl(x: Any) -> Any:
+def _relu_impl(x: Array) -> Array:
     if x.dtype.kind == "b":
         raise TypeError(inference.NO_BOOLEANS)
     return np.maximum(x, 0)
 
 
-def _relu6_impl(x: Any) -> Any:
+def _relu6_impl(x: Array) -> Array:
     return np.minimum(_relu_impl(x), 6)
 
 
-def _leaky_impl(x: Any, *, alpha: float) -> Any:
+def _leaky_impl(x: Array, *, alpha: float) -> Array:
     return np.where(x > 0, x, x * x.dtype.type(alpha))[()]  # a bare float would widen bfloat16
 
 
-def _elu_impl(x: Any) -> Any:
+def _elu_impl(x: Array) -> Array:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))[()]
 
 
@@ -139,12 +141,12 @@ SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.7580993408473766  # scale times the alpha of Klambauer et al. 2017, "Self-normalizing neural networks"
 
 
-def _selu_impl(x: Any) -> Any:
+def _selu_impl(x: Array) -> Array:
     scale, alpha = x.dtype.type(SELU_SCALE), x.dtype.type(SELU_ALPHA)
     return np.where(x > 0, x * scale, np.expm1(np.minimum(x, 0)) * alpha)[()]
 
 
-def _step_impl(x: Any) -> Any:
+def _step_impl(x: Array) -> Array:
     return (x > 0).astype(x.dtype)
 
 
@@ -202,7 +204,7 @@ SELU = elementwise(
 _relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
 
 
-def relu(features: Any, name: str | None = None) -> Any:
+def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """max(x, 0); the derivative at 0 is 0.
 
     >>> import gradtape as gt
@@ -212,7 +214,7 @@ def relu(features: Any, name: str | None = None) -> Any:
     return _relu(features)
 
 
-def relu6(features: Any, name: str | None = None) -> Any:
+def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """min(max(x, 0), 6).
 
     >>> import gradtape as gt
@@ -222,7 +224,7 @@ def relu6(features: Any, name: str | None = None) -> Any:
     return _relu6(features)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """x where positive, alpha·x elsewhere. For a learned alpha write `gt.where(x > 0, x, alpha * x)`.
 
     >>> import gradtape as gt
@@ -232,7 +234,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
     return apply(LEAKY_RELU, real_floating(features, "leaky_relu"), alpha=float(alpha))
 
 
-def elu(features: Any, name: str | None = None) -> Any:
+def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """x where positive, exp(x) - 1 elsewhere.
 
     >>> import gradtape as gt
@@ -242,7 +244,7 @@ def elu(features: Any, name: str | None = None) -> Any:
     return _elu(features)
 
 
-def selu(features: Any, name: str | None = None) -> Any:
+def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """The elu scaled so that activations keep zero mean and unit variance.
 
     >>> import gradtape as gt
@@ -260,17 +262,17 @@ _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
 
-def normal_density(x: Any) -> Any:
+def normal_density(x: Tensor) -> Tensor:
     """The density of the standard normal distribution."""
     return exp(x * x * -0.5) * _ROOT_2PI_INVERSE
 
 
-def gelu_angle(x: Any) -> Any:
+def gelu_angle(x: Tensor) -> Tensor:
     """tanh √(2/π)(x + 0.044715 x³): the approximation of 2Φ(x) - 1."""
     return tanh((x + x * x * x * _CUBIC) * _ROOT_2_OVER_PI)
 
 
-def gelu_partial(x: Any, approximate: bool) -> Any:
+def gelu_partial(x: Tensor, approximate: bool) -> Tensor:
     """The derivative of gelu."""
     # exact: (xΦ)' = Φ + xφ;  approximate: ½(1 + t) + ½x(1 - t²)·√(2/π)(1 + 3·0.044715 x²)
     if not approximate:
@@ -279,7 +281,7 @@ def gelu_partial(x: Any, approximate: bool) -> Any:
     return (t + 1.0) * 0.5 + x * (1.0 - t * t) * (x * x * (3.0 * _CUBIC) + 1.0) * (0.5 * _ROOT_2_OVER_PI)
 
 
-def _gelu_impl(x: Any, *, approximate: bool) -> Any:
+def _gelu_impl(x: Array, *, approximate: bool) -> Array:
     if not approximate:
         return x * NDTR.impl(x)
     cubic, root, half = (x.dtype.type(c) for c in (_CUBIC, _ROOT_2_OVER_PI, 0.5))
@@ -296,7 +298,7 @@ GELU = elementwise(
 )
 
 
-def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """x·Φ(x) with the normal distribution function Φ, or its tanh approximation.
 
     >>> import gradtape as gt
@@ -310,7 +312,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
 
 
 @rounded_once
-def _softmax_impl(x: Any, *, axis: int) -> Any:
+def _softmax_impl(x: Array, *, axis: int) -> Array:
     if not x.size:
         return x.copy()
     out = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
@@ -319,7 +321,7 @@ def _softmax_impl(x: Any, *, axis: int) -> Any:
 
 
 @rounded_once
-def _log_softmax_impl(x: Any, *, axis: int) -> Any:
+def _log_softmax_impl(x: Array, *, axis: int) -> Array:
     if not x.size:
         return x.copy()
     out = x - np.maximum.reduce(x, axis=axis, keepdims=True)
@@ -327,23 +329,23 @@ def _log_softmax_impl(x: Any, *, axis: int) -> Any:
     return out
 
 
-def shifted_rows(x: Any, axis: int) -> tuple[Any, Any]:
+def shifted_rows(x: Tensor, axis: int) -> tuple[Any, Any]:
     """x minus its maximum along an axis, and the sum of its exponentials: none of them overflows."""
     shifted = x - reduce_max(x, axis, True)
     return shifted, reduce_sum(exp(shifted), axis, True)
 
 
-def _expand_softmax(x: Any, *, axis: int) -> Any:
+def _expand_softmax(x: Tensor, *, axis: int) -> Tensor:
     shifted, total = shifted_rows(x, axis)
     return exp(shifted) / total
 
 
-def _expand_log_softmax(x: Any, *, axis: int) -> Any:
+def _expand_log_softmax(x: Tensor, *, axis: int) -> Tensor:
     shifted, total = shifted_rows(x, axis)
     return shifted - log(total)
 
 
-def softmax_tangent(t: Any, out: Any, axis: int) -> Any:
+def softmax_tangent(t: Tensor, out: Tensor, axis: int) -> Tensor:
     """(diag(y) - y yᵀ) t, a symmetric map: it serves both modes."""
     return (t - reduce_sum(t * out, axis, True)) * out
 
@@ -386,7 +388,7 @@ LOG_SOFTMAX = general(
 )
 
 
-def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
+def softmax(logits: TensorLike, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis (the last by default), without overflow.
 
     >>> import gradtape as gt
@@ -397,7 +399,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
     return apply(SOFTMAX, x, axis=normal_axis(-1 if axis is None else axis, x.ndim, "softmax"))
 
 
-def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
+def log_softmax(logits: TensorLike, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """log(softmax(x)) along an axis (the last by default), exact where the softmax underflows.
 
     >>> import gradtape as gt
@@ -412,7 +414,7 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
 
 
 @composite(samples=lambda: [*_lanes(), Sample(normal(3), normal()), Sample(normal(3) + 1j * normal(3))])
-def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
+def silu(features: TensorLike, beta: TensorLike = 1.0, name: str | None = None) -> Tensor:
     """x·sigmoid(beta·x); also called swish.
 
     >>> import gradtape as gt
@@ -428,7 +430,7 @@ swish = silu
 
 
 @composite(samples=_lanes)
-def softsign(features: Any, name: str | None = None) -> Any:
+def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """x / (1 + |x|).
 
     >>> import gradtape as gt
@@ -440,7 +442,7 @@ def softsign(features: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=lambda: [Sample(away(3, 2)), Sample(away(2, 3), 0)])
-def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Any:
+def crelu(features: TensorLike, axis: Axis = -1, name: str | None = None) -> Tensor:
     """relu(x) and relu(-x), concatenated along an axis.
 
     >>> import gradtape as gt

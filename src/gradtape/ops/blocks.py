@@ -13,7 +13,9 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Sample, composite
-from gradtape.dtypes import bool_
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Integer, Integers, Shape, TensorLike
+from gradtape.dtypes import DTypeLike, bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import static_shape
 from gradtape.ops.extending import pad
@@ -21,14 +23,14 @@ from gradtape.ops.sampling import normal
 from gradtape.ops.shape import reshape, transpose
 
 
-def _pairs(values: Any, count: int, op: str) -> list[tuple[int, int]]:
+def _pairs(values: TensorLike, count: int, op: str) -> list[tuple[Any, Any]]:
     pairs = [static_shape(row) for row in (values if isinstance(values, (list, tuple)) else convert(values).tolist())]
     if len(pairs) != count or any(len(p) != 2 or min(p) < 0 for p in pairs):
         raise InvalidArgumentError(f"{op}: needs one pair of non-negative numbers per block axis, got {values}")
     return [(p[0], p[1]) for p in pairs]
 
 
-def _blocks(x: Any, block_shape: Any, op: str) -> tuple[int, ...]:
+def _blocks(x: Tensor, block_shape: Shape, op: str) -> tuple[Any, ...]:
     blocks = static_shape(block_shape)
     if x.ndim < len(blocks) + 1 or any(b < 1 for b in blocks):
         raise InvalidArgumentError(f"{op}: block_shape {blocks} does not fit an input of shape {tuple(x.shape)}")
@@ -42,7 +44,7 @@ def _blocks(x: Any, block_shape: Any, op: str) -> tuple[int, ...]:
         Sample(normal(1, 3, 2), [2], [[0, 0]], fixed=(1, 2), raises=(ValueError, "multiple")),
     ]
 )
-def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Any:
+def space_to_batch_nd(input: TensorLike, block_shape: Integers, paddings: TensorLike, name: str | None = None) -> Tensor:
     """Blocks of the (padded) space axes moved into the batch axis.
 
     >>> import gradtape as gt
@@ -76,7 +78,7 @@ space_to_batch = space_to_batch_nd
         Sample(normal(3, 2, 1), [2], [[0, 0]], fixed=(1, 2), raises=(ValueError, "batch")),
     ]
 )
-def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Any:
+def batch_to_space(input: TensorLike, block_shape: Integers, crops: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `space_to_batch_nd`: the batch axis spread over blocks of space, then cropped."""
     x = convert(input)
     blocks = _blocks(x, block_shape, "batch_to_space")
@@ -97,7 +99,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
 _LAYOUTS = ("NHWC", "NCHW")
 
 
-def _image(x: Any, block_size: Any, data_format: str, op: str) -> tuple[Any, int]:
+def _image(x: Tensor, block_size: Integer, data_format: str, op: str) -> tuple[Tensor, int]:
     """The input as NHWC, and the block size, checked."""
     if data_format not in _LAYOUTS:
         raise InvalidArgumentError(f"{op}: data_format must be one of {_LAYOUTS}, got {data_format!r}")
@@ -115,7 +117,7 @@ def _image(x: Any, block_size: Any, data_format: str, op: str) -> tuple[Any, int
         Sample(normal(1, 2, 2, 3), 2, raises=(ValueError, "channels")),
     ]
 )
-def depth_to_space(input: Any, block_size: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+def depth_to_space(input: TensorLike, block_size: Integer, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Channels spread over square blocks of space.
 
     >>> import gradtape as gt
@@ -140,7 +142,7 @@ def depth_to_space(input: Any, block_size: Any, data_format: str = "NHWC", name:
         Sample(normal(1, 3, 2, 3), 2, raises=(ValueError, "multiple")),
     ]
 )
-def space_to_depth(input: Any, block_size: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+def space_to_depth(input: TensorLike, block_size: Integer, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Square blocks of space moved into the channels: the inverse of `depth_to_space`."""
     x, block = _image(convert(input), block_size, data_format, "space_to_depth")
     n, h, w, c = (int(d) for d in x.shape)
@@ -152,7 +154,9 @@ def space_to_depth(input: Any, block_size: Any, data_format: str = "NHWC", name:
 
 
 @composite(samples=lambda: [Sample(np.array([1, 3, 0])), Sample(np.array([[1], [2]]), 4, "float32")], differentiable=False)
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: str | None = None) -> Any:
+def sequence_mask(
+    lengths: TensorLike, maxlen: Integer | None = None, dtype: DTypeLike = bool_, name: str | None = None
+) -> Tensor:
     """True in the first `lengths[...]` places of a new last axis of size `maxlen` (default: the largest length).
 
     >>> import gradtape as gt

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Fails, Memory, Sample, linear
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.sampling import normal
 
 
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
+def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError with the message and the counts.
 
     >>> import gradtape as gt
@@ -26,7 +26,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
     return apply(CHECK_NUMERICS, x, message=str(message))
 
 
-def _check_impl(x: Any, *, message: str) -> Any:
+def _check_impl(x: Array, *, message: str) -> Array:
     finite = np.isfinite(x)
     if not finite.all():
         nans, infinite = int(np.isnan(x).sum()), int(np.isinf(x).sum())

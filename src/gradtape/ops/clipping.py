@@ -6,22 +6,25 @@ The length of a zero vector has derivative 0 by convention (a subgradient), at e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Sample, composite
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.sampling import normal
 
 
-def square_sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def square_sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Sum of |x|² over the given axes."""
     return reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keepdims)
 
 
-def clip_factor(length: Any, limit: Any) -> Any:
+def clip_factor(length: Tensor, limit: TensorLike) -> Tensor:
     """What brings a vector of this length to at most `limit`: limit / max(length, limit); NaN for an infinite length."""
     limit = convert(limit, hint=length.dtype)
     limit = limit if limit.dtype == length.dtype else cast(limit, length.dtype)
@@ -30,7 +33,7 @@ def clip_factor(length: Any, limit: Any) -> Any:
     return where(is_finite(length), divide_no_nan(limit, top), float("nan"))
 
 
-def scaled(t: Any, factor: Any) -> Any:
+def scaled(t: Tensor, factor: Tensor) -> Tensor:
     """t times a real factor."""
     return t * (cast(factor, t.dtype) if is_complex(t) else factor)
 
@@ -44,7 +47,7 @@ def scaled(t: Any, factor: Any) -> Any:
         Sample(np.zeros(3), 0.5),
     ]
 )
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """`t` scaled down, if need be, so that its length over `axes` (all by default) is at most `clip_norm`.
 
     >>> import gradtape as gt
@@ -56,13 +59,13 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 
 @composite(samples=lambda: [Sample(normal(3, 2), 0.1), Sample(normal(3), 50.0), Sample(np.zeros(3), 0.5)])
-def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Tensor:
     """`t` scaled down so that its length divided by its number of elements is at most `clip_norm`."""
     t = convert(t)
     return scaled(t, clip_factor(safe_sqrt(square_sum(t)) / max(t.size, 1), clip_norm))
 
 
-def tensors_of(t_list: Any, op: str) -> list[Any]:
+def tensors_of(t_list: Sequence[TensorLike | None], op: str) -> list[Any]:
     """The list of tensors (or None) an argument stands for."""
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"{op}: t_list must be a list or tuple of tensors, got {type(t_list).__name__}")
@@ -76,7 +79,7 @@ def tensors_of(t_list: Any, op: str) -> list[Any]:
         Sample([None, normal(2)]),
     ]
 )
-def global_norm(t_list: Any, name: str | None = None) -> Any:
+def global_norm(t_list: Sequence[TensorLike | None], name: str | None = None) -> Tensor:
     """The length of all tensors of a list together: √Σ|t|²; None entries are skipped.
 
     >>> import gradtape as gt
@@ -95,7 +98,9 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
         Sample([normal(2)], 0.5, 0.25),
     ]
 )
-def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+def clip_by_global_norm(
+    t_list: Sequence[TensorLike | None], clip_norm: TensorLike, use_norm: TensorLike | None = None, name: str | None = None
+) -> tuple[list[Any], Tensor]:
     """(the tensors scaled so that their length together is at most `clip_norm`, that length before).
 
     An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.
@@ -113,7 +118,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     return [None if t is None else scaled(t, fitting(factor, t)) for t in tensors], norm
 
 
-def fitting(factor: Any, t: Any) -> Any:
+def fitting(factor: Tensor, t: Tensor) -> Tensor:
     """The factor in the (real) dtype of t, so that clipping changes no dtype."""
     return cast(factor, t.dtype.real_dtype)
 
@@ -127,7 +132,7 @@ def fitting(factor: Any, t: Any) -> Any:
         Sample(normal(2) + 1j * normal(2)),
     ]
 )
-def l2_normalize(x: Any, axis: Any = None, epsilon: Any = 1e-12, name: str | None = None, dim: Any = None) -> Any:
+def l2_normalize(x: TensorLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None) -> Tensor:
     """x / √max(Σ|x|², epsilon) along the given axes.
 
     >>> import gradtape as gt

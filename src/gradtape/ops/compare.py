@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import binary, unary
-from gradtape.core.opdef import Cost, Op, Sample, nondiff
+from gradtape.core.opdef import Cost, Op, Rule, Sample, nondiff
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.ops.sampling import normal
 
 _REASON = "a comparison is constant almost everywhere"
 
 
-def _compare(name: str, impl: Any) -> Op:
+def _compare(name: str, impl: Rule) -> Op:
     return nondiff(
         name, "x y", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise, cost=Cost.LIGHT,
         samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(np.arange(3), 1), Sample(normal(), 0.0)],
     )  # fmt: skip
 
 
-def _predicate(name: str, impl: Any) -> Op:
+def _predicate(name: str, impl: Rule) -> Op:
     return nondiff(
         name, "x", impl, infer=inference.predicate, reason=_REASON, batch=batching.elementwise, cost=Cost.LIGHT,
         samples=lambda: [Sample(np.array([1.0, np.nan, np.inf, -np.inf])), Sample(normal())],
     )  # fmt: skip
 
 
-def _logic(name: str, args: str, impl: Any) -> Op:
+def _logic(name: str, args: str, impl: Rule) -> Op:
     count = len(args.split())
     return nondiff(
         name, args, impl, infer=inference.predicate, reason="logic has no derivative", batch=batching.elementwise,
@@ -68,7 +68,7 @@ logical_xor = binary(LOGICAL_XOR, "Whether exactly one is true.")
 logical_not = unary(LOGICAL_NOT, "Whether it is false.")
 
 
-def _bitwise(name: str, args: str, impl: Any) -> Op:
+def _bitwise(name: str, args: str, impl: Rule) -> Op:
     count = len(args.split())
     return nondiff(
         name, args, impl, infer=inference.elementwise, reason="bits have no derivative", batch=batching.elementwise,
@@ -90,7 +90,7 @@ right_shift = binary(RIGHT_SHIFT, "x shifted right by y bits, keeping the sign."
 invert = unary(INVERT, "All bits of an integer flipped.")
 
 
-def is_close(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+def is_close(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
     """|x - y| <= atol + rtol·|y|, lane by lane."""
     x, y = convert(x), convert(y)
     return apply(IS_CLOSE, x, y, rtol=rtol, atol=atol)

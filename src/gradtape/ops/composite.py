@@ -6,6 +6,7 @@ angle of a complex number, a sum of many tensors. Norms and clipping are in `cli
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from gradtape.core.dispatch import apply, convert, promote, twin
 from gradtape.core.forms import binary
 from gradtape.core.opdef import Memory, Sample, composite, elementwise, general, linear
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.dtypes import as_dtype, float32
+from gradtape.core.typing import Array, Axes, Integers, TensorLike
+from gradtape.dtypes import DTypeLike, as_dtype, float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops.create import static_shape
@@ -37,41 +39,41 @@ def _pairs() -> list[Sample]:
     ]
 
 
-def _where_nonzero(switch: Any, value: Any) -> Any:
+def _where_nonzero(switch: Array, value: Array) -> Array:
     return np.where(switch == 0, value.dtype.type(0), value)[()]
 
 
-def _divide_no_nan_impl(x: Any, y: Any) -> Any:
+def _divide_no_nan_impl(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return _where_nonzero(y, np.true_divide(x, y))
 
 
-def _multiply_no_nan_impl(x: Any, y: Any) -> Any:
+def _multiply_no_nan_impl(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return _where_nonzero(y, np.multiply(x, y))
 
 
-def _xlogy_impl(x: Any, y: Any) -> Any:
+def _xlogy_impl(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return _where_nonzero(x, x * np.log(y))
 
 
-def _xlog1py_impl(x: Any, y: Any) -> Any:
+def _xlog1py_impl(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return _where_nonzero(x, x * np.log1p(y))
 
 
-def _xdivy_impl(x: Any, y: Any) -> Any:
+def _xdivy_impl(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return _where_nonzero(x, np.true_divide(x, y))
 
 
-def one_where_both_zero(x: Any, y: Any) -> Any:
+def one_where_both_zero(x: Tensor, y: Tensor) -> Tensor:
     """y, and 1 on the lanes where x and y are both zero: there the derivative is 0 by convention."""
     return where(logical_and(equal(x, 0.0), equal(y, 0.0)), ones_like(y), y)
 
 
-def inverse_or_zero(x: Any, y: Any) -> Any:
+def inverse_or_zero(x: Tensor, y: Tensor) -> Tensor:
     """1/y, and 0 where x and y are both zero."""
     safe = one_where_both_zero(x, y)
     return where(logical_and(equal(x, 0.0), equal(y, 0.0)), zeros_like(safe), 1.0 / safe)
@@ -130,7 +132,7 @@ XDIVY = elementwise(
 )
 
 
-def _quotients_as_floats(x: Any, y: Any) -> tuple[Any, ...]:
+def _quotients_as_floats(x: TensorLike, y: TensorLike) -> tuple[Tensor, ...]:
     return tuple(cast(t, quotient_dtype(t.dtype)) for t in quotients(x, y))
 
 
@@ -144,7 +146,7 @@ xdivy: Any = binary(XDIVY, "x / y, and 0 where x is 0; the derivatives at x = y 
 
 
 @composite(samples=lambda: [Sample(positive(3)), Sample(np.array([0.0, 2.0]), kinks=True)])
-def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """1/x, and 0 where x is 0.
 
     >>> import gradtape as gt
@@ -181,7 +183,7 @@ def _quotients() -> list[Sample]:
 
 
 @composite(samples=_quotients)
-def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
+def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y rounded towards zero, as in C.
 
     >>> import gradtape as gt
@@ -195,7 +197,7 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=_quotients)
-def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
+def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """What `truncatediv` leaves over: it has the sign of x. Exact for floats, whatever the quotient.
 
     >>> import gradtape as gt
@@ -212,7 +214,7 @@ def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
 @composite(
     samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(normal(), normal()), Sample(normal(2) + 1j, normal(2) + 0j)]
 )
-def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """(x - y)², or (x - y)·conj(x - y) for complex numbers.
 
     >>> import gradtape as gt
@@ -224,7 +226,7 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=lambda: [Sample(normal(), normal(3)), Sample(normal(2), normal(2), raises=(ValueError, "scalar"))])
-def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """A scalar times a tensor."""
     scalar, x = promote(scalar, x)
     if scalar.ndim:
@@ -232,7 +234,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     return scalar * x
 
 
-def _add_n_impl(*inputs: Any) -> Any:
+def _add_n_impl(*inputs: Array) -> Array:
     total = inputs[0]
     for x in inputs[1:]:
         total = total + x
@@ -258,7 +260,7 @@ ADD_N = linear(
 )
 
 
-def add_n(inputs: Any, name: str | None = None) -> Any:
+def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
     """The sum of a list of tensors of one shape.
 
     >>> import gradtape as gt
@@ -285,7 +287,12 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
         Sample([normal(2)], None, "int32", fixed=(2,), raises=(ValueError, "not int32")),
     ]
 )
-def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+def accumulate_n(
+    inputs: Sequence[TensorLike],
+    shape: Iterable[int | None] | None = None,
+    tensor_dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`add_n`; `shape` and `tensor_dtype` are checked when given."""
     tensors = [convert(x) for x in inputs]
     for x in tensors:
@@ -304,7 +311,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
         Sample(normal(2), normal(2), raises=(ValueError, "list")),
     ]
 )
-def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The polynomial with the given coefficients, highest power first, at x (Horner's rule).
 
     >>> import gradtape as gt
@@ -325,13 +332,13 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
 # -- complex numbers -------------------------------------------------------------------------------------------------
 
 
-def _angle_impl(x: Any) -> Any:
+def _angle_impl(x: Array) -> Array:
     if x.dtype.kind == "c":
         return np.angle(x)[()]
     return np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0))[()]
 
 
-def turn(x: Any) -> Any:
+def turn(x: Tensor) -> Tensor:
     """i·x/|x|²: how the angle of a complex x moves; 0 at x = 0."""
     size = square(abs(x))
     return x * 1j * cast(divide_no_nan(ones_like(size), size), x.dtype)
@@ -351,7 +358,7 @@ ANGLE = general(
 )
 
 
-def angle(input: Any, name: str | None = None) -> Any:
+def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """The argument of each number, in (-π, π]; 0 or π for real numbers.
 
     >>> import gradtape as gt
@@ -403,7 +410,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
         Sample(normal(2, 3), (3, None), raises=(ValueError, "not compatible")),
     ]
 )
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
+def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | None = None) -> Tensor:
     """`x` if its shape fits `shape` (None fits any size), an error otherwise.
 
     >>> import gradtape as gt
@@ -417,7 +424,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
     return twin(x)
 
 
-def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+def broadcast_static_shape(shape_x: Iterable[int | None] | None, shape_y: Iterable[int | None] | None) -> TensorShape:
     """The shape two shapes broadcast to; an unknown size (None) stays unknown unless the other is larger than 1.
 
     >>> import gradtape as gt
@@ -440,7 +447,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 
 @composite(samples=lambda: [Sample(np.array([2, 1]), np.array([3])), Sample((2, 1), (4,))], differentiable=False)
-def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
+def broadcast_dynamic_shape(shape_x: Integers, shape_y: Integers) -> Tensor:
     """The shape two shapes (integer tensors) broadcast to, as an integer tensor."""
     dims = inference.broadcast_shapes(static_shape(shape_x), static_shape(shape_y))
     return convert(np.array(dims, convert(shape_x).dtype.dtype))
@@ -451,8 +458,8 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
 
 @composite(samples=lambda: [Sample(integers(3, 2, 4)), Sample(integers(2, 2, 3), 1, True)], differentiable=False)
 def count_nonzero(
-    input: Any, axis: Any = None, keepdims: bool | None = None, dtype: Any = "int64", name: str | None = None
-) -> Any:
+    input: TensorLike, axis: Axes = None, keepdims: bool | None = None, dtype: DTypeLike = "int64", name: str | None = None
+) -> Tensor:
     """How many elements are not zero.
 
     >>> import gradtape as gt
@@ -463,20 +470,20 @@ def count_nonzero(
 
 
 @composite(samples=lambda: [Sample(integers(2, 2, 4))], differentiable=False)
-def zero_fraction(value: Any, name: str | None = None) -> Any:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """The fraction of zeros among all elements."""
     return reduce_mean(cast(equal(convert(value), 0), float32))
 
 
 @composite(samples=lambda: [Sample(np.array([1, 1, 2])), Sample(spread(4)), Sample(spread(0))], differentiable=False)
-def is_non_decreasing(x: Any, name: str | None = None) -> Any:
+def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Whether the elements never fall, in reading order."""
     flat = reshape(convert(x), (-1,))
     return reduce_all(less_equal(flat[:-1], flat[1:]))
 
 
 @composite(samples=lambda: [Sample(np.array([1, 1, 2])), Sample(spread(4)), Sample(spread(0))], differentiable=False)
-def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
+def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Whether the elements always rise, in reading order."""
     flat = reshape(convert(x), (-1,))
     return reduce_all(less(flat[:-1], flat[1:]))

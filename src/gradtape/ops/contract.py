@@ -8,6 +8,7 @@ least two of the terms (operands and result). That invariant makes the primitive
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, promote
-from gradtape.core.opdef import Sample, composite, general
+from gradtape.core.opdef import Op, Sample, composite, general
+from gradtape.core.typing import Array, Dims, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
@@ -58,12 +60,12 @@ def _pair(a: str, b: str, out: str) -> Pair:
     )
 
 
-def _order(have: Any, want: Any) -> tuple[int, ...] | None:
+def _order(have: Sequence[str], want: Sequence[str]) -> tuple[int, ...] | None:
     order = tuple(have.index(c) for c in want)
     return None if order == tuple(range(len(order))) else order
 
 
-def _contract(a: Any, b: Any, letters_a: str, letters_b: str, out: str) -> Any:
+def _contract(a: Array, b: Array, letters_a: str, letters_b: str, out: str) -> Array:
     plan = _pair(letters_a, letters_b, out)
     if plan.order_a is not None:
         a = a.transpose(plan.order_a)
@@ -86,14 +88,14 @@ def _contract(a: Any, b: Any, letters_a: str, letters_b: str, out: str) -> Any:
     return result if result.ndim else result[()]
 
 
-def _product(dims: Any) -> int:
+def _product(dims: Dims) -> int:
     size = 1
     for d in dims:
         size *= d
     return size
 
 
-def _for_blas(x: Any) -> Any:
+def _for_blas(x: Array) -> Array:
     """Matrices whose rows or columns lie together; any other layout would send NumPy to its slow loop."""
     return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
 
@@ -106,7 +108,7 @@ def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[in
     return tuple(tuple(step) for step in np.einsum_path(equation, *operands, optimize=strategy)[0][1:])
 
 
-def _einsum_impl(*xs: Any, equation: str) -> Any:
+def _einsum_impl(*xs: Array, equation: str) -> Array:
     terms, out = _split(equation)
     if len(xs) == 2:
         return _contract(xs[0], xs[1], terms[0], terms[1], out)
@@ -140,7 +142,7 @@ def _einsum_spec(*xs: TensorSpec, equation: str) -> TensorSpec:
 
 
 # linear in each operand: the cotangent of operand k is ct contracted with the other operands to the letters of k
-def einsum_cts(ct: Any, xs: tuple[Any, ...], equation: str, needed: tuple[bool, ...]) -> tuple[Any, ...]:
+def einsum_cts(ct: Tensor, xs: tuple[Any, ...], equation: str, needed: tuple[bool, ...]) -> tuple[Any, ...]:
     """The cotangents of the operands that need one."""
     terms, out = split_equation(equation)
     cts: list[Any] = []
@@ -154,9 +156,9 @@ def einsum_cts(ct: Any, xs: tuple[Any, ...], equation: str, needed: tuple[bool, 
     return tuple(cts)
 
 
-def einsum_tangent(tangents: tuple[Any, ...], xs: tuple[Any, ...], equation: str) -> Any:
+def einsum_tangent(tangents: tuple[Any, ...], xs: tuple[Any, ...], equation: str) -> Tensor:
     """The sum over operands of the contraction with that operand's tangent in its place."""
-    total = None
+    total: Any = None
     for k, t in enumerate(tangents):
         if t is not None:
             part = apply(EINSUM, *xs[:k], t, *xs[k + 1 :], equation=equation)
@@ -164,7 +166,7 @@ def einsum_tangent(tangents: tuple[Any, ...], xs: tuple[Any, ...], equation: str
     return total
 
 
-def _batch_einsum(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_einsum(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     terms, out = split_equation(attrs["equation"])
     letter = _unused("".join([*terms, out]), 1)
     named = [letter + term if flag else term for term, flag in zip(terms, flags, strict=True)]
@@ -293,7 +295,7 @@ def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
     return Plan(tuple(ready), ",".join(short) + "->" + out, order)
 
 
-def _diagonal(x: Any, first: int, second: int) -> Any:
+def _diagonal(x: Tensor, first: int, second: int) -> Tensor:
     """The diagonal over two axes, left at the place of the first one."""
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     part = diag_part(transpose(x, (*rest, first, second)))
@@ -319,7 +321,7 @@ def _diagonal(x: Any, first: int, second: int) -> Any:
         Sample("i->i", normal(3, 2), raises=(ValueError, "rank")),
     ]
 )
-def einsum(equation: str, *inputs: Any, optimize: Any = "greedy", name: str | None = None) -> Any:
+def einsum(equation: str, *inputs: TensorLike, optimize: object = "greedy", name: str | None = None) -> Tensor:
     """Products of tensors summed over the axes that the equation names but its result does not.
 
     `...` stands for further axes that broadcast; without `->` the result has the letters that occur once, in
@@ -351,7 +353,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = "greedy", name: str | No
 # -- tensordot ---------------------------------------------------------------------------------------------------------
 
 
-def _tensordot_axes(axes: Any, a: Any, b: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _tensordot_axes(axes: TensorLike, a: Tensor, b: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if isinstance(axes, Readable):
         axes = axes.read()
     if isinstance(axes, (Tensor, np.ndarray)):
@@ -384,7 +386,7 @@ def _tensordot_axes(axes: Any, a: Any, b: Any) -> tuple[tuple[int, ...], tuple[i
         Sample(normal(2), normal(3), 2, raises=(ValueError, "rank")),
     ]
 )
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
+def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None = None) -> Tensor:
     """Sum of products over axes of `a` and `b`: the last `axes` of a with the first of b, or the listed pairs.
 
     >>> import gradtape as gt

@@ -19,6 +19,8 @@ from gradtape.core.arguments import promoted, real_floats, real_numbers
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op, Sample, composite, multilinear
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Integers, Padding, Shape, TensorLike
 from gradtape.errors import InvalidArgumentError, StaticDimensionNeeded
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import sizes
@@ -42,7 +44,7 @@ from gradtape.ops.windows import (
 # -- the three maps on bare arrays -------------------------------------------------------------------------------------
 
 
-def _rows(x: Any, kernel: Ints, out: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+def _rows(x: Array, kernel: Ints, out: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     """Every window as a row: (positions, window·channels), or (groups, positions, window·channels of the group)."""
     count, area, channels = x.shape[0] * math.prod(out), math.prod(kernel), x.shape[-1]
     rows = window_rows(padded(x, padding), kernel, strides, dilations, out)
@@ -61,20 +63,20 @@ def _blocks(batch: int, entry_bytes: int) -> list[slice]:
     return [slice(i, i + step) for i in range(0, batch, step)] or [slice(0, 0)]
 
 
-def _split(ct: Any, groups: int) -> Any:
+def _split(ct: Array, groups: int) -> Array:
     """(batch, *out, channels) as (groups, positions, channels of the group)."""
     rows = ct.reshape(math.prod(ct.shape[:-1]), groups, ct.shape[-1] // groups)
     return rows.transpose(1, 0, 2)
 
 
-def _matrices(w: Any, groups: int) -> Any:
+def _matrices(w: Array, groups: int) -> Array:
     """The filter as one matrix (window·channels, out channels) per group."""
     inner_size = math.prod(w.shape[:-1])
     return w.reshape(inner_size, groups, w.shape[-1] // groups).transpose(1, 0, 2)
 
 
 @rounded_once
-def _conv_impl(x: Any, w: Any, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+def _conv_impl(x: Array, w: Array, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     kernel = w.shape[:-2]
     out = out_space(x.shape[1:-1], kernel, strides, padding, dilations, "conv")
     if groups > 1 and w.shape[-2] == 1:
@@ -91,7 +93,7 @@ def _conv_impl(x: Any, w: Any, *, strides: Ints, padding: Pads, dilations: Ints,
     return total
 
 
-def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilations: Ints) -> Any:
+def _depthwise(x: Array, w: Array, out: Ints, strides: Ints, padding: Pads, dilations: Ints) -> Array:
     """One input channel per group: a matrix product would have a single column, so sum over the taps instead."""
     source = padded(x, padding)
     channels = x.shape[-1]
@@ -103,7 +105,7 @@ def _depthwise(x: Any, w: Any, out: Ints, strides: Ints, padding: Pads, dilation
 
 
 @rounded_once
-def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+def _conv_input_impl(y: Array, w: Array, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), w.shape[-2] * groups), np.result_type(y, w))
     entry_bytes = (math.prod(total.shape[1:]) + math.prod(y.shape[1:])) * total.itemsize
     for block in _blocks(y.shape[0], entry_bytes):
@@ -111,7 +113,7 @@ def _conv_input_impl(y: Any, w: Any, *, space: Ints, strides: Ints, padding: Pad
     return total[inner(space, padding)]
 
 
-def _add_taps(total: Any, y: Any, w: Any, strides: Ints, dilations: Ints, groups: int) -> None:
+def _add_taps(total: Array, y: Array, w: Array, strides: Ints, dilations: Ints, groups: int) -> None:
     """Add to the padded input what each tap of the window sends back to it."""
     kernel, out, own = w.shape[:-2], y.shape[1:-1], w.shape[-2]
     positions = (*y.shape[:-1], own * groups)
@@ -131,7 +133,7 @@ def _add_taps(total: Any, y: Any, w: Any, strides: Ints, dilations: Ints, groups
 
 
 @rounded_once
-def _conv_filter_impl(x: Any, y: Any, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Any:
+def _conv_filter_impl(x: Array, y: Array, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     out = y.shape[1:-1]
     shape = (*kernel, x.shape[-1] // groups, y.shape[-1])
     if groups > 1 and shape[-2] == 1:
@@ -171,31 +173,31 @@ def _filter_spec(x: TensorSpec, y: TensorSpec, *, kernel: Ints, groups: int, **g
 # -- batching: an extra axis joins the batch where it can, else the channels as more groups ------------------------------
 
 
-def _into_batch(x: Any) -> Any:
+def _into_batch(x: Tensor) -> Tensor:
     dims = tuple(int(d) for d in x.shape)
     return reshape(x, (dims[0] * dims[1], *dims[2:]))
 
 
-def _from_batch(x: Any, size: int) -> Any:
+def _from_batch(x: Tensor, size: int) -> Tensor:
     dims = tuple(int(d) for d in x.shape)
     return reshape(x, (size, dims[0] // size, *dims[1:]))
 
 
-def _into_channels(x: Any, groups: int) -> Any:
+def _into_channels(x: Tensor, groups: int) -> Tensor:
     """(size, ..., groups·c) to (..., groups·size·c): behind the groups, before the channels of each group."""
     dims = tuple(int(d) for d in x.shape)
     x = reshape(x, (*dims[:-1], groups, dims[-1] // groups))
     return reshape(transpose(x, (*range(1, x.ndim - 1), 0, x.ndim - 1)), (*dims[1:-1], dims[0] * dims[-1]))
 
 
-def _from_channels(x: Any, size: int, groups: int) -> Any:
+def _from_channels(x: Tensor, size: int, groups: int) -> Tensor:
     dims = tuple(int(d) for d in x.shape)
     x = reshape(x, (*dims[:-1], groups, size, dims[-1] // (size * groups)))
     order = (x.ndim - 2, *range(x.ndim - 2), x.ndim - 1)
     return reshape(transpose(x, order), (size, *dims[:-1], dims[-1] // size))
 
 
-def _batch_conv(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_conv(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     size, groups = batching.batch_size(flags, inputs), attrs["groups"]
     first, second = inputs
     if op is not CONV_FILTER and not flags[1]:
@@ -291,7 +293,7 @@ CONV_FILTER: Op = multilinear(
 # -- the public functions ----------------------------------------------------------------------------------------------
 
 
-def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Any, Any]:
+def _checked(x: TensorLike, w: TensorLike, rank: int, op: str) -> tuple[Tensor, Tensor]:
     """Both operands as tensors of one real floating dtype, with ranks that fit."""
     x, w = promoted(op, input=x, filters=w)
     x, w = real_floats(x, "input", op), real_floats(w, "filters", op)
@@ -303,7 +305,10 @@ def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Any, Any]:
     return x, w
 
 
-def _convolve(x: Any, w: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, rank: int, op: str) -> Any:
+def _convolve(
+    x: TensorLike, w: TensorLike, strides: Integers | None, padding: Padding, data_format: str | None,
+    dilations: Integers | None, rank: int, op: str,
+) -> Tensor:  # fmt: skip
     x, w = _checked(x, w, rank, op)
     first = channels_first(data_format, rank, op)
     strides = per_axis(strides, rank, first, op, "strides")
@@ -339,14 +344,14 @@ def _convolve(x: Any, w: Any, strides: Any, padding: Any, data_format: Any, dila
     ]
 )
 def convolution(
-    input: Any,
-    filters: Any,
-    strides: Any = None,
-    padding: Any = "VALID",
+    input: TensorLike,
+    filters: TensorLike,
+    strides: Integers | None = None,
+    padding: Padding = "VALID",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Convolution in 1, 2 or 3 dimensions, told by the rank of the filter.
 
     >>> import gradtape as gt
@@ -367,14 +372,14 @@ def convolution(
     ]
 )
 def conv1d(
-    input: Any,
-    filters: Any,
-    stride: Any,
-    padding: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    stride: Integers,
+    padding: Padding,
     data_format: str | None = "NWC",
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """1-D convolution of (batch, width, in) with a filter (width, in, out).
 
     >>> import gradtape as gt
@@ -401,14 +406,14 @@ def conv1d(
     ]
 )
 def conv2d(
-    input: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    strides: Integers,
+    padding: Padding,
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """2-D convolution of (batch, height, width, in) with a filter (height, width, in, out).
 
     Padding is "SAME", "VALID" or a list of pairs. A filter with fewer input channels than the input makes groups.
@@ -423,21 +428,22 @@ def conv2d(
 
 @composite(samples=lambda: [Sample(normal(1, 3, 3, 2, 2), normal(2, 2, 1, 2, 1), [1, 1, 2, 1, 1], "SAME")])
 def conv3d(
-    input: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    strides: Integers,
+    padding: Padding,
     data_format: str | None = "NDHWC",
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out)."""
     return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
 
 
 def _transposed(
-    x: Any, w: Any, output_shape: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, rank: int, op: str
-) -> Any:
+    x: TensorLike, w: TensorLike, output_shape: Shape, strides: Integers, padding: Padding, data_format: str | None,
+    dilations: Integers | None, rank: int, op: str,
+) -> Tensor:  # fmt: skip
     x, w = _checked(x, w, rank, op)
     first = channels_first(data_format, rank, op)
     strides = per_axis(strides, rank, first, op, "strides")
@@ -483,15 +489,15 @@ def _transposed(
     ]
 )
 def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
+    strides: Integers,
+    padding: Padding = "SAME",
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """The transpose of `conv2d` with respect to its input; the filter is (height, width, out, in).
 
     >>> import gradtape as gt
@@ -503,30 +509,18 @@ def conv2d_transpose(
 
 @composite(samples=lambda: [Sample(normal(1, 3, 2), normal(3, 1, 2), (1, 6, 1), 2)])
 def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Any:
+    input: TensorLike, filters: TensorLike, output_shape: Shape, strides: Integers, padding: Padding = "SAME",
+    data_format: str | None = "NWC", dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The transpose of `conv1d` with respect to its input; the filter is (width, out, in)."""
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
 
 
 @composite(samples=lambda: [Sample(normal(1, 2, 1, 2, 2), normal(2, 2, 2, 1, 2), (1, 4, 2, 4, 1), 2)])
 def conv3d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NDHWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Any:
+    input: TensorLike, filters: TensorLike, output_shape: Shape, strides: Integers, padding: Padding = "SAME",
+    data_format: str | None = "NDHWC", dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The transpose of `conv3d` with respect to its input; the filter is (depth, height, width, out, in)."""
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
 
@@ -539,14 +533,14 @@ def conv3d_transpose(
     ]
 )
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filter: TensorLike,
+    strides: Integers,
+    padding: Padding,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Each input channel convolved with its own filters: (height, width, in, multiplier) gives in·multiplier channels.
 
     >>> import gradtape as gt
@@ -567,15 +561,15 @@ def depthwise_conv2d(
 
 @composite(samples=lambda: [Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 2), normal(1, 1, 4, 2), [1, 1, 1, 1], "SAME")])
 def separable_conv2d(
-    input: Any,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
+    strides: Integers,
+    padding: Padding,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: Integers | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """A depthwise convolution followed by a 1×1 convolution that mixes the channels."""
     inner_result = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
     return _convolve(inner_result, pointwise_filter, 1, "VALID", data_format, None, 2, "separable_conv2d")

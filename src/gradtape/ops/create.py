@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from gradtape.core.dispatch import apply, convert, created, promote, snapshot, t
 from gradtape.core.opdef import Sample, composite, nondiff
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.dtypes import as_dtype, float32, numpy_dtype
+from gradtape.core.typing import Array, Dims, Integer, Integers, Shape, TensorLike
+from gradtape.dtypes import DType, DTypeLike, as_dtype, float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import Dim, Size
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
+def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Shape | None = None, name: str = "Const") -> Tensor:
     """A tensor of the given values (copied). Python floats become float32, ints int32; NumPy data keeps its dtype.
 
     >>> import gradtape as gt
@@ -41,7 +43,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     return _filled(data.reshape(wanted))
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
+def convert_to_tensor(
+    value: TensorLike, dtype: DTypeLike | None = None, dtype_hint: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """`value` as a tensor: tensors pass unchanged, variables are read, everything else is copied.
 
     >>> import gradtape as gt
@@ -52,7 +56,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return snapshot(tensor) if isinstance(value, Readable) else tensor
 
 
-def static_shape(shape: Any) -> tuple[Any, ...]:
+def static_shape(shape: Shape) -> tuple[Any, ...]:
     """A shape argument (ints, list, tensor, TensorShape) as a tuple of ints, and dimensions of a program."""
     if isinstance(shape, Readable):
         shape = shape.read()
@@ -62,15 +66,16 @@ def static_shape(shape: Any) -> tuple[Any, ...]:
         shape = (shape,) if isinstance(shape, Tensor) and shape.wraps else shape.tolist()
     if isinstance(shape, (int, np.integer, Dim)):
         return (shape if shape.__class__ is Dim else int(shape),)
+    dims: Any = shape
     try:
-        return tuple([d if d.__class__ is int else size_of(d) for d in shape])
+        return tuple([d if d.__class__ is int else size_of(d) for d in dims])
     except (AttributeError, TypeError) as error:
         if isinstance(error, OpError):
             raise
         raise TypeError(f"{shape!r} is not a shape; give a sequence of integers") from error
 
 
-def entries(vector: Any) -> tuple[Any, ...]:
+def entries(vector: Integers) -> tuple[Any, ...]:
     """The integers of a vector: Python ints, and scalars of the program that is being traced."""
     vector = vector.read() if isinstance(vector, Readable) else vector
     if isinstance(vector, Tensor) and vector.wraps:
@@ -82,7 +87,7 @@ def entries(vector: Any) -> tuple[Any, ...]:
     return static_shape(vector)
 
 
-def sizes(value: Any, argument: str, op: str) -> tuple[Any, ...]:
+def sizes(value: Shape, argument: str, op: str) -> tuple[Any, ...]:
     """A shape, strides, paddings: integers, or dimensions of a program."""
     try:
         return static_shape(value)
@@ -97,7 +102,7 @@ def is_symbolic(shape: tuple[Any, ...]) -> bool:
     return any(d.__class__ is Dim for d in shape)
 
 
-def fits(a: Any, b: Any) -> bool:
+def fits(a: Dims, b: Dims) -> bool:
     """Whether two shapes are the same, or may be when the program runs."""
     if a == b:
         return True
@@ -105,23 +110,23 @@ def fits(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(m == n or m.__class__ is Dim or n.__class__ is Dim for m, n in pairs)
 
 
-def grid(size: Any, axis: int, rank: int) -> Any:
+def grid(size: Size, axis: int, rank: int) -> Tensor | Array:
     """0, 1, … along one of several axes."""
     shape = [-1 if i == axis else 1 for i in builtins.range(rank)]
     return np.arange(size).reshape(shape) if size.__class__ is int else reshape(range(size), shape)
 
 
-def _filled(array: Any) -> Tensor:
+def _filled(array: Array) -> Tensor:
     return created(box(array if array.ndim else array[()]))
 
 
-def _cast(tensor: Tensor, dtype: Any) -> Tensor:
+def _cast(tensor: TensorLike, dtype: DTypeLike) -> Tensor:
     from gradtape.ops.elementwise import cast
 
     return cast(tensor, dtype)
 
 
-def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """All zeros (empty strings, false)."""
     dims = _checked(static_shape(shape))
     if is_symbolic(dims):
@@ -132,7 +137,7 @@ def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     return _filled(made)
 
 
-def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+def ones(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """All ones."""
     dims = _checked(static_shape(shape))
     return filled_with(dims, dtype, 1) if is_symbolic(dims) else _filled(np.ones(dims, numpy_dtype(dtype)))
@@ -144,11 +149,11 @@ def _checked(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return shape
 
 
-def _like_spec(x: TensorSpec, *, dtype: Any) -> TensorSpec:
+def _like_spec(x: TensorSpec, *, dtype: DTypeLike | None) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype if dtype is None else dtype)
 
 
-def _zeros_like_impl(x: Any, *, dtype: Any) -> Any:
+def _zeros_like_impl(x: Array, *, dtype: DType | None) -> Array:
     out = np.zeros(x.shape, x.dtype if dtype is None else numpy_dtype(dtype))
     if out.dtype.kind == "O":
         out[...] = b""
@@ -156,17 +161,17 @@ def _zeros_like_impl(x: Any, *, dtype: Any) -> Any:
     return out if out.ndim else out[()]
 
 
-def _ones_like_impl(x: Any, *, dtype: Any) -> Any:
+def _ones_like_impl(x: Array, *, dtype: DTypeLike | None) -> Array:
     out = np.ones(x.shape, x.dtype if dtype is None else numpy_dtype(dtype))
     return out if out.ndim else out[()]
 
 
-def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+def zeros_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Zeros with the shape (and dtype) of `input`."""
     return apply(ZEROS_LIKE, convert(input), dtype=dtype)
 
 
-def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+def ones_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Ones with the shape (and dtype) of `input`."""
     return apply(ONES_LIKE, convert(input), dtype=dtype)
 
@@ -194,7 +199,7 @@ ONES_LIKE = nondiff(
 
 
 @composite(samples=lambda: [Sample((2, 3), normal(), fixed=(0,)), Sample((), normal(), fixed=(0,))])
-def fill(dims: Any, value: Any, name: str | None = None) -> Any:
+def fill(dims: Shape, value: TensorLike, name: str | None = None) -> Tensor:
     """A tensor of shape `dims`, every element `value`.
 
     >>> import gradtape as gt
@@ -208,7 +213,11 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
 
 
 def eye(
-    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
+    num_rows: Integer,
+    num_columns: Integer | None = None,
+    batch_shape: Shape | None = None,
+    dtype: DTypeLike = float32,
+    name: str | None = None,
 ) -> Tensor:
     """Identity matrix (or a batch of them)."""
     rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
@@ -218,12 +227,18 @@ def eye(
     return created(box(np.broadcast_to(np.eye(rows, columns, dtype=numpy_dtype(dtype)), (*batch, rows, columns)).copy()))
 
 
-def _symbolic_eye(rows: Any, columns: Any, batch: tuple[Any, ...], dtype: Any) -> Any:
+def _symbolic_eye(rows: Size, columns: Size, batch: tuple[Any, ...], dtype: DTypeLike) -> Tensor:
     matrix = _cast(equal(range(rows)[:, None], range(columns)), dtype)
     return broadcast_to(matrix, (*batch, rows, columns)) if batch else matrix
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+def range(
+    start: TensorLike,
+    limit: TensorLike | None = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str = "range",
+) -> Tensor:
     """start, start + delta, … below limit: ⌈(limit − start) / delta⌉ items, computed in the dtype of the result.
 
     >>> import gradtape as gt
@@ -250,7 +265,7 @@ def _literal(bound: Tensor) -> Tensor:
     return bound if known is None else known
 
 
-def _bounds(values: tuple[Any, ...], dtype: Any) -> list[Any]:
+def _bounds(values: tuple[Any, ...], dtype: DTypeLike | None) -> list[Any]:
     """The bounds of a range as scalars. Python numbers are taken at full precision where a dtype is given, by name or by
     another bound that is a tensor."""
     tensors = [v for v in values if isinstance(v, (Tensor, Readable, np.generic, np.ndarray))]
@@ -268,7 +283,7 @@ def _count_to(limit: Tensor) -> Any:
     return max(length, 0) if length.__class__ is int else length
 
 
-def _common(values: Any) -> Any:
+def _common(values: Sequence[Tensor]) -> DType:
     dtype = as_dtype(values[0].dtype)
     for value in values[1:]:
         dtype = inference.promote_dtypes(dtype, as_dtype(value.dtype))
@@ -276,7 +291,7 @@ def _common(values: Any) -> Any:
 
 
 @composite(samples=lambda: [Sample(normal(), normal(), 5, fixed=(2,)), Sample(normal(2), normal(2), 3, fixed=(2,))])
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+def linspace(start: TensorLike, stop: TensorLike, num: Integer, name: str | None = None, axis: int = 0) -> Tensor:
     """`num` evenly spaced values from start to stop (both included); differentiable in both ends. Between integers they are
     floats, as quotients are: float64, float32 for integers of up to 16 bits.
 
@@ -299,7 +314,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     return first + (expand_dims(stop, place) - first) * steps
 
 
-def _unit_steps(count: Any, axis: int, rank: int) -> Any:
+def _unit_steps(count: Size, axis: int, rank: int) -> Any:
     """As many numbers from 0 to 1 as run time says, along one of several axes."""
     place = _cast(grid(count, axis, rank), "float64")
     last = _cast(number_of(count), "float64") - 1.0
@@ -314,14 +329,14 @@ def _unit_steps(count: Any, axis: int, rank: int) -> Any:
     ]
 )
 def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
+    indices: TensorLike,
+    depth: Integer,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Vectors that are on_value (1) at the index and off_value (0) elsewhere; indices outside [0, depth) are all off.
 
     >>> import gradtape as gt
@@ -343,7 +358,7 @@ def one_hot(
     return where(hot, on, off)
 
 
-def _one_hot_impl(indices: Any, *, depth: int, axis: int) -> Any:
+def _one_hot_impl(indices: Array, *, depth: int, axis: int) -> Array:
     hot = np.asarray(indices)[..., None] == np.arange(depth)
     return hot if axis == -1 else np.moveaxis(hot, -1, axis)
 
@@ -362,31 +377,31 @@ ONE_HOT = nondiff(
 )
 
 
-def _one_hot_shape(shape: Any, depth: int, axis: int) -> tuple[int, ...]:
+def _one_hot_shape(shape: Dims, depth: int, axis: int) -> Dims:
     dims = list(shape)
     dims.insert(len(dims) if axis == -1 else axis, depth)
     return tuple(dims)
 
 
-def rank(input: Any, name: str | None = None) -> Tensor:
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """Number of axes, as an int32 scalar."""
     return box(np.int32(convert(input).ndim))
 
 
-def shape(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
+def shape(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """The shape as an integer tensor, int32 unless out_type says otherwise."""
     dims, kind = tuple(convert(input).shape), _count_dtype(out_type, "shape")
     return nullary(DIMS, dims=dims, dtype=kind) if is_symbolic(dims) else box(np.array(dims, kind.dtype))
 
 
-def size(input: Any, out_type: Any = None, name: str | None = None) -> Tensor:
+def size(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
     count: Size = convert(input).size
     kind = _count_dtype(out_type, "size")
     return number_of(count, kind) if isinstance(count, Dim) else box(numpy_dtype(kind).type(count))
 
 
-def _count_dtype(out_type: Any, op: str) -> Any:
+def _count_dtype(out_type: DTypeLike | None, op: str) -> DType:
     try:
         kind = as_dtype("int32" if out_type is None else out_type)
     except TypeError as error:

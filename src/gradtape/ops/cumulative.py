@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Memory, Op, Sample, composite, general, linear
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, TensorLike
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import away, normal
 from gradtape.ops.shape import normal_axis
 
 
-def _shifted(out: Any, x: Any, axis: int, first: float) -> Any:
+def _shifted(out: Array, x: Array, axis: int, first: float) -> Array:
     """An inclusive running result turned exclusive: moved one step on, starting with `first`."""
     moved = np.roll(out, 1, axis)
     if moved.shape[axis]:
@@ -22,7 +22,7 @@ def _shifted(out: Any, x: Any, axis: int, first: float) -> Any:
     return moved
 
 
-def _running(ufunc: Any, x: Any, axis: int, exclusive: bool, reverse: bool, first: float) -> Any:
+def _running(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, first: float) -> Array:
     if reverse:
         x = np.flip(x, axis)
     out = ufunc.accumulate(x, axis, dtype=x.dtype) if x.shape[axis] else x.copy()
@@ -31,7 +31,7 @@ def _running(ufunc: Any, x: Any, axis: int, exclusive: bool, reverse: bool, firs
     return np.flip(out, axis) if reverse else out
 
 
-def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+def cumsum(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """Running sum along an axis.
 
     >>> import gradtape as gt
@@ -67,7 +67,7 @@ CUMSUM: Op = linear(
 )
 
 
-def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+def cumprod(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """Running product along an axis; the gradient is exact at zeros.
 
     >>> import gradtape as gt
@@ -79,7 +79,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     return apply(CUMPROD, x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
-def cumprod_jacobian(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+def cumprod_jacobian(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """∂out_i/∂x_j as an array with i on the last axis and j before it (the running axis last): no division, so exact
     at zeros. Built from the running product of a matrix whose column j has its entry x_j replaced by 1."""
     rows = moved_last(x, axis)
@@ -92,32 +92,32 @@ def cumprod_jacobian(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     return products * reach
 
 
-def cumprod_reach(n: int, exclusive: bool, reverse: bool) -> Any:
+def cumprod_reach(n: int, exclusive: bool, reverse: bool) -> Tensor:
     """1 at (j, i) where out_i depends on x_j."""
     ones_matrix = ones((n, n))
     lower = apply(CUMSUM, cast(eye(n), "float32"), axis=1, exclusive=exclusive, reverse=reverse)
     return lower * ones_matrix
 
 
-def moved_last(x: Any, axis: int) -> Any:
+def moved_last(x: Tensor, axis: int) -> Tensor:
     """The given axis moved to the end."""
     return transpose(x, (*(i for i in range(x.ndim) if i != axis), axis))
 
 
-def moved_from_last(x: Any, axis: int) -> Any:
+def moved_from_last(x: Tensor, axis: int) -> Tensor:
     """The last axis moved back to its place."""
     rest = x.ndim - 1
     return transpose(x, (*range(axis), rest, *range(axis, rest)))
 
 
-def cumprod_vjp(ct: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+def cumprod_vjp(ct: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """The cotangent of x: the conjugated Jacobian times ct."""
     jacobian = conj(cumprod_jacobian(x, axis, exclusive, reverse))
     rows = reduce_sum(jacobian * expand_dims(moved_last(ct, axis), -2), -1)
     return moved_from_last(rows, axis)
 
 
-def cumprod_jvp(t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+def cumprod_jvp(t: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """The tangent of the result: the Jacobian times t."""
     jacobian = cumprod_jacobian(x, axis, exclusive, reverse)
     rows = reduce_sum(jacobian * expand_dims(moved_last(t, axis), -1), -2)
@@ -139,7 +139,7 @@ CUMPROD: Op = general(
 # -- linear recurrence -------------------------------------------------------------------------------------------------
 
 
-def _recurrence_impl(decay: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+def _recurrence_impl(decay: Array, x: Array, *, axis: int, reverse: bool) -> Array:
     out = np.array(x)
     steps = np.moveaxis(out, axis, 0)
     factors = np.moveaxis(decay, axis, 0)
@@ -149,14 +149,14 @@ def _recurrence_impl(decay: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     return out
 
 
-def previous(h: Any, axis: int, reverse: bool) -> Any:
+def previous(h: Tensor, axis: int, reverse: bool) -> Tensor:
     """h moved one step on in the direction of the recurrence, 0 at its start."""
     # longer first, then cut: an axis without elements, which may show only at run time, is no special case
     longer = apply(PAD, h, paddings=tuple(((0, 1) if reverse else (1, 0)) if i == axis else (0, 0) for i in range(h.ndim)))
     return apply(SLICE_AXIS, longer, axis=axis, start=1 if reverse else 0, size=h.shape[axis])
 
 
-def next_decay(decay: Any, axis: int, reverse: bool) -> Any:
+def next_decay(decay: Tensor, axis: int, reverse: bool) -> Tensor:
     """The factors of the adjoint recurrence, which runs the other way."""
     return previous(decay, axis, not reverse)
 
@@ -196,24 +196,24 @@ RECURRENCE: Op = general(
 # -- log-sum-exp -------------------------------------------------------------------------------------------------------
 
 
-def finite_or_zero(x: Any) -> Any:
+def finite_or_zero(x: Tensor) -> Tensor:
     """x, and 0 where it is infinite or NaN."""
     return where(is_finite(x), x, zeros_like(x))
 
 
-def logsumexp_ct(ct: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any:
+def logsumexp_ct(ct: Tensor, x: Tensor, out: Tensor, axis: int, reverse: bool) -> Tensor:
     """Σ_{i≥j} ct_i exp(x_j - out_i), as exp(x_j - out_j) times a recurrence with factors exp(out_j - out_{j+1}) ≤ 1."""
     weight, decay = logsumexp_factors(x, out, axis, reverse)
     return weight * apply(RECURRENCE, decay, ct, axis=axis, reverse=not reverse)
 
 
-def logsumexp_tangent(t: Any, x: Any, out: Any, axis: int, reverse: bool) -> Any:
+def logsumexp_tangent(t: Tensor, x: Tensor, out: Tensor, axis: int, reverse: bool) -> Tensor:
     """The transpose of `logsumexp_ct`."""
     weight, decay = logsumexp_factors(x, out, axis, reverse)
     return apply(RECURRENCE, next_decay(decay, axis, not reverse), weight * t, axis=axis, reverse=reverse)
 
 
-def logsumexp_factors(x: Any, out: Any, axis: int, reverse: bool) -> Any:
+def logsumexp_factors(x: Tensor, out: Tensor, axis: int, reverse: bool) -> tuple[Tensor, ...]:
     """(exp(x_j - out_j), exp(out_j - out_{j+1}))."""
     base = finite_or_zero(out)
     ahead = previous(base, axis, not reverse)
@@ -250,7 +250,9 @@ CUMULATIVE_LOGSUMEXP: Op = general(
         Sample(away(3), 2, raises=(ValueError, "out of range")),
     ]
 )
-def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+def cumulative_logsumexp(
+    x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
     """log of the running sum of exp(x), without overflow; an exclusive one starts with -inf.
 
     >>> import gradtape as gt

@@ -9,16 +9,17 @@ as in Python. Eager code with concrete indices does not come here (`ops/index.py
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert, explained
-from gradtape.core.opdef import Fails, Sample, general, nondiff
+from gradtape.core.opdef import Fails, Op, Sample, general, nondiff
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Array, Dims, Index, Integer, Size
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Slot, filled, slots_in
 from gradtape.ir.types import TensorSpec
@@ -30,7 +31,7 @@ Key = tuple[Any, ...]
 # -- the axes of x[key] ------------------------------------------------------------------------------------------------
 
 
-def is_open(part: Any) -> bool:
+def is_open(part: object) -> bool:
     """Whether a part of a key is a slice with a bound that run time knows."""
     return isinstance(part, slice) and bool(slots_in(part))
 
@@ -69,7 +70,7 @@ def result_axes(key: Key, rank: int, ranks: tuple[int, ...]) -> list[Any]:
     return [*axes[:at], *range(count), *axes[at:]]
 
 
-def result_shape(shape: Any, key: Key, arrays: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
+def result_shape(shape: Dims, key: Key, arrays: tuple[Any, ...], size: tuple[int, ...] | None) -> tuple[Any, ...]:
     """The shape of x[key]; `size` has the lengths of open slices, None where unknown."""
     joint = np.broadcast_shapes(*(tuple(arrays[k.index].shape) for k in key if isinstance(k, Slot)))
     lengths = dict(zip(open_axes(key, len(shape)), size or (), strict=False))
@@ -92,12 +93,12 @@ def open_axes(key: Key, rank: int) -> list[int]:
     return [axis for axis, part in enumerate(parts) if is_open(part)]
 
 
-def ranks_of(arrays: Any) -> tuple[int, ...]:
+def ranks_of(arrays: Iterable[Tensor]) -> tuple[int, ...]:
     """The ranks of the operands of a key."""
     return tuple([len(a.shape) for a in arrays])
 
 
-def lengths_of(shape: Any, key: Key, rank: int, ranks: tuple[int, ...]) -> Any:
+def lengths_of(shape: Dims, key: Key, rank: int, ranks: tuple[int, ...]) -> Any:
     """What the shape of a value for x[key] tells about the lengths of open slices; None where it may be broadcast."""
     if not any(is_open(part) for part in key):
         return None
@@ -110,11 +111,11 @@ def lengths_of(shape: Any, key: Key, rank: int, ranks: tuple[int, ...]) -> Any:
 # -- on arrays ---------------------------------------------------------------------------------------------------------
 
 
-def _has_arrays(arrays: Any) -> bool:
+def _has_arrays(arrays: Iterable[Array]) -> bool:
     return any(a.ndim for a in arrays)
 
 
-def _getitem_at_impl(x: Any, *indices: Any, key: Key, size: Any) -> Any:
+def _getitem_at_impl(x: Array, *indices: Any, key: Key, size: tuple[int, ...] | None) -> Array:
     place = filled(key, indices)
     try:
         out = x[place]
@@ -127,7 +128,7 @@ def _getitem_at_impl(x: Any, *indices: Any, key: Key, size: Any) -> Any:
     return out if x.dtype.kind != "O" else np.array(out, object)
 
 
-def _check_lengths(out: Any, x: Any, key: Key, place: Key, size: Any, ranks: tuple[int, ...]) -> None:
+def _check_lengths(out: Array, x: Array, key: Key, place: Key, size: tuple[int | None, ...], ranks: tuple[int, ...]) -> None:
     wanted = dict(zip(open_axes(key, x.ndim), size, strict=True))
     for have, source in zip(out.shape, result_axes(key, x.ndim, ranks), strict=True):
         if isinstance(source, tuple) and wanted.get(source[0]) not in (None, have):
@@ -137,7 +138,7 @@ def _check_lengths(out: Any, x: Any, key: Key, place: Key, size: Any, ranks: tup
             )
 
 
-def _put_at_impl(part: Any, *indices: Any, key: Key, shape: tuple[int, ...]) -> Any:
+def _put_at_impl(part: Array, *indices: Any, key: Key, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, part.dtype)
     if shape and not _has_arrays(indices) and not _has_arrays(k for k in key if isinstance(k, np.ndarray)):
         # every place once: -0.0 stays what it is, as in `put_slice`
@@ -145,7 +146,7 @@ def _put_at_impl(part: Any, *indices: Any, key: Key, shape: tuple[int, ...]) -> 
     return add_into(out, part, *indices, key=key) if shape else out[()] + part
 
 
-def add_into(out: Any, value: Any, *indices: Any, key: Key) -> Any:
+def add_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
     """Add a value at the places, into `out` itself."""
     place = filled(key, indices)
     try:
@@ -158,7 +159,7 @@ def add_into(out: Any, value: Any, *indices: Any, key: Key) -> Any:
     return out
 
 
-def update_into(out: Any, value: Any, *indices: Any, key: Key) -> Any:
+def update_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
     """Replace what stands at the places, in `out` itself."""
     place = filled(key, indices)
     try:
@@ -168,27 +169,27 @@ def update_into(out: Any, value: Any, *indices: Any, key: Key) -> Any:
     return out
 
 
-def _update_at_impl(x: Any, value: Any, *indices: Any, key: Key) -> Any:
+def _update_at_impl(x: Array, value: Array, *indices: Any, key: Key) -> Array:
     out = update_into(np.array(x), value, *indices, key=key)
     return out if out.ndim else out[()]
 
 
-def _add_at_impl(x: Any, value: Any, *indices: Any, key: Key) -> Any:
+def _add_at_impl(x: Array, value: Array, *indices: Any, key: Key) -> Array:
     out = add_into(np.array(x), value, *indices, key=key)
     return out if out.ndim else out[()]
 
 
-def _places_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Any:
+def _places_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Array:
     return np.arange(math.prod(shape)).reshape(shape)[filled(key, indices)]
 
 
-def _winners_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Any:
+def _winners_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Array | bool:
     place = tuple(k if not isinstance(k, np.generic) else int(k) for k in filled(key, indices))
     wins = winners(place, shape)
     return np.ones(np.broadcast_to(np.False_, shape)[place].shape, bool)[()] if wins is None else wins
 
 
-def _mask_indices_impl(mask: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
+def _mask_indices_impl(mask: Array, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
     if mask.shape != tuple(shape):
         raise OutOfRangeError(f"boolean index of shape {mask.shape} does not match the indexed shape {tuple(shape)}")
     return np.nonzero(mask)
@@ -197,7 +198,7 @@ def _mask_indices_impl(mask: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
 # -- batching ----------------------------------------------------------------------------------------------------------
 
 
-def _batch(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """Batched values go along an axis in front; batched places become positions in the flattened array."""
     count = 2 if op is UPDATE_AT or op is ADD_AT else 1
     key, indices = attrs["key"], inputs[count:]
@@ -217,19 +218,19 @@ def _batch(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     return _axis_moved(apply(op, *values, *indices, key=wide, size=attrs["size"]), at, 0)
 
 
-def _widened(value: Any, rank: int) -> Any:
+def _widened(value: Tensor, rank: int) -> Tensor:
     """Unit axes behind the batch axis up to a rank."""
     missing = rank - value.ndim
     return reshape(value, (value.shape[0], *([1] * missing), *tuple(value.shape)[1:])) if missing > 0 else value
 
 
-def _axis_moved(x: Any, source: int, target: int) -> Any:
+def _axis_moved(x: Tensor, source: int, target: int) -> Tensor:
     order = [i for i in range(x.ndim) if i != source]
     order.insert(target, source)
     return x if source == target else transpose(x, tuple(order))
 
 
-def _batch_places(op: Any, flags: Any, inputs: Any, attrs: Any, count: int) -> Any:
+def _batch_places(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any], count: int) -> Tensor:
     key, indices = attrs["key"], inputs[count:]
     shape = attrs["shape"] if op is PUT_AT else tuple(inputs[0].shape)[1 if flags[0] else 0 :]
     length = batching.batch_size(flags, inputs)
@@ -257,7 +258,7 @@ def _batch_places(op: Any, flags: Any, inputs: Any, attrs: Any, count: int) -> A
 # -- the ops -----------------------------------------------------------------------------------------------------------
 
 
-def update_value_ct_at(ct: Any, value_spec: Any, indices: Any, key: Key) -> Any:
+def update_value_ct_at(ct: Tensor, value_spec: TensorSpec, indices: tuple[Tensor, ...], key: Key) -> Tensor:
     """The cotangent of what `update_at` wrote: ct at the places it survived, summed over broadcasting."""
     part = read_for(ct, value_spec, indices, key)
     if any(i.ndim for i in indices):
@@ -266,20 +267,20 @@ def update_value_ct_at(ct: Any, value_spec: Any, indices: Any, key: Key) -> Any:
     return unbroadcast(part, value_spec.shape)
 
 
-def read_for(x: Any, value_spec: Any, indices: Any, key: Key) -> Any:
+def read_for(x: Tensor, value_spec: TensorSpec, indices: tuple[Tensor, ...], key: Key) -> Tensor:
     """x[key], to be compared with a value that went there."""
     size = lengths_of(value_spec.shape, key, x.ndim, ranks_of(indices))
     return apply(GETITEM_AT, x, *indices, key=key, size=size)
 
 
-def add_tangent(tangents: Any, x: Any, indices: Any, key: Key) -> Any:
+def add_tangent(tangents: tuple[Any, ...], x: Tensor, indices: tuple[Tensor, ...], key: Key) -> Tensor:
     """The tangent of a sum at places."""
     if tangents[1] is None:
         return tangents[0]
     return apply(ADD_AT, zeros_like(x) if tangents[0] is None else tangents[0], tangents[1], *indices, key=key)
 
 
-def update_tangent_at(tangents: Any, x: Any, indices: Any, key: Key) -> Any:
+def update_tangent_at(tangents: tuple[Tensor | None, ...], x: Tensor, indices: tuple[Tensor, ...], key: Key) -> Tensor:
     """The tangent of a replacement: zeros where what went in, or what was there, does not move."""
     whole = zeros_like(x) if tangents[0] is None else tangents[0]
     return apply(UPDATE_AT, whole, zeros((), x.dtype) if tangents[1] is None else tangents[1], *indices, key=key)
@@ -418,7 +419,7 @@ MASK_INDICES = nondiff(
 # -- the index a user writes ---------------------------------------------------------------------------------------------
 
 
-def is_dynamic(x: Any, key: Any) -> bool:
+def is_dynamic(x: Tensor, key: Index) -> bool:
     """Whether an index has places that are known only at run time (or for each example of a batch)."""
     trace = TRACING.get()
     captured = trace.is_input if trace is not None and isinstance(x, Tensor) and x.wraps else _never
@@ -435,7 +436,7 @@ def _never(tensor: Tensor) -> bool:
     return False
 
 
-def _is_place(part: Any, captured: Callable[[Tensor], bool]) -> bool:
+def _is_place(part: object, captured: Callable[[Tensor], bool]) -> bool:
     if part is None or part.__class__ is int:
         return False
     if isinstance(part, Tensor):
@@ -448,12 +449,12 @@ def _is_place(part: Any, captured: Callable[[Tensor], bool]) -> bool:
 class _Template:
     """A key under construction, and its operands."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Tensor) -> None:
         self.x = x
         self.key: list[Any] = []
         self.indices: list[Any] = []
 
-    def slot(self, value: Any) -> Slot:
+    def slot(self, value: Tensor | Array) -> Slot:
         """One more operand; the same tensor gets the same slot."""
         for number, known in enumerate(self.indices):
             if known is value:
@@ -473,7 +474,7 @@ class _Template:
         else:
             self.key.append(part if part is None or part is Ellipsis else static_index(part))
 
-    def _array(self, part: Any) -> None:
+    def _array(self, part: Tensor | Array) -> None:
         kind = part.dtype.kind
         if kind == "b":
             if not len(part.shape):
@@ -486,7 +487,7 @@ class _Template:
         else:
             self.key.append(self.slot(_signed(part)))
 
-    def _bound(self, bound: Any) -> Any:
+    def _bound(self, bound: Integer | None) -> Slot | Size | None:
         if isinstance(bound, Readable):
             bound = bound.read()
         if not isinstance(bound, Tensor):
@@ -511,12 +512,12 @@ class _Template:
         return stop - start if first is last and stop >= start else None
 
 
-def _signed(part: Any) -> Any:
+def _signed(part: Tensor | Array) -> Any:
     """An index of a type that cannot wrap around: of what is beyond int64, the largest is as far outside of every axis."""
     return cast(minimum(part, np.uint64(2**63 - 1)), "int64") if part.dtype == "uint64" else part
 
 
-def _offset(tensor: Any) -> tuple[Any, int]:
+def _offset(tensor: Tensor) -> tuple[Any, int]:
     """(v, n) where a traced scalar was computed as v + n with a static n."""
     value, offset = tensor._data, 0
     while (made := getattr(value, "producer", None)) is not None and made.op.name in ("add", "subtract", "cast"):
@@ -541,20 +542,20 @@ def _static(value: Any) -> int | None:
     return int(made.attrs["value"])
 
 
-def _template(x: Any, key: Any) -> _Template:
+def _template(x: Tensor, key: Index) -> _Template:
     made = _Template(x)
     for part in key if isinstance(key, tuple) else (key,):
         made.part(part)
     return made
 
 
-def getitem_at(x: Any, key: Any) -> Any:
+def getitem_at(x: Tensor, key: Index) -> Tensor:
     """x[key], where the key has tensors that are known only at run time."""
     made = _template(x, key)
     return apply(GETITEM_AT, x, *made.indices, key=tuple(made.key), size=made.size())
 
 
-def update_at(x: Any, key: Any, value: Any) -> Any:
+def update_at(x: Tensor, key: Index, value: Tensor) -> Tensor:
     """x with `value` at x[key], where the key has tensors that are known only at run time."""
     made = _template(x, key)
     return apply(UPDATE_AT, x, value, *made.indices, key=tuple(made.key))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import operator
-from typing import Any
 
 import numpy as np
 
@@ -16,16 +15,17 @@ from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
 from gradtape.core.forms import binary, unary
 from gradtape.core.hooks import HOOKS
-from gradtape.core.opdef import Cost, Fails, Memory, Op, Rule, Sample, elementwise, general
+from gradtape.core.opdef import Cost, Fails, Memory, Op, Rule, Sample, SampleMaker, elementwise, general
 from gradtape.core.tensor import Tensor
-from gradtape.dtypes import DType, as_dtype, float32, float64, numpy_dtype
+from gradtape.core.typing import Array, Number, TensorLike
+from gradtape.dtypes import DType, DTypeLike, as_dtype, float32, float64, numpy_dtype
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import away, normal, positive, unit
 
 # -- dtype changes -------------------------------------------------------------------------------------------------
 
 
-def _cast_impl(x: Any, *, dtype: Any) -> Any:
+def _cast_impl(x: Array, *, dtype: DType) -> Array:
     target = numpy_dtype(dtype)
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
@@ -55,20 +55,19 @@ CAST = general(
 HOOKS.cast_op = CAST
 
 
-def differentiable_dtype(x: Any) -> bool:
+def differentiable_dtype(x: Tensor) -> bool:
     """Whether values of this type carry derivatives."""
     return as_dtype(x.dtype).is_differentiable
 
 
-def is_complex(x: Any) -> bool:
+def is_complex(x: Tensor | Number) -> bool:
     """Whether a tensor, array or number is complex."""
-    cls = x.__class__
-    if cls is float or cls is int or cls is bool or cls is builtins.complex:
-        return cls is builtins.complex
+    if isinstance(x, (float, int, builtins.complex)):
+        return isinstance(x, builtins.complex)
     return bool(x.dtype.kind == "c")
 
 
-def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` with another dtype; gradients pass between floating and complex types.
 
     >>> import gradtape as gt
@@ -115,7 +114,7 @@ def _quotient_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.shape, quotient_dtype(spec.dtype))
 
 
-def _divide_impl(x: Any, y: Any) -> Any:
+def _divide_impl(x: Array, y: Array) -> Array:
     out = x / y
     if out.dtype is not _FLOAT64 or (y if x.__class__ in _NUMBERS else x).dtype.kind == "f":
         return out
@@ -123,7 +122,7 @@ def _divide_impl(x: Any, y: Any) -> Any:
     return np.divide(x, y, dtype=np.float32) if len(sizes) == 2 and max(sizes) <= 2 else out
 
 
-def quotients(x: Any, y: Any) -> tuple[Any, ...]:
+def quotients(x: TensorLike, y: TensorLike) -> tuple[Tensor, ...]:
     """The operands of a division. An integer tensor is converted before it meets a Python integer, which may not fit it."""
     tensors = [v if isinstance(v, Tensor) else plain(v) for v in (x, y)]
     numbers = [v.__class__ is int for v in tensors]
@@ -135,7 +134,7 @@ def quotients(x: Any, y: Any) -> tuple[Any, ...]:
 
 
 _FLOAT64 = np.dtype(np.float64)
-_NUMBERS = (int, float)
+_NUMBERS: tuple[type, ...] = (int, float)
 
 
 ADD = elementwise("add", "x y", operator.add, 1, 1, weak=True, cost=Cost.CHEAP, overwrites=operator.iadd, samples=_PAIR)
@@ -183,7 +182,7 @@ negative = unary(NEGATIVE, "-x.")
 # -- powers --------------------------------------------------------------------------------------------------------
 
 
-def _power_impl(x: Any, *, exponent: Any) -> Any:
+def _power_impl(x: Array, *, exponent: float) -> Array:
     if x.dtype.kind == "b":
         raise TypeError(inference.NO_BOOLEANS)
     if x.__class__ is not np.ndarray and exponent == 2:
@@ -194,7 +193,7 @@ def _power_impl(x: Any, *, exponent: Any) -> Any:
 _wide_power = rounded_once(lambda x, exponent: x**exponent)
 
 
-def _power_partial(x: Any, exponent: Any) -> Any:
+def _power_partial(x: Tensor, exponent: float) -> Tensor:
     # d/dx xⁿ = n·xⁿ⁻¹, with the two cases kept exact that the formula would turn into 0·inf at x = 0
     if exponent == 0:
         return x * 0.0
@@ -224,12 +223,12 @@ POWER = elementwise(
 )
 
 
-def power(x: Any, exponent: Any) -> Any:
+def power(x: Tensor, exponent: float) -> Tensor:
     """x to a Python number: the exponent is part of the op, so `x**2` costs one multiplication each way."""
     return apply(POWER, x, exponent=exponent)
 
 
-def _pow_impl(x: Any, y: Any) -> Any:
+def _pow_impl(x: Array, y: Array) -> Array:
     if x.dtype.kind == "b":
         raise TypeError(inference.NO_BOOLEANS)
     return x**y
@@ -256,7 +255,7 @@ POW = elementwise(
 _pow = binary(POW)
 
 
-def pow(x: Any, y: Any, name: str | None = None) -> Any:  # TensorFlow's name
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:  # TensorFlow's name
     """x to the power y.
 
     >>> import gradtape as gt
@@ -271,13 +270,13 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:  # TensorFlow's name
     return _pow(x, y)
 
 
-def safe_pow(x: Any, y: Any) -> Any:
+def safe_pow(x: Tensor, y: Tensor) -> Tensor:
     """x^(y-1), and 1 where y = 0, so that y·x^(y-1) is 0 there even at x = 0."""
     zero = y == 0
     return _pow(where(zero, ones_like(x + y), x), where(zero, ones_like(x + y), y) - 1.0)
 
 
-def log_or_zero(x: Any) -> Any:
+def log_or_zero(x: Tensor) -> Tensor:
     """log x, and 0 where x is zero or a negative real number."""
     if is_complex(x):
         usable = x != 0
@@ -290,7 +289,8 @@ def log_or_zero(x: Any) -> Any:
 
 
 def _unary(
-    name: str, impl: Any, partial: Any, samples: Any, product: Any = None, floating: bool = True, cost: Cost = Cost.DEAR,
+    name: str, impl: Rule, partial: Rule | Number, samples: SampleMaker, product: Rule | None = None, floating: bool = True,
+    cost: Cost = Cost.DEAR,
     expand: Rule | None = None,
 ) -> Op:  # fmt: skip
     return elementwise(
@@ -312,15 +312,15 @@ def _unit() -> list[Sample]:
     return [Sample(unit(3, 2)), Sample(unit()), Sample(unit(0)), Sample(unit(2) + 1j * unit(2))]
 
 
-def _reciprocal_impl(x: Any) -> Any:
+def _reciprocal_impl(x: Array) -> Array:
     return x.dtype.type(1.0) / x  # a Python number would make float32 of bfloat16
 
 
-def _rsqrt_impl(x: Any) -> Any:
+def _rsqrt_impl(x: Array) -> Array:
     return x.dtype.type(1.0) / np.sqrt(x)
 
 
-def _square_impl(x: Any) -> Any:
+def _square_impl(x: Array) -> Array:
     return x * x
 
 
@@ -390,7 +390,7 @@ ATAN2 = elementwise(
 _atan2 = binary(ATAN2)
 
 
-def atan2(y: Any, x: Any, name: str | None = None) -> Any:
+def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The angle of the point (x, y), in (-π, π].
 
     >>> import gradtape as gt
@@ -432,7 +432,7 @@ SIGN = general(
 )
 
 
-def sign_tangent(t: Any, x: Any, out: Any) -> Any:
+def sign_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """The derivative of x/|x| in direction t."""
     if not is_complex(x):
         return t * 0.0
@@ -477,7 +477,7 @@ CONJ = general(
 )
 
 
-def _complex_impl(real: Any, imag: Any) -> Any:
+def _complex_impl(real: Array, imag: Array) -> Array:
     # put together, not computed: inf · 1j would be nan + inf j, and the sign of zeros would be lost
     shape = np.broadcast_shapes(real.shape, imag.shape)
     out = np.empty(shape, np.complex128 if real.dtype.itemsize == 8 else np.complex64)
@@ -512,17 +512,17 @@ _real, _imag = unary(REAL), unary(IMAG)
 conj = unary(CONJ, "Complex conjugate.")
 
 
-def real(input: Any, name: str | None = None) -> Any:
+def real(input: TensorLike, name: str | None = None) -> Tensor:
     """Real part."""
     return _real(input)
 
 
-def imag(input: Any, name: str | None = None) -> Any:
+def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """Imaginary part; zero for real numbers."""
     return _imag(input)
 
 
-def complex(real: Any, imag: Any, name: str | None = None) -> Any:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tensor:
     """The complex tensor real + i·imag."""
     real, imag = promote(real, imag)
     if not real.dtype.is_floating:

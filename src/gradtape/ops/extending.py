@@ -5,12 +5,15 @@ Paddings, multiples and repeats may be known only when a program runs: their siz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.dispatch import apply, convert, twin
 from gradtape.core.opdef import Sample, composite
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, Integers, Size, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import grid, is_symbolic, ones_like, sizes, static_shape
 from gradtape.ops.cumulative import cumsum
@@ -34,7 +37,13 @@ from gradtape.ops.staged import SIZED, size_of
         Sample(normal(2), [[2, 0]], "REFLECT", raises=(ValueError, "REFLECT")),
     ]
 )
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
+def pad(
+    tensor: TensorLike,
+    paddings: Array | Sequence[Any],
+    mode: str = "CONSTANT",
+    constant_values: TensorLike = 0,
+    name: str | None = None,
+) -> Tensor:
     """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
 
     >>> import gradtape as gt
@@ -72,7 +81,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     return twin(x)
 
 
-def _mirrored(size: Any, before: Any, after: Any, mode: str) -> Any:
+def _mirrored(size: Size, before: Size, after: Size, mode: str) -> Tensor:
     """Which element of an axis stands at each place of the longer one; where there is none, what no gather takes."""
     place = grid(before + size + after, 0, 1) - convert(before)
     last = convert(size) - 1
@@ -88,7 +97,7 @@ def _mirrored(size: Any, before: Any, after: Any, mode: str) -> Any:
         Sample(normal(2), [1, 2], raises=(ValueError, "rank")),
     ]
 )
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+def tile(input: TensorLike, multiples: Integers, name: str | None = None) -> Tensor:
     """`input` repeated `multiples[i]` times along axis i.
 
     >>> import gradtape as gt
@@ -114,7 +123,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
         Sample(normal(3), [1, 2], 0, raises=(ValueError, "repeats")),
     ]
 )
-def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+def repeat(input: TensorLike, repeats: Integers, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """Each element (or slice along `axis`) repeated.
 
     >>> import gradtape as gt

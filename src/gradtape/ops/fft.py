@@ -15,25 +15,27 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Memory, Op, Sample, composite, linear
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axes, Dims, Integers, Size, TensorLike
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import static_shape
 from gradtape.ops.sampling import normal
-from gradtape.ops.shape import normal_axis
+from gradtape.ops.shape import listed_axes, normal_axis
 
 
 def _axes(rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
-def points(shape: Any, rank: int, like: Any) -> Any:
+def points(shape: Dims, rank: int, like: Tensor) -> float | Tensor:
     """How many elements one transform works on, as a factor of `like`."""
     count = math.prod(tuple(shape)[-rank:])
     return float(count) if count.__class__ is int else cast(number_of(count), like.dtype)
 
 
-def half_weights(n: Any, inner: float, spec: Any) -> Any:
+def half_weights(n: Size, inner: float, spec: TensorSpec) -> Tensor | Array:
     """1 for the elements of a half spectrum of length-n data that stand for themselves, `inner` for the others."""
     if n.__class__ is not int:
         place = grid(n // 2 + 1, 0, 1)
@@ -46,7 +48,7 @@ def half_weights(n: Any, inner: float, spec: Any) -> Any:
     return weights
 
 
-def _complex(x: Any) -> Any:
+def _complex(x: Tensor | TensorSpec) -> str:
     return "complex64" if x.dtype.size == 4 else "complex128"
 
 
@@ -131,7 +133,7 @@ IRFFT: Op = linear(
 # -- lengths -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(x: Any, rank: int, op: str) -> Any:
+def _checked(x: TensorLike, rank: int, op: str) -> Tensor:
     x = floating(x)
     if x.ndim < rank:
         raise InvalidArgumentError(f"{op}: the input needs rank {rank} or more, got shape {tuple(x.shape)}")
@@ -140,12 +142,12 @@ def _checked(x: Any, rank: int, op: str) -> Any:
     return x
 
 
-def _transform(op: Op, x: Any, rank: int, name: str) -> Any:
+def _transform(op: Op, x: TensorLike, rank: int, name: str) -> Tensor:
     x = _checked(x, rank, name)
     return apply(op, x if x.dtype.is_complex else cast(x, _complex(x)), rank=rank)
 
 
-def _lengths(fft_length: Any, rank: int, op: str) -> tuple[int, ...] | None:
+def _lengths(fft_length: Integers | None, rank: int, op: str) -> tuple[Any, ...] | None:
     if fft_length is None:
         return None
     lengths = static_shape(fft_length)
@@ -154,18 +156,19 @@ def _lengths(fft_length: Any, rank: int, op: str) -> tuple[int, ...] | None:
     return lengths
 
 
-def fitted(x: Any, sizes: tuple[int, ...]) -> Any:
+def fitted(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """The last axes cut or zero-padded to these sizes."""
     have = tuple(int(d) for d in x.shape)[-len(sizes) :]
     lead = x.ndim - len(sizes)
     if any(h > n for h, n in zip(have, sizes, strict=True)):
-        x = x[(..., *(slice(0, min(h, n)) for h, n in zip(have, sizes, strict=True)))]
+        cut: Any = (..., *(slice(0, min(h, n)) for h, n in zip(have, sizes, strict=True)))
+        x = x[cut]
     if any(h < n for h, n in zip(have, sizes, strict=True)):
         x = pad(x, [(0, 0)] * lead + [(0, max(n - h, 0)) for h, n in zip(have, sizes, strict=True)])
     return x
 
 
-def _real_transform(x: Any, fft_length: Any, rank: int, op: str) -> Any:
+def _real_transform(x: TensorLike, fft_length: Integers | None, rank: int, op: str) -> Tensor:
     x = _checked(x, rank, op)
     if x.dtype.is_complex:
         raise InvalidArgumentError(f"{op}: the input must be real, got dtype {x.dtype.name}; use the complex transform")
@@ -173,7 +176,7 @@ def _real_transform(x: Any, fft_length: Any, rank: int, op: str) -> Any:
     return apply(RFFT, x if lengths is None else fitted(x, lengths), rank=rank)
 
 
-def _inverse_real_transform(x: Any, fft_length: Any, rank: int, op: str) -> Any:
+def _inverse_real_transform(x: TensorLike, fft_length: Integers | None, rank: int, op: str) -> Tensor:
     x = _checked(x, rank, op)
     if not x.dtype.is_complex:
         x = cast(x, _complex(x))
@@ -189,7 +192,7 @@ def _inverse_real_transform(x: Any, fft_length: Any, rank: int, op: str) -> Any:
 # -- the public functions ----------------------------------------------------------------------------------------------
 
 
-def fft(input: Any, name: str | None = None) -> Any:
+def fft(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last axis: out_k = Σ_j x_j exp(-2πi jk/n). Real input becomes complex.
 
     >>> import gradtape as gt
@@ -199,7 +202,7 @@ def fft(input: Any, name: str | None = None) -> Any:
     return _transform(FFT, input, 1, "fft")
 
 
-def ifft(input: Any, name: str | None = None) -> Any:
+def ifft(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft`.
 
     >>> import gradtape as gt
@@ -209,22 +212,22 @@ def ifft(input: Any, name: str | None = None) -> Any:
     return _transform(IFFT, input, 1, "ifft")
 
 
-def fft2d(input: Any, name: str | None = None) -> Any:
+def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last two axes."""
     return _transform(FFT, input, 2, "fft2d")
 
 
-def ifft2d(input: Any, name: str | None = None) -> Any:
+def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft2d`."""
     return _transform(IFFT, input, 2, "ifft2d")
 
 
-def fft3d(input: Any, name: str | None = None) -> Any:
+def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last three axes."""
     return _transform(FFT, input, 3, "fft3d")
 
 
-def ifft3d(input: Any, name: str | None = None) -> Any:
+def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft3d`."""
     return _transform(IFFT, input, 3, "ifft3d")
 
@@ -237,7 +240,7 @@ def ifft3d(input: Any, name: str | None = None) -> Any:
         Sample(normal(4), 0, raises=(ValueError, "positive")),
     ]
 )
-def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def rfft(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Fourier transform of real data over the last axis: the n//2 + 1 elements that determine the rest.
 
     >>> import gradtape as gt
@@ -256,7 +259,7 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> 
         Sample(normal(1) + 0j, raises=(ValueError, "fft_length")),
     ]
 )
-def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def irfft(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Inverse of `rfft`; `fft_length` (default 2·(m - 1)) says whether the data had even or odd length.
 
     >>> import gradtape as gt
@@ -267,38 +270,37 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) ->
 
 
 @composite(samples=lambda: [Sample(normal(3, 4)), Sample(normal(2, 3, 3), [2, 5])])
-def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def rfft2d(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Fourier transform of real data over the last two axes."""
     return _real_transform(input_tensor, fft_length, 2, "rfft2d")
 
 
 @composite(samples=lambda: [Sample(normal(3, 3) + 1j * normal(3, 3)), Sample(normal(2, 2) + 1j * normal(2, 2), [3, 5])])
-def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def irfft2d(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Inverse of `rfft2d`."""
     return _inverse_real_transform(input_tensor, fft_length, 2, "irfft2d")
 
 
 @composite(samples=lambda: [Sample(normal(2, 3, 4))])
-def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def rfft3d(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Fourier transform of real data over the last three axes."""
     return _real_transform(input_tensor, fft_length, 3, "rfft3d")
 
 
 @composite(samples=lambda: [Sample(normal(2, 2, 3) + 1j * normal(2, 2, 3))])
-def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+def irfft3d(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Inverse of `rfft3d`."""
     return _inverse_real_transform(input_tensor, fft_length, 3, "irfft3d")
 
 
-def _shifted(x: Any, axes: Any, sign: int, op: str) -> Any:
+def _shifted(x: TensorLike, axes: Axes, sign: int, op: str) -> Tensor:
     x = convert(x)
-    chosen = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-    places = [normal_axis(a, x.ndim, op) for a in chosen]
+    places = [normal_axis(a, x.ndim, op) for a in (range(x.ndim) if axes is None else listed_axes(axes))]
     return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
 
 @composite(samples=lambda: [Sample(normal(5)), Sample(normal(2, 4), [1])])
-def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
+def fftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """The zero frequency moved to the centre.
 
     >>> import gradtape as gt
@@ -309,7 +311,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
 
 
 @composite(samples=lambda: [Sample(normal(5)), Sample(normal(2, 4), [1])])
-def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Any:
+def ifftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """Inverse of `fftshift`.
 
     >>> import gradtape as gt

@@ -26,7 +26,9 @@ from gradtape.core.arguments import (
 )
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Sample, composite
-from gradtape.dtypes import float32
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Integer, TensorLike
+from gradtape.dtypes import DTypeLike, float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.sampling import normal
 
@@ -48,14 +50,14 @@ Window = Callable[..., Any]  # window(length, dtype=...) -> tensor
     ]
 )
 def frame(
-    signal: Any,
-    frame_length: Any,
-    frame_step: Any,
+    signal: TensorLike,
+    frame_length: Integer,
+    frame_step: Integer,
     pad_end: bool = False,
-    pad_value: Any = 0,
+    pad_value: TensorLike = 0,
     axis: int = -1,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """The windows of `frame_length` elements along an axis, one every `frame_step`: that axis becomes (frames, elements).
 
     With `pad_end` the last frames are filled up with `pad_value`, and every element begins or is in some frame.
@@ -94,7 +96,7 @@ def frame(
         Sample(normal(2, 3), 0, raises=(ValueError, "frame_step")),
     ]
 )
-def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Any:
+def overlap_and_add(signal: TensorLike, frame_step: Integer, name: str | None = None) -> Tensor:
     """The signal whose frames (…, frames, frame_length), one every `frame_step`, add up where they overlap.
 
     >>> import gradtape as gt
@@ -115,7 +117,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> An
     return reshape(total, (*lead, (frames + pieces - 1) * step))[..., : (frames - 1) * step + length]
 
 
-def _swapped(x: Any, first: int, second: int) -> Any:
+def _swapped(x: Tensor, first: int, second: int) -> Tensor:
     order = list(range(x.ndim))
     order[first], order[second] = order[second], order[first]
     return transpose(x, order)
@@ -124,7 +126,7 @@ def _swapped(x: Any, first: int, second: int) -> Any:
 # -- windows -------------------------------------------------------------------------------------------------------------
 
 
-def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, a: float, op: str) -> Any:
+def _raised_cosine(window_length: Integer, periodic: bool, dtype: DTypeLike, a: float, op: str) -> Tensor:
     """a - (1 - a)·cos over one period."""
     length = whole(window_length, "window_length", op, least=1)
     periodic = option(periodic, "periodic", op, (True, False))
@@ -135,11 +137,11 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, a: float, op: 
     return _window(a - (1.0 - a) * np.cos(2.0 * math.pi * np.arange(length) / span), dtype, op)
 
 
-def _window(values: Any, dtype: Any, op: str) -> Any:
+def _window(values: Array, dtype: DTypeLike, op: str) -> Tensor:
     return convert(values.astype(floating_dtype(dtype, "dtype", op).dtype))
 
 
-def hann_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
+def hann_window(window_length: Integer, periodic: bool = True, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The Hann window, (1 - cos)/2.
 
     >>> import gradtape as gt
@@ -149,7 +151,9 @@ def hann_window(window_length: Any, periodic: bool = True, dtype: Any = float32,
     return _raised_cosine(window_length, periodic, dtype, 0.5, "hann_window")
 
 
-def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = float32, name: str | None = None) -> Any:
+def hamming_window(
+    window_length: Integer, periodic: bool = True, dtype: DTypeLike = float32, name: str | None = None
+) -> Tensor:
     """The Hamming window, 0.54 - 0.46 cos.
 
     >>> import gradtape as gt
@@ -159,7 +163,7 @@ def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = float
     return _raised_cosine(window_length, periodic, dtype, 0.54, "hamming_window")
 
 
-def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
+def kaiser_window(window_length: Integer, beta: float = 12.0, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The Kaiser window, a ratio of Bessel functions; `beta` trades the main lobe's width for low side lobes.
 
     >>> import gradtape as gt
@@ -171,7 +175,9 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     return _window(np.kaiser(length, real_number(beta, "beta", op)), dtype, op)
 
 
-def kaiser_bessel_derived_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Any:
+def kaiser_bessel_derived_window(
+    window_length: Integer, beta: float = 12.0, dtype: DTypeLike = float32, name: str | None = None
+) -> Tensor:
     """The Kaiser-Bessel derived window of even length: its squares at distance half a window add up to 1.
 
     >>> import gradtape as gt
@@ -188,7 +194,7 @@ def kaiser_bessel_derived_window(window_length: Any, beta: float = 12.0, dtype: 
     return _window(np.concatenate([half, half[::-1]]), dtype, op)
 
 
-def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Any:
+def vorbis_window(window_length: Integer, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The window of the Vorbis audio format: sin(π/2 · sin²).
 
     >>> import gradtape as gt
@@ -202,14 +208,14 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
 # -- short-time Fourier transforms ---------------------------------------------------------------------------------------
 
 
-def _frame_sizes(frame_length: Any, frame_step: Any, fft_length: Any, op: str) -> tuple[int, int, int]:
+def _frame_sizes(frame_length: Integer, frame_step: Integer, fft_length: Integer | None, op: str) -> tuple[int, int, int]:
     """Length and step of frames, and of their transforms: by default the next power of two."""
     length, step = whole(frame_length, "frame_length", op, least=1), whole(frame_step, "frame_step", op, least=1)
     points = 1 << (length - 1).bit_length() if fft_length is None else whole(fft_length, "fft_length", op, least=1)
     return length, step, points
 
 
-def _window_of(window_fn: Any, length: int, dtype: Any, argument: str, op: str) -> Any:
+def _window_of(window_fn: Callable[..., Any], length: int, dtype: DTypeLike, argument: str, op: str) -> Tensor:
     """The window that the user's function makes."""
     window = real_numbers(function_of(window_fn, argument, op)(length, dtype=dtype), f"the result of {argument}", op, dtype)
     if tuple(window.shape) != (length,):
@@ -226,14 +232,14 @@ def _window_of(window_fn: Any, length: int, dtype: Any, argument: str, op: str) 
     ]
 )
 def stft(
-    signals: Any,
-    frame_length: Any,
-    frame_step: Any,
-    fft_length: Any = None,
+    signals: TensorLike,
+    frame_length: Integer,
+    frame_step: Integer,
+    fft_length: Integer | None = None,
     window_fn: Window | None = hann_window,
     pad_end: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """The Fourier transforms of windowed frames of real signals: (…, samples) becomes (…, frames, fft_length//2 + 1).
 
     >>> import gradtape as gt
@@ -249,7 +255,7 @@ def stft(
     return rfft(framed, [points])
 
 
-def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Window = hann_window, name: str | None = None) -> Window:
+def inverse_stft_window_fn(frame_step: Integer, forward_window_fn: Window = hann_window, name: str | None = None) -> Window:
     """The window with which `inverse_stft` undoes `stft` exactly.
 
     >>> import gradtape as gt
@@ -263,7 +269,7 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Window = hann_win
     step = whole(frame_step, "frame_step", op, least=1)
     function_of(forward_window_fn, "forward_window_fn", op)
 
-    def inverse_window(frame_length: Any, dtype: Any = float32) -> Any:
+    def inverse_window(frame_length: Integer, dtype: DTypeLike = float32) -> Tensor:
         length = whole(frame_length, "frame_length", op, least=1)
         window = _window_of(forward_window_fn, length, floating_dtype(dtype, "dtype", op), "forward_window_fn", op)
         forward = np.asarray(window.numpy(), np.float64)
@@ -284,13 +290,13 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Window = hann_win
     ]
 )
 def inverse_stft(
-    stfts: Any,
-    frame_length: Any,
-    frame_step: Any,
-    fft_length: Any = None,
+    stfts: TensorLike,
+    frame_length: Integer,
+    frame_step: Integer,
+    fft_length: Integer | None = None,
     window_fn: Window | None = hann_window,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Signals from short-time Fourier transforms: the windowed inverse transforms of the frames, overlapping, added up."""
     op = "inverse_stft"
     x = of_rank(numeric(stfts, "stfts", op), 2, "stfts", op)
@@ -310,9 +316,9 @@ def linear_to_mel_weight_matrix(
     sample_rate: float = 8000,
     lower_edge_hertz: float = 125.0,
     upper_edge_hertz: float = 3800.0,
-    dtype: Any = float32,
+    dtype: DTypeLike = float32,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """The matrix (spectrogram bins, mel bins) of overlapping triangles on the mel scale; the zero frequency has none.
 
     >>> import gradtape as gt
@@ -331,7 +337,7 @@ def linear_to_mel_weight_matrix(
             f"{upper_edge_hertz} and sample_rate {sample_rate}"
         )
 
-    def mel(hertz: Any) -> Any:
+    def mel(hertz: Array | float) -> Array:
         return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
 
     places = mel(np.linspace(0.0, sample_rate / 2, spectrum))[1:, None]
@@ -345,19 +351,19 @@ def linear_to_mel_weight_matrix(
 
 
 @functools.cache
-def _turn(count: int, sign: int) -> Any:
+def _turn(count: int, sign: int) -> Array:
     """2·exp(±iπk/2n), k = 0 … n-1: half a sample's shift between a cosine transform and a Fourier transform of 2n."""
     return 2.0 * np.exp(sign * 0.5j * math.pi * np.arange(count) / count)
 
 
-def _ortho(count: int) -> Any:
+def _ortho(count: int) -> Array:
     """What makes the second cosine transform orthogonal."""
     weights = np.full(count, math.sqrt(0.5 / count))
     weights[0] = 0.5 / math.sqrt(count)
     return weights
 
 
-def _cosine(x: Any, type: int, norm: str | None) -> Any:
+def _cosine(x: Tensor, type: int, norm: str | None) -> Tensor:
     count = x.shape[-1]
     real: Any = x.dtype.dtype
     turning = "complex64" if x.dtype.size == 4 else "complex128"
@@ -373,7 +379,7 @@ def _cosine(x: Any, type: int, norm: str | None) -> Any:
     return out * math.sqrt(0.5 / count) if norm else out
 
 
-def _kind(type: Any, op: str) -> int:
+def _kind(type: int, op: str) -> int:
     """Which of the four cosine transforms."""
     number: int = option(whole(type, "type", op), "type", op, (1, 2, 3, 4))
     return number
@@ -392,8 +398,8 @@ def _kind(type: Any, op: str) -> int:
     ]
 )
 def dct(
-    input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
-) -> Any:
+    input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Tensor:
     """The cosine transform of type 1, 2, 3 or 4 along an axis, as `scipy.fft.dct`; `n` cuts or zero-pads the axis first.
 
     >>> import gradtape as gt
@@ -403,7 +409,7 @@ def dct(
     return _transformed(input, _kind(type, "dct"), n, axis, norm, "dct")
 
 
-def _transformed(input: Any, type: int, n: Any, axis: Any, norm: Any, op: str) -> Any:
+def _transformed(input: TensorLike, type: int, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
     option(norm, "norm", op, (None, "ortho"))
     if type == 1 and norm:
         raise InvalidArgumentError(f"{op}: norm must be None for the transform of type 1, which has no orthogonal form")
@@ -428,8 +434,8 @@ def _transformed(input: Any, type: int, n: Any, axis: Any, norm: Any, op: str) -
 
 @composite(samples=lambda: [*(Sample(normal(2, 4), t) for t in (1, 2, 3, 4)), Sample(normal(4), 2, norm="ortho")])
 def idct(
-    input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
-) -> Any:
+    input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
+) -> Tensor:
     """The inverse of `dct`: up to a factor of 2·n (type 1: 2·(n - 1)) without norm, exactly with norm="ortho".
 
     >>> import gradtape as gt

@@ -15,6 +15,7 @@ size; values are computed in float64 and rounded to the dtype of the inputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,7 +23,9 @@ import numpy as np
 
 from gradtape.core import inference
 from gradtape.core.dispatch import apply
-from gradtape.core.opdef import Op, Sample, elementwise
+from gradtape.core.opdef import Op, Rule, Sample, elementwise
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.ops.sampling import positive, unit
 from gradtape.ops.special import as_floats, polygamma, scipy_function
 
@@ -32,7 +35,7 @@ _CHUNK = 2048  # elements integrated at once: bounds the memory of the quadratur
 def in_double(name: str) -> Any:
     """An impl on scipy.special for several arguments, in the dtype of its inputs."""
 
-    def impl(*values: Any) -> Any:
+    def impl(*values: Any) -> Array:
         out = scipy_function(name)(*values)
         dtype = np.result_type(*values)
         return out if out.dtype == dtype else out.astype(dtype)[()]
@@ -49,7 +52,7 @@ def _tail_rule() -> tuple[Any, Any]:
     return nodes, nodes * (1.0 + np.exp(-u)) * step
 
 
-def _lanewise(function: Any, *values: Any) -> Any:
+def _lanewise(function: Callable[..., Any], *values: Any) -> Array:
     """Broadcast, run `function` on flat float64 chunks, and shape the result as NumPy would."""
     dtype = np.result_type(*values)
     lanes = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in values))
@@ -62,11 +65,11 @@ def _lanewise(function: Any, *values: Any) -> Any:
     return out.reshape(lanes[0].shape).astype(dtype)[()]
 
 
-def _psi(n: int, x: Any) -> Any:
+def _psi(n: int, x: Array) -> Array:
     return scipy_function("psi")(x) if n == 0 else scipy_function("polygamma")(n, x)
 
 
-def bell(slopes: Any, i: int, j: int) -> Any:
+def bell(slopes: Mapping[tuple[int, int], Any], i: int, j: int) -> Tensor | float:
     """B with ∂ⁱ∂ʲ exp(g) = B·exp(g), from slopes[p, q] = ∂ᵖ∂ᵠ g (a complete Bell polynomial in two variables)."""
     if i == 0 and j == 0:
         return 1.0
@@ -85,13 +88,13 @@ def bell(slopes: Any, i: int, j: int) -> Any:
 # -- incomplete gamma function ---------------------------------------------------------------------------------------
 
 
-def gamma_density(a: Any, x: Any) -> Any:
+def gamma_density(a: Tensor, x: Tensor) -> Tensor:
     """d/dx P(a, x) = x^(a-1) exp(-x) / Γ(a)."""
     return exp(xlogy(a - 1.0, x) - x - lgamma(a))
 
 
-def _gamma_tail(order: int) -> Any:
-    def integrate(a: Any, x: Any) -> Any:
+def _gamma_tail(order: int) -> Callable[..., Any]:
+    def integrate(a: Array, x: Array) -> Array:
         delta, weights = _tail_rule()
         lower = (x < a) | (x < 0.05)
         rate = np.maximum(np.abs(a - x), np.where(lower, np.minimum(np.sqrt(x), a), np.sqrt(x)))
@@ -109,7 +112,7 @@ def _gamma_tail(order: int) -> Any:
     return integrate
 
 
-def gamma_slopes(a: Any, x: Any, order: int) -> Any:
+def gamma_slopes(a: Tensor, x: Tensor, order: int) -> dict[tuple[int, int], Tensor]:
     """Derivatives in a of log density: log x - ψ(a), -ψ'(a), …"""
     slopes = {(1, 0): log(x) - digamma(a)}
     for k in range(2, order + 1):
@@ -127,7 +130,7 @@ def _shape_and_x() -> list[Sample]:
     ]
 
 
-def _gamma(name: str, function: str, sign: float, call: Any) -> Op:
+def _gamma(name: str, function: str, sign: float, call: Rule) -> Op:
     below = sign > 0  # the complement has the opposite derivatives
     return elementwise(
         name, "a x", in_double(function),
@@ -137,7 +140,7 @@ def _gamma(name: str, function: str, sign: float, call: Any) -> Op:
     )  # fmt: skip
 
 
-def igamma(a: Any, x: Any, name: str | None = None) -> Any:
+def igamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The regularised lower incomplete gamma function P(a, x); differentiable in both arguments.
 
     >>> import gradtape as gt
@@ -147,12 +150,12 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     return apply(IGAMMA, *as_floats(a, x))
 
 
-def igammac(a: Any, x: Any, name: str | None = None) -> Any:
+def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x)."""
     return apply(IGAMMAC, *as_floats(a, x))
 
 
-def igamma_da(a: Any, x: Any, order: int) -> Any:
+def igamma_da(a: Tensor, x: Tensor, order: int) -> Tensor:
     """The derivative of P(a, x) of the given order in a."""
     return apply(IGAMMA_DA, a, x, order=order)
 
@@ -174,15 +177,15 @@ IGAMMA_DA: Op = elementwise(
 # -- incomplete beta function ----------------------------------------------------------------------------------------
 
 
-def beta_density(a: Any, b: Any, x: Any) -> Any:
+def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """d/dx I_x(a, b) = x^(a-1) (1-x)^(b-1) / B(a, b)."""
     return exp(xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - lgamma(a) - lgamma(b) + lgamma(a + b))
 
 
-def _beta_tail(orders: tuple[int, int]) -> Any:
+def _beta_tail(orders: tuple[int, int]) -> Callable[..., Any]:
     i, j = orders
 
-    def integrate(a: Any, b: Any, x: Any) -> Any:
+    def integrate(a: Array, b: Array, x: Array) -> Array:
         delta, weights = _tail_rule()
         total = a + b
         lower = x * total < a
@@ -210,7 +213,7 @@ def _beta_tail(orders: tuple[int, int]) -> Any:
     return integrate
 
 
-def beta_slopes(a: Any, b: Any, x: Any, i: int, j: int) -> Any:
+def beta_slopes(a: Tensor, b: Tensor, x: Tensor, i: int, j: int) -> dict[tuple[int, int], Tensor]:
     """Derivatives of the log density in a (p times) and b (q times)."""
     slopes = {}
     zero = zeros_like(a + b)
@@ -230,7 +233,7 @@ def beta_slopes(a: Any, b: Any, x: Any, i: int, j: int) -> Any:
     return slopes
 
 
-def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
+def betainc(a: TensorLike, b: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The regularised incomplete beta function I_x(a, b); differentiable in all three arguments.
 
     >>> import gradtape as gt
@@ -240,7 +243,7 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
     return apply(BETAINC, *as_floats(a, b, x))
 
 
-def betainc_dab(a: Any, b: Any, x: Any, i: int, j: int) -> Any:
+def betainc_dab(a: Tensor, b: Tensor, x: Tensor, i: int, j: int) -> Tensor:
     """The derivative of I_x(a, b), i times in a and j times in b."""
     return apply(BETAINC_DAB, a, b, x, i=i, j=j)
 
@@ -289,22 +292,22 @@ _TERMS = 16  # summed one by one before the Euler-Maclaurin tail
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 
 
-def _times(p: Any, q: Any) -> Any:
+def _times(p: Sequence[Array], q: Sequence[Array]) -> list[Array]:
     """Product of two power series, cut at their length."""
     return [sum(p[m] * q[k - m] for m in range(k + 1)) for k in range(len(p))]
 
 
-def _zeta_series(order: int) -> Any:
+def _zeta_series(order: int) -> Callable[..., Any]:
     size = order + 1
 
-    def power(u: Any, s: Any) -> Any:  # u^-(s+ε) as a series in ε
+    def power(u: Array, s: Array) -> list[Array]:  # u^-(s+ε) as a series in ε
         lead, step = u**-s, -np.log(u)
         return [lead * step**m / math.factorial(m) for m in range(size)]
 
-    def linear(value: Any) -> Any:
+    def linear(value: Array) -> list[Array]:
         return [value, np.ones_like(value), *([np.zeros_like(value)] * size)][:size]
 
-    def evaluate(s: Any, q: Any) -> Any:
+    def evaluate(s: Array, q: Array) -> Array:
         total = np.sum([power(q + n, s) for n in range(_TERMS)], 0)
         u = q + _TERMS
         tail = power(u, s)
@@ -321,7 +324,7 @@ def _zeta_series(order: int) -> Any:
     return evaluate
 
 
-def zeta(x: Any, q: Any, name: str | None = None) -> Any:
+def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Tensor:
     """The Hurwitz zeta function Σ (n + q)^-x for x > 1, q > 0; differentiable in both arguments.
 
     >>> import gradtape as gt
@@ -331,7 +334,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
     return apply(ZETA, *as_floats(x, q))
 
 
-def zeta_dx(x: Any, q: Any, order: int) -> Any:
+def zeta_dx(x: Tensor, q: Tensor, order: int) -> Tensor:
     """The derivative of zeta of the given order in x: Σ (-log(n+q))ᵏ (n+q)^-x."""
     return apply(ZETA_DX, x, q, order=order) if order else apply(ZETA, x, q)
 

@@ -17,9 +17,10 @@ from gradtape.core import batching
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert, explained
 from gradtape.core.forms import apply_one
-from gradtape.core.opdef import Cost, Fails, Memory, Sample, composite, general, linear, multilinear, nondiff
+from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.core.strings import text
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Array, Axis, Index, Integer, Size, TensorLike
 from gradtape.errors import InvalidArgumentError, InvalidIndexError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
@@ -30,28 +31,29 @@ Key = tuple[Any, ...]
 # -- basic indexing --------------------------------------------------------------------------------------------------
 
 
-def _getitem_impl(x: Any, *, key: Key) -> Any:
+def _getitem_impl(x: Array, *, key: Key) -> Array:
     out = x[key]
     if isinstance(out, np.ndarray):
         return out.copy()
     return out if x.dtype.kind != "O" else text(out)  # one string
 
 
-def _put_slice_impl(ct: Any, *, key: Key, shape: tuple[int, ...]) -> Any:
+def _put_slice_impl(ct: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, ct.dtype)
     out[key] = ct
     return out if shape else out[()]
 
 
-def _add_slice(buffer: Any, ct: Any, key: Key) -> None:
+def _add_slice(buffer: Array, ct: Array, key: Key) -> None:
     buffer[key] += ct
 
 
-def _add_rows(buffer: Any, ct: Any, indices: Any, axis: int) -> None:
-    np.add.at(buffer, (slice(None),) * axis + (indices,), ct)
+def _add_rows(buffer: Array, ct: Array, indices: Array, axis: int) -> None:
+    place: Key = (slice(None),) * axis + (indices,)
+    np.add.at(buffer, place, ct)
 
 
-def _clear_slice(ct: Any, key: Key) -> None:
+def _clear_slice(ct: Array, key: Key) -> None:
     ct[key] = 0
 
 
@@ -94,15 +96,15 @@ PUT_SLICE = linear(
 # -- one index array along an axis -----------------------------------------------------------------------------------
 
 
-def _take_impl(x: Any, indices: Any, *, axis: int) -> Any:
+def _take_impl(x: Array, indices: Array, *, axis: int) -> Array:
     out = np.take(x, indices, axis=axis)
     return out if x.dtype.kind != "O" else text(out)  # one string is no array yet
 
 
 @rounded_once
-def _take_add_impl(ct: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
+def _take_add_impl(ct: Array, indices: Array, *, axis: int, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, ct.dtype)
-    np.add.at(out, (slice(None),) * axis + (indices,), ct)
+    _add_rows(out, ct, indices, axis)
     return out
 
 
@@ -110,7 +112,7 @@ def _take_spec(x: TensorSpec, indices: TensorSpec, *, axis: int) -> TensorSpec:
     return TensorSpec((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
 
 
-def _batch_take(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_take(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     x, indices = inputs
     axis = attrs["axis"]
     if not flags[1]:
@@ -126,7 +128,7 @@ def _batch_take(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
     return transpose(out, [0, *moved, *order[1 : 1 + count], *order[1 + count + axis :]])
 
 
-def _axis_to_front(x: Any, axis: int) -> Any:
+def _axis_to_front(x: Tensor, axis: int) -> Tensor:
     return transpose(x, (axis, *(i for i in range(x.ndim) if i != axis)))
 
 
@@ -168,7 +170,7 @@ TAKE_ADD = multilinear(
 )
 
 
-def _batch_take_add(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_take_add(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     axis, shape = attrs["axis"], attrs["shape"]
     size = batching.batch_size(flags, inputs)
     if not flags[1]:
@@ -187,11 +189,11 @@ def _batch_take_add(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
 # -- index arrays for the leading axes -------------------------------------------------------------------------------
 
 
-def _index_impl(x: Any, *arrays: Any) -> Any:
+def _index_impl(x: Array, *arrays: Any) -> Array:
     return x[tuple(arrays)]
 
 
-def _index_add_impl(ct: Any, *arrays: Any, shape: tuple[int, ...]) -> Any:
+def _index_add_impl(ct: Array, *arrays: Any, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, ct.dtype)
     np.add.at(out, tuple(arrays), ct)
     return out
@@ -202,7 +204,7 @@ def _index_spec(x: TensorSpec, *arrays: TensorSpec) -> TensorSpec:
     return TensorSpec((*lead, *x.shape[len(arrays) :]), x.dtype)
 
 
-def _index_batch(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _index_batch(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """Batched arrays are padded to a common rank; a batched x (or target) gets the batch number as one more index."""
     x, *arrays = inputs
     rank = max(a.ndim - f for a, f in zip(arrays, flags[1:], strict=True))
@@ -256,12 +258,12 @@ INDEX_ADD = general(
 # -- replacement -----------------------------------------------------------------------------------------------------
 
 
-def _update_into(x: Any, value: Any, *, key: Key) -> Any:
+def _update_into(x: Array, value: Array, *, key: Key) -> Array:
     x[key] = value
     return x
 
 
-def winners(key: Key, shape: tuple[int, ...]) -> Any:
+def winners(key: Key, shape: tuple[int, ...]) -> Array | None:
     """Which positions of the value survive when index arrays name a place twice; None when all do."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return None
@@ -273,7 +275,7 @@ def winners(key: Key, shape: tuple[int, ...]) -> Any:
     return None if wins.all() else wins
 
 
-def update_value_ct(ct: Any, value_spec: Any, key: Key) -> Any:
+def update_value_ct(ct: Tensor, value_spec: TensorSpec, key: Key) -> Tensor:
     """The cotangent of what was written: ct at the places it survived, summed over broadcasting."""
     part = part_of(ct, key)
     wins = winners_later(part, ct, key) if is_symbolic(ct.shape) else winners(key, tuple(ct.shape))
@@ -282,7 +284,7 @@ def update_value_ct(ct: Any, value_spec: Any, key: Key) -> Any:
     return unbroadcast(part, value_spec.shape)
 
 
-def winners_later(part: Any, whole: Any, key: Key) -> Any:
+def winners_later(part: Tensor, whole: Tensor, key: Key) -> Any:
     """As `winners`, where only run time knows which places -1 and the like are: numbers written there, and read again."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return None
@@ -290,7 +292,7 @@ def winners_later(part: Any, whole: Any, key: Key) -> Any:
     return equal(part_of(apply(UPDATE, zeros(tuple(whole.shape), order.dtype), order, key=key), key), order)
 
 
-def _batch_update(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_update(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     x, value = batching.all_batched(flags, inputs)
     key = attrs["key"]
     target = np.empty(tuple(x.shape)[1:], bool)[key].ndim
@@ -338,7 +340,7 @@ UPDATE = general(
 )
 
 
-def check_update(data: Any, value: Any, key: Key) -> None:
+def check_update(data: Array, value: Array, key: Key) -> None:
     """Raise as the update would, before anything is written."""
     try:
         target = np.broadcast_to(np.False_, data.shape)[key].shape
@@ -351,12 +353,12 @@ def check_update(data: Any, value: Any, key: Key) -> None:
 UPDATED = replace(UPDATE, name="updated", impl=lambda x, value, *, key: x, overwrites=None, memory=Memory.SHARED)
 
 
-def update_tangent(t: Any, out_spec: Any, key: Key) -> Any:
+def update_tangent(t: Tensor, out_spec: TensorSpec, key: Key) -> Tensor:
     """The tangent of the written value inside zeros."""
     return apply(UPDATE, zeros_of(out_spec), t, key=key)
 
 
-def zeros_of(spec: Any) -> Any:
+def zeros_of(spec: TensorSpec) -> Tensor:
     """A tensor of zeros with the shape and dtype of a spec."""
     return zeros(spec.shape, spec.dtype)
 
@@ -405,7 +407,7 @@ def _reachable(places: Any) -> Any:
     return places
 
 
-def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _mask_arrays(mask: Array, before: list[Any], shape: tuple[int, ...]) -> list[Array]:
     if Ellipsis not in before:
         axis = sum(1 for b in before if b is not None)
         want = shape[axis : axis + mask.ndim]
@@ -414,7 +416,7 @@ def _mask_arrays(mask: Any, before: list[Any], shape: tuple[int, ...]) -> list[A
     return [a.astype(np.intp) for a in np.nonzero(mask)]
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: Integer) -> Size:
     if value.__class__ is Dim:
         return value
     if isinstance(value, Readable):
@@ -440,7 +442,7 @@ def _is_basic(parts: tuple[Any, ...]) -> bool:
     return True
 
 
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Tensor, key: Index) -> Tensor:
     """x[key] for everything NumPy's indexing accepts."""
     if key.__class__ is int:
         return apply_one(GETITEM, x, {"key": (key,)})
@@ -453,14 +455,14 @@ def getitem(x: Any, key: Any) -> Any:
     return part_of(x, normal_key(key, tuple(x.shape)))
 
 
-def part_of(x: Any, key: Key) -> Any:
+def part_of(x: Tensor, key: Key) -> Tensor:
     """x[key] for a normal key."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return apply_one(GETITEM, x, {"key": key})
     return _getitem_arrays(x, key)
 
 
-def _getitem_arrays(x: Any, key: Key) -> Any:
+def _getitem_arrays(x: Tensor, key: Key) -> Tensor:
     """Advanced indexing: slices first, then the indexed axes brought to the front."""
     used = sum(1 for k in key if k is not None and k is not Ellipsis)
     if used > x.ndim:
@@ -505,8 +507,13 @@ def _getitem_arrays(x: Any, key: Key) -> Any:
     ]
 )
 def gather(
-    params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: str | None = None
-) -> Any:
+    params: TensorLike,
+    indices: TensorLike,
+    validate_indices: bool | None = None,
+    axis: Axis | None = None,
+    batch_dims: int = 0,
+    name: str | None = None,
+) -> Tensor:
     """Slices of `params` along `axis` at the given indices; the gradient on axis 0 is an `IndexedSlices`.
 
     >>> import gradtape as gt
@@ -540,7 +547,7 @@ def gather(
     return out
 
 
-def check_range(indices: Any, size: Any, op: str, what: str = "index") -> Any:
+def check_range(indices: Tensor, size: Size | None, op: str, what: str = "index") -> Tensor:
     """The indices, refused outside [0, size): negative ones are usually a mistake in TensorFlow-style gathers. Without a
     size (None) only negative ones are refused: another check knows the end.
 
@@ -551,7 +558,7 @@ def check_range(indices: Any, size: Any, op: str, what: str = "index") -> Any:
     return apply(CHECKED_INDICES, indices, size=size, caller=op, what=what)
 
 
-def _check_places(indices: Any, *, size: int | None, caller: str, what: str) -> Any:
+def _check_places(indices: Array, *, size: int | None, caller: str, what: str) -> Array:
     if indices.size:
         low, high = indices.min(), indices.max()
         if size is None and low < 0:

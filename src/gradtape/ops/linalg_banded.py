@@ -15,6 +15,8 @@ from gradtape.core import batching, inference
 from gradtape.core.arguments import differentiable, of_rank, option
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.opdef import Fails, Op, Sample, composite, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.linalg_solve import for_lapack
 from gradtape.ops.sampling import away, normal
@@ -30,7 +32,7 @@ def _sample_diagonals(*shape: int) -> Any:
 # -- banded systems ------------------------------------------------------------------------------------------------------
 
 
-def _banded_solve_impl(band: Any, b: Any, *, lower: int, upper: int) -> Any:
+def _banded_solve_impl(band: Array, b: Array, *, lower: int, upper: int) -> Array:
     from scipy.linalg import LinAlgError, solve_banded
 
     out = np.empty(b.shape, np.result_type(band, b))
@@ -50,7 +52,7 @@ def _banded_solve_impl(band: Any, b: Any, *, lower: int, upper: int) -> Any:
     return out
 
 
-def transposed_band(band: Any, lower: int, upper: int) -> Any:
+def transposed_band(band: Tensor, lower: int, upper: int) -> Tensor:
     """The band of the conjugate transpose: row r of a band holds element (j - upper + r, j) at column j."""
     rows = []
     for row in range(lower + upper + 1):
@@ -59,7 +61,7 @@ def transposed_band(band: Any, lower: int, upper: int) -> Any:
     return stack(rows, -2)
 
 
-def shifted(x: Any, places: int) -> Any:
+def shifted(x: Tensor, places: int) -> Tensor:
     """Elements moved towards the end (or, negative, the beginning) of the last axis; zeros come in."""
     n = x.shape[-1]
     if not places:
@@ -71,13 +73,13 @@ def shifted(x: Any, places: int) -> Any:
 
 
 # A X = B: B̄ = A⁻ᴴ X̄ and Ā = -B̄ Xᴴ, of which only the band counts
-def banded_cts(ct: Any, band: Any, out: Any, lower: int, upper: int, needed: tuple[bool, ...]) -> tuple[Any, Any]:
+def banded_cts(ct: Tensor, band: Tensor, out: Tensor, lower: int, upper: int, needed: tuple[bool, ...]) -> tuple[Any, Any]:
     """Cotangents of band and right-hand side from one more banded solve."""
     rhs = apply(BANDED_SOLVE, transposed_band(band, lower, upper), ct, lower=upper, upper=lower)
     return (-outer_band(rhs, out, lower, upper) if needed[0] else None), rhs
 
 
-def outer_band(left: Any, right: Any, lower: int, upper: int) -> Any:
+def outer_band(left: Tensor, right: Tensor, lower: int, upper: int) -> Tensor:
     """The band of left·rightᴴ: at column j of row r, Σ left[j - upper + r] · conj(right[j])."""
     rows = []
     for row in range(lower + upper + 1):
@@ -86,16 +88,16 @@ def outer_band(left: Any, right: Any, lower: int, upper: int) -> Any:
     return stack(rows, -2)
 
 
-def band_product(band: Any, x: Any, lower: int, upper: int) -> Any:
+def band_product(band: Tensor, x: Tensor, lower: int, upper: int) -> Tensor:
     """The matrix of a band times x: row i is the sum over diagonals of band[r, i + upper - r] · x[i + upper - r]."""
-    total = None
+    total: Any = None
     for row in range(lower + upper + 1):
         term = swap_last(shifted(swap_last(expand_dims(band[..., row, :], -1) * x), row - upper))
         total = term if total is None else total + term
     return total
 
 
-def banded_tangent(tangents: tuple[Any, Any], band: Any, out: Any, lower: int, upper: int) -> Any:
+def banded_tangent(tangents: tuple[Any, Any], band: Tensor, out: Tensor, lower: int, upper: int) -> Tensor:
     """The tangent of the solution."""
     change, right = tangents
     if change is not None:
@@ -122,7 +124,7 @@ BANDED_SOLVE: Op = general(
 )
 
 
-def _with_lead(band: Any, b: Any, op: str) -> tuple[Any, Any]:
+def _with_lead(band: Tensor, b: Tensor, op: str) -> tuple[Any, Any]:
     """Both with the same leading axes."""
     try:
         lead = inference.broadcast_shapes(tuple(band.shape)[:-2], tuple(b.shape)[:-2])
@@ -137,7 +139,7 @@ def _with_lead(band: Any, b: Any, op: str) -> tuple[Any, Any]:
 # -- tridiagonal matrices ------------------------------------------------------------------------------------------------
 
 
-def _parts(diagonals: Any, layout: str, op: str) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+def _parts(diagonals: TensorLike, layout: str, op: str) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """The tensors that hold the diagonals, and the shape of the main one; nothing is computed yet."""
     option(layout, "diagonals_format", op, ("compact", "sequence", "matrix"))
     if layout == "sequence":
@@ -160,12 +162,12 @@ def _parts(diagonals: Any, layout: str, op: str) -> tuple[tuple[Any, ...], tuple
     return (x,), (*tuple(x.shape)[:-2], x.shape[-1])
 
 
-def _check_rows(rows: Any, have: Any, rhs: Any, op: str) -> None:
+def _check_rows(rows: int, have: int, rhs: Tensor, op: str) -> None:
     if rows != have:
         raise InvalidArgumentError(f"{op}: a matrix of {rows} rows and an rhs of shape {tuple(rhs.shape)} differ in rows")
 
 
-def _band(parts: tuple[Any, ...], layout: str) -> Any:
+def _band(parts: tuple[Any, ...], layout: str) -> Tensor:
     """The three diagonals by columns: the superdiagonal's element i stands in column i + 1, the subdiagonal's in i - 1."""
     if layout == "sequence":
         above, main, below = parts
@@ -191,15 +193,15 @@ def _band(parts: tuple[Any, ...], layout: str) -> Any:
     ]
 )
 def tridiagonal_solve(
-    diagonals: Any,
-    rhs: Any,
+    diagonals: TensorLike,
+    rhs: TensorLike,
     diagonals_format: str = "compact",
     transpose_rhs: bool = False,
     conjugate_rhs: bool = False,
     name: str | None = None,
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
-) -> Any:
+) -> Tensor:
     """Solve tridiagonal systems in time proportional to their size; `diagonals` holds super-, main and subdiagonal.
 
     >>> import gradtape as gt
@@ -232,7 +234,9 @@ def tridiagonal_solve(
         Sample(normal(3, 4), normal(3, 2), raises=(ValueError, "rows")),
     ]
 )
-def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Any:
+def tridiagonal_matmul(
+    diagonals: TensorLike, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
+) -> Tensor:
     """The product of tridiagonal matrices with matrices, in time proportional to their size.
 
     >>> import gradtape as gt
@@ -256,7 +260,9 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
         Sample(away(5, 4), normal(4, 2), raises=(ValueError, "diagonals")),
     ]
 )
-def banded_triangular_solve(bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
+def banded_triangular_solve(
+    bands: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """Solve triangular systems of few diagonals: `bands` (…, k, n), the main diagonal first (lower) or last (upper), each
     aligned with the rows (lower: padded at the beginning, upper: at the end).
 

@@ -14,6 +14,8 @@ from gradtape.core import batching, inference
 from gradtape.core.arguments import broadcasting, real_numbers
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.opdef import Fails, Sample, composite, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
@@ -50,7 +52,7 @@ DET = general(
 )
 
 
-def _adjugate_impl(x: Any) -> Any:
+def _adjugate_impl(x: Array) -> Array:
     u, s, vh = np.linalg.svd(x)
     n = x.shape[-1]
     others = np.where(np.eye(n, dtype=bool), np.ones((), s.dtype), s[..., None, :]).prod(-1)
@@ -58,13 +60,13 @@ def _adjugate_impl(x: Any) -> Any:
     return _turned(vh) @ ((phase[..., None] * others)[..., None] * _turned(u))
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
 # With A = U S Vᴴ, adj(A) = det(U Vᴴ) V adj(S) Uᴴ. For diagonal S and P[i,j] = the product of all s but s_i and s_j (0 on
 # the diagonal), adj(S) changes in direction E by diag(P diag(E)) - P∘E: a self-adjoint map, exact also where s has zeros.
-def adjugate_change(e: Any, s: Any) -> Any:
+def adjugate_change(e: Tensor, s: Tensor) -> Tensor:
     """diag(P diag(E)) - P∘E."""
     n = s.shape[-1]
     index = np.arange(n)
@@ -75,7 +77,7 @@ def adjugate_change(e: Any, s: Any) -> Any:
     return diagonal_matrix((pairs @ diagonal_of(e)[..., None])[..., 0]) - pairs * e
 
 
-def adjugate_ct(ct: Any, x: Any) -> Any:
+def adjugate_ct(ct: Tensor, x: Tensor) -> Tensor:
     """The adjoint of the change of adj(A), back in the coordinates of A."""
     s, u, v = apply(SVD, x, full=False)
     phase = (apply(DET, u) * apply(DET, matrix_transposed(v)))[..., None, None]
@@ -83,7 +85,7 @@ def adjugate_ct(ct: Any, x: Any) -> Any:
     return u @ adjugate_change(inner, s) @ matrix_transposed(v)
 
 
-def adjugate_tangent(t: Any, x: Any) -> Any:
+def adjugate_tangent(t: Tensor, x: Tensor) -> Tensor:
     """The change of adj(A) in direction t."""
     s, u, v = apply(SVD, x, full=False)
     phase = (apply(DET, u) * apply(DET, matrix_transposed(v)))[..., None, None]
@@ -104,7 +106,7 @@ ADJUGATE = general(
 )
 
 
-def det(input: Any, name: str | None = None) -> Any:
+def det(input: TensorLike, name: str | None = None) -> Tensor:
     """Determinant of each square matrix; first and second derivatives are exact at singular matrices too.
 
     >>> import gradtape as gt
@@ -122,13 +124,13 @@ def det(input: Any, name: str | None = None) -> Any:
 # -- logarithms of determinants ----------------------------------------------------------------------------------------
 
 
-def _slogdet_impl(x: Any) -> tuple[Any, Any]:
+def _slogdet_impl(x: Array) -> tuple[Any, Any]:
     sign, log_abs = np.linalg.slogdet(x)
     return sign, log_abs
 
 
 # d log|det A| = Re tr(A⁻¹ dA);  d sign = i·sign·Im tr(A⁻¹ dA), which is 0 for real matrices
-def slogdet_ct(ct: Any, x: Any, out: Any) -> Any:
+def slogdet_ct(ct: tuple[Tensor, ...], x: Tensor, out: tuple[Tensor, ...]) -> Tensor:
     """(ct of the logarithm + i·turn) A⁻ᴴ, where turn = Re(conj(ct of the sign)·i·sign)."""
     inverse = matrix_transposed(apply(INV, x))
     if not is_complex(x):
@@ -137,7 +139,7 @@ def slogdet_ct(ct: Any, x: Any, out: Any) -> Any:
     return (cast(ct[1], x.dtype) + cast(turn, x.dtype) * 1j)[..., None, None] * inverse
 
 
-def slogdet_tangent(t: Any, x: Any, out: Any) -> tuple[Any, Any]:
+def slogdet_tangent(t: Tensor, x: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
     """Tangents of sign and logarithm."""
     rate = reduce_sum(diagonal_of(apply(SOLVE, x, t)), -1)
     if not is_complex(x):
@@ -171,7 +173,7 @@ class LogMatrixDeterminant(NamedTuple):
     log_abs_determinant: Any
 
 
-def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
+def slogdet(input: TensorLike, name: str | None = None) -> LogMatrixDeterminant:
     """(sign, log_abs_determinant): det = sign · exp(log_abs_determinant), without overflow; (0, -inf) for singular matrices.
 
     >>> import gradtape as gt
@@ -191,7 +193,7 @@ def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ]
 )
-def logdet(matrix: Any, name: str | None = None) -> Any:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Logarithm of the determinant of Hermitian positive definite matrices, by Cholesky factorisation.
 
     >>> import gradtape as gt
@@ -205,7 +207,7 @@ def logdet(matrix: Any, name: str | None = None) -> Any:
 # -- pseudo-inverse ----------------------------------------------------------------------------------------------------
 
 
-def _pinv_impl(x: Any, *, rcond: float) -> Any:
+def _pinv_impl(x: Array, *, rcond: float) -> Array:
     try:
         return np.linalg.pinv(x, rcond=rcond)
     except np.linalg.LinAlgError as error:
@@ -214,7 +216,7 @@ def _pinv_impl(x: Any, *, rcond: float) -> Any:
 
 # at constant rank (Golub & Pereyra 1973), P = A⁺:
 # dP = -P dA P + P Pᴴ dAᴴ (I - A P) + (I - P A) dAᴴ Pᴴ P
-def pinv_ct(ct: Any, x: Any, out: Any) -> Any:
+def pinv_ct(ct: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """-Pᴴ P̄ Pᴴ + (I - A P) P̄ᴴ P Pᴴ + Pᴴ P P̄ᴴ (I - P A)."""
     turned, back = matrix_transposed(out), matrix_transposed(ct)
     left = back @ out @ turned
@@ -222,7 +224,7 @@ def pinv_ct(ct: Any, x: Any, out: Any) -> Any:
     return left - x @ (out @ left) + right - (right @ out) @ x - turned @ ct @ turned
 
 
-def pinv_tangent(t: Any, x: Any, out: Any) -> Any:
+def pinv_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """The tangent of the pseudo-inverse at constant rank."""
     turned, back = matrix_transposed(out), matrix_transposed(t)
     left = out @ turned @ back
@@ -250,7 +252,7 @@ PINV = general(
 )
 
 
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+def pinv(a: TensorLike, rcond: float | None = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Moore-Penrose pseudo-inverse; singular values below `rcond` times the largest count as 0.
 
     The derivative is the one at constant rank: the pseudo-inverse jumps where the rank changes.
@@ -276,7 +278,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     ],
     differentiable=False,
 )
-def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+def matrix_rank(a: TensorLike, tol: TensorLike | None = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """How many singular values of each matrix exceed `tol` (by default what rounding makes of zero), as int32.
 
     >>> import gradtape as gt
@@ -312,7 +314,9 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
         Sample(normal(4, 2), normal(4, 1), -1.0, raises=(ValueError, "l2_regularizer")),
     ]
 )
-def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Any:
+def lstsq(
+    matrix: TensorLike, rhs: TensorLike, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None
+) -> Tensor:
     """X that minimises |matrix·X - rhs|² + l2_regularizer·|X|²; the shortest such X where there are many.
 
     `fast=True` factorises by QR and needs full rank (or a regularizer); `fast=False` uses the pseudo-inverse, works for any

@@ -13,7 +13,9 @@ import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
-from gradtape.core.opdef import Fails, Sample, general
+from gradtape.core.opdef import Fails, Op, Sample, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.linalg_solve import complex_normal, for_lapack, sample_regular
 from gradtape.ops.sampling import definite, normal
@@ -21,7 +23,7 @@ from gradtape.ops.sampling import definite, normal
 # -- expm --------------------------------------------------------------------------------------------------------------
 
 
-def _expm_impl(x: Any) -> Any:
+def _expm_impl(x: Array) -> Array:
     if x.size == 0:
         return np.zeros(x.shape, x.dtype)
     from scipy.linalg import expm as scipy_expm
@@ -31,7 +33,7 @@ def _expm_impl(x: Any) -> Any:
 
 # exp([[A, E], [0, A]]) = [[exp A, L(A, E)], [0, exp A]] with L the derivative of exp at A in direction E (Najfeld & Havel
 # 1995); its adjoint is L(Aᴴ, ·)
-def derivative_of(op: Any, a: Any, e: Any) -> Any:
+def derivative_of(op: Op, a: Tensor, e: Tensor) -> Tensor:
     """L(A, E), with E scaled to size 1 first: a large E would cost the function its accuracy, and L is linear in E."""
     n = a.shape[-1]
     if n == 0:
@@ -63,7 +65,7 @@ EXPM = general(
 )
 
 
-def expm(input: Any, name: str | None = None) -> Any:
+def expm(input: TensorLike, name: str | None = None) -> Tensor:
     """Matrix exponential of each square matrix; the derivative holds for repeated eigenvalues too.
 
     >>> import gradtape as gt
@@ -77,7 +79,7 @@ def expm(input: Any, name: str | None = None) -> Any:
 # -- the Sylvester equation A X + X B = C ------------------------------------------------------------------------------
 
 
-def _sylvester_impl(a: Any, b: Any, c: Any) -> Any:
+def _sylvester_impl(a: Array, b: Array, c: Array) -> Array:
     if c.size == 0:
         return np.zeros(c.shape, c.dtype)
     n, m = c.shape[-2:]
@@ -85,7 +87,7 @@ def _sylvester_impl(a: Any, b: Any, c: Any) -> Any:
     return np.stack([_sylvester_one(*triple) for triple in triples]).reshape(c.shape).astype(c.dtype, copy=False)
 
 
-def _sylvester_one(a: Any, b: Any, c: Any) -> Any:
+def _sylvester_one(a: Array, b: Array, c: Array) -> Array:
     """Bartels & Stewart 1972: both matrices to Schur form, then back substitution."""
     from scipy.linalg import schur
     from scipy.linalg.lapack import get_lapack_funcs
@@ -106,14 +108,14 @@ def _sylvester_one(a: Any, b: Any, c: Any) -> Any:
 
 
 # A dX + dX B = dC - dA X - X dB;  cotangents: C̄ solves Aᴴ C̄ + C̄ Bᴴ = X̄, Ā = -C̄ Xᴴ, B̄ = -Xᴴ C̄
-def sylvester_cts(ct: Any, a: Any, b: Any, out: Any, needed: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+def sylvester_cts(ct: Tensor, a: Tensor, b: Tensor, out: Tensor, needed: tuple[bool, ...]) -> tuple[Any, Any, Any]:
     """Cotangents of the three matrices from one more solve."""
     rhs = apply(SYLVESTER, matrix_transposed(a), matrix_transposed(b), ct)
     turned = matrix_transposed(out)
     return (-(rhs @ turned) if needed[0] else None), (-(turned @ rhs) if needed[1] else None), rhs
 
 
-def sylvester_tangent(tangents: tuple[Any, Any, Any], a: Any, b: Any, out: Any) -> Any:
+def sylvester_tangent(tangents: tuple[Any, Any, Any], a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """The tangent of the solution."""
     ta, tb, tc = tangents
     change = zeros_like(out) if tc is None else tc
@@ -145,7 +147,7 @@ SYLVESTER = general(
 # -- sqrtm -------------------------------------------------------------------------------------------------------------
 
 
-def _each(function: Callable[[Any], Any], x: Any, op: str, what: str, without: str) -> Any:
+def _each(function: Callable[[Any], Any], x: Array, op: str, what: str, without: str) -> Array:
     """A function of each matrix; `what` it gives, and the matrices that are `without` one, are for the messages."""
     if x.size == 0:
         return np.zeros(x.shape, x.dtype)
@@ -163,7 +165,7 @@ def _each(function: Callable[[Any], Any], x: Any, op: str, what: str, without: s
     return np.stack(results).reshape(x.shape).astype(x.dtype, copy=False)
 
 
-def _sqrtm_impl(x: Any) -> Any:
+def _sqrtm_impl(x: Array) -> Array:
     from scipy.linalg import sqrtm as scipy_sqrtm
 
     return _each(scipy_sqrtm, x, "sqrtm", "square root", "singular and defective")
@@ -191,7 +193,7 @@ SQRTM = general(
 )
 
 
-def sqrtm(input: Any, name: str | None = None) -> Any:
+def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal square root of each square matrix; the derivative needs an invertible matrix.
 
     >>> import gradtape as gt
@@ -205,11 +207,11 @@ def sqrtm(input: Any, name: str | None = None) -> Any:
 # -- logm --------------------------------------------------------------------------------------------------------------
 
 
-def _logm_impl(x: Any) -> Any:
+def _logm_impl(x: Array) -> Array:
     return _each(_log_one, x, "logm", "logarithm", "singular")
 
 
-def _log_one(x: Any) -> Any:
+def _log_one(x: Array) -> Array:
     """In double precision: SciPy takes the rounding of single precision for a failure."""
     from scipy.linalg import logm as scipy_logm
 
@@ -244,7 +246,7 @@ LOGM = general(
 )
 
 
-def logm(input: Any, name: str | None = None) -> Any:
+def logm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal logarithm of each square matrix, the inverse of `expm`; real input must have a real logarithm.
 
     >>> import gradtape as gt

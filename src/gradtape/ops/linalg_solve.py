@@ -13,8 +13,10 @@ import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, promote
-from gradtape.core.opdef import Fails, Sample, composite, general
-from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.core.opdef import Fails, Op, Sample, composite, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
+from gradtape.dtypes import DType, DTypeLike, as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import definite, normal
@@ -22,7 +24,7 @@ from gradtape.ops.sampling import definite, normal
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def for_lapack(x: Any) -> Any:
+def for_lapack(x: Array) -> Array:
     """`x` in a type that LAPACK has: small floats, integers and booleans as doubles, to be rounded back by the caller."""
     return x if x.dtype.char in "fdFD" else x.astype(np.float64)
 
@@ -37,18 +39,18 @@ def sample_regular(*shape: int) -> Any:
     return normal(*shape) * 0.5 + 2.0 * np.eye(shape[-1])
 
 
-def _describe(x: Any) -> str:
+def _describe(x: Array) -> str:
     kind = "matrix" if x.ndim == 2 else "a matrix of the batch"
     return f"{kind} (shape {x.shape}, dtype {x.dtype.name})"
 
 
-def _singular(op: str, x: Any) -> InvalidArgumentError:
+def _singular(op: str, x: Array) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{op}: {_describe(x)} is singular; use gt.linalg.pinv or gt.linalg.lstsq(..., fast=False), or add a multiple of eye"
     )
 
 
-def _same_lead(a: Any, b: Any, op: str) -> tuple[Any, Any]:
+def _same_lead(a: Tensor, b: Tensor, op: str) -> tuple[Any, Any]:
     """Both with the same leading axes; checks that b's columns fit a's rows."""
     if a.shape[-2] != b.shape[-2]:
         raise InvalidArgumentError(
@@ -61,7 +63,7 @@ def _same_lead(a: Any, b: Any, op: str) -> tuple[Any, Any]:
     return broadcast_to(a, (*lead, *tuple(a.shape)[-2:])), broadcast_to(b, (*lead, *tuple(b.shape)[-2:]))
 
 
-def hermitian_part(x: Any) -> Any:
+def hermitian_part(x: Tensor) -> Tensor:
     """(X + Xᴴ)/2."""
     return (x + matrix_transposed(x)) * 0.5
 
@@ -69,7 +71,7 @@ def hermitian_part(x: Any) -> Any:
 # -- inverse -----------------------------------------------------------------------------------------------------------
 
 
-def _inv_impl(x: Any) -> Any:
+def _inv_impl(x: Array) -> Array:
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError as error:
@@ -99,7 +101,7 @@ INV = general(
 )
 
 
-def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
+def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Inverse of each square matrix (of its adjoint with `adjoint=True`).
 
     >>> import gradtape as gt
@@ -114,7 +116,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
 # -- solve -------------------------------------------------------------------------------------------------------------
 
 
-def _solve_impl(a: Any, b: Any) -> Any:
+def _solve_impl(a: Array, b: Array) -> Array:
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:
@@ -122,13 +124,13 @@ def _solve_impl(a: Any, b: Any) -> Any:
 
 
 # A X = B:  dX = A⁻¹ (dB - dA X);  cotangents: B̄ = A⁻ᴴ X̄, Ā = -B̄ Xᴴ
-def solve_cts(ct: Any, a: Any, out: Any, needed: tuple[bool, ...]) -> tuple[Any, Any]:
+def solve_cts(ct: Tensor, a: Tensor, out: Tensor, needed: tuple[bool, ...]) -> tuple[Any, Any]:
     """Cotangents of matrix and right-hand side from one more solve."""
     rhs = apply(SOLVE, matrix_transposed(a), ct)
     return (-(rhs @ matrix_transposed(out)) if needed[0] else None), rhs
 
 
-def solve_tangent(tangents: tuple[Any, Any], a: Any, out: Any) -> Any:
+def solve_tangent(tangents: tuple[Any, Any], a: Tensor, out: Tensor) -> Tensor:
     """The tangent of the solution."""
     ta, tb = tangents
     if ta is None:
@@ -136,7 +138,7 @@ def solve_tangent(tangents: tuple[Any, Any], a: Any, out: Any) -> Any:
     return apply(SOLVE, a, -(ta @ out) if tb is None else tb - ta @ out)
 
 
-def _columns(b: Any) -> tuple[Any, Any]:
+def _columns(b: Tensor) -> tuple[Any, Any]:
     """A batch (..., n, m) as one matrix (n, ...·m), and the shape that `_uncolumns` needs."""
     dims = tuple(b.shape)
     lead = tuple(range(b.ndim - 2))
@@ -144,12 +146,12 @@ def _columns(b: Any) -> tuple[Any, Any]:
     return reshape(turned, (dims[-2], int(np.prod((*dims[:-2], dims[-1]), dtype=int)))), dims
 
 
-def _uncolumns(x: Any, dims: tuple[int, ...]) -> Any:
+def _uncolumns(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     wide = reshape(x, (x.shape[0], *dims[:-2], dims[-1]))
     return transpose(wide, (*range(1, len(dims) - 1), 0, len(dims) - 1))
 
 
-def _batch_solve(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_solve(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     a, b = inputs
     if not flags[0] and a.ndim == 2:  # one matrix, many right-hand sides: factorise it once
         flat, dims = _columns(b)
@@ -183,7 +185,7 @@ SOLVE = general(
 )
 
 
-def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
+def solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """X with matrix · X = rhs (with the adjoint of the matrix if `adjoint`); leading axes broadcast.
 
     >>> import gradtape as gt
@@ -203,7 +205,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
 
-def _triangular_impl(a: Any, b: Any, *, lower: bool, adjoint: bool) -> Any:
+def _triangular_impl(a: Array, b: Array, *, lower: bool, adjoint: bool) -> Array:
     n = a.shape[-1]
     dtype = np.result_type(a, b)
     if a.size == 0 or b.size == 0:
@@ -221,7 +223,7 @@ def _triangular_impl(a: Any, b: Any, *, lower: bool, adjoint: bool) -> Any:
     return out.reshape(b.shape).astype(dtype, copy=False)
 
 
-def _small_triangular(a: Any, b: Any, lower: bool, adjoint: bool) -> Any:
+def _small_triangular(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:
     """Many small systems in one call: Gaussian elimination of an upper triangle has nothing to eliminate."""
     a = np.tril(a) if lower else np.triu(a)
     if adjoint:
@@ -232,7 +234,7 @@ def _small_triangular(a: Any, b: Any, lower: bool, adjoint: bool) -> Any:
 
 
 # as `solve`, on one triangle: Ā keeps that triangle only; for Aᴴ X = B, Ā = -X B̄ᴴ
-def triangular_cts(ct: Any, a: Any, out: Any, lower: bool, adjoint: bool, needed: tuple[bool, ...]) -> tuple[Any, Any]:
+def triangular_cts(ct: Tensor, a: Tensor, out: Tensor, lower: bool, adjoint: bool, needed: tuple[bool, ...]) -> tuple[Any, Any]:
     """Cotangents of triangle and right-hand side."""
     rhs = apply(TRIANGULAR_SOLVE, a, ct, lower=lower, adjoint=not adjoint)
     if not needed[0]:
@@ -241,7 +243,7 @@ def triangular_cts(ct: Any, a: Any, out: Any, lower: bool, adjoint: bool, needed
     return -triangle(full, 0, upper=not lower), rhs
 
 
-def triangular_tangent(tangents: tuple[Any, Any], a: Any, out: Any, lower: bool, adjoint: bool) -> Any:
+def triangular_tangent(tangents: tuple[Any, Any], a: Tensor, out: Tensor, lower: bool, adjoint: bool) -> Tensor:
     """The tangent of the solution."""
     ta, tb = tangents
     if ta is not None:
@@ -278,7 +280,9 @@ TRIANGULAR_SOLVE = general(
 )
 
 
-def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
+def triangular_solve(
+    matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """X with matrix · X = rhs for triangular matrices; only the triangle named by `lower` is read.
 
     >>> import gradtape as gt
@@ -297,7 +301,7 @@ def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = 
 # -- Cholesky ----------------------------------------------------------------------------------------------------------
 
 
-def _cholesky_impl(x: Any, *, average: bool) -> Any:
+def _cholesky_impl(x: Array, *, average: bool) -> Array:
     try:
         return np.linalg.cholesky((x + np.conj(np.swapaxes(x, -1, -2))) * 0.5 if average else x)
     except np.linalg.LinAlgError as error:
@@ -307,7 +311,7 @@ def _cholesky_impl(x: Any, *, average: bool) -> Any:
 
 
 # A = L Lᴴ:  dL = L Φ(L⁻¹ dA L⁻ᴴ), Φ = lower triangle with half the diagonal (Murray, arXiv:1602.07527)
-def cholesky_ct(ct: Any, out: Any) -> Any:
+def cholesky_ct(ct: Tensor, out: Tensor) -> Tensor:
     """L⁻ᴴ Φ(Lᴴ L̄) L⁻¹, Hermitian part."""
     middle = triangle(matrix_transposed(out) @ triangle(ct, 0), 0, diagonal=0.5)
     left = apply(TRIANGULAR_SOLVE, out, middle, lower=True, adjoint=True)
@@ -315,7 +319,7 @@ def cholesky_ct(ct: Any, out: Any) -> Any:
     return hermitian_part(right)
 
 
-def cholesky_tangent(t: Any, out: Any) -> Any:
+def cholesky_tangent(t: Tensor, out: Tensor) -> Tensor:
     """L Φ(L⁻¹ Ȧ L⁻ᴴ), with the Hermitian part of the tangent."""
     left = apply(TRIANGULAR_SOLVE, out, hermitian_part(t), lower=True, adjoint=False)
     middle = apply(TRIANGULAR_SOLVE, out, matrix_transposed(left), lower=True, adjoint=False)
@@ -344,7 +348,7 @@ CHOLESKY = general(
 )
 
 
-def cholesky(input: Any, name: str | None = None) -> Any:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """Lower triangular L with L·Lᴴ = input, for Hermitian positive definite matrices.
 
     Only the lower triangle is read; the gradient is the Hermitian one (the derivative along Hermitian changes), as in
@@ -358,7 +362,7 @@ def cholesky(input: Any, name: str | None = None) -> Any:
     return apply(CHOLESKY, matrices(input, "cholesky", square=True), average=False)
 
 
-def hermitian_cholesky(x: Any) -> Any:
+def hermitian_cholesky(x: Tensor) -> Tensor:
     """The Cholesky factor of (A + Aᴴ)/2."""
     return apply(CHOLESKY, x, average=True)
 
@@ -371,7 +375,7 @@ def hermitian_cholesky(x: Any) -> Any:
         Sample(normal(3, 3), normal(2, 1), raises=(ValueError, "rows")),
     ]
 )
-def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """X with A·X = rhs, given the Cholesky factor `chol` of A.
 
     >>> import gradtape as gt
@@ -386,7 +390,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
 # -- LU ----------------------------------------------------------------------------------------------------------------
 
 
-def _lu_impl(x: Any, *, dtype: Any) -> tuple[Any, Any]:
+def _lu_impl(x: Array, *, dtype: DType) -> tuple[Any, Any]:
     n = x.shape[-1]
     if x.size == 0:
         return np.zeros(x.shape, x.dtype), np.zeros(x.shape[:-1], numpy_dtype(dtype))
@@ -404,19 +408,19 @@ def _lu_impl(x: Any, *, dtype: Any) -> tuple[Any, Any]:
     return np.stack(packed).reshape(x.shape), np.stack(orders).reshape(x.shape[:-1]).astype(numpy_dtype(dtype))
 
 
-def lu_factors(packed: Any) -> tuple[Any, Any]:
+def lu_factors(packed: Tensor) -> tuple[Any, Any]:
     """L (unit lower) and U of a packed factorisation."""
     n = packed.shape[-1]
     return triangle(packed, -1) + np.eye(n, dtype=numpy_dtype(packed.dtype)), triangle(packed, 0, upper=True)
 
 
-def lu_permutation(order: Any, like: Any) -> Any:
+def lu_permutation(order: Tensor, like: Tensor) -> Tensor:
     """P with (P A)[i] = A[order[i]]."""
     return cast(expand_dims(order, -1) == np.arange(order.shape[-1]).astype(numpy_dtype(order.dtype)), like.dtype)
 
 
 # P A = L U:  with F = L⁻¹ P dA U⁻¹,  dL = L·tril(F, -1) and dU = triu(F)·U
-def lu_ct(ct: Any, out: Any) -> Any:
+def lu_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     """Pᵀ L⁻ᴴ (tril(Lᴴ L̄, -1) + triu(Ū Uᴴ)) U⁻ᴴ."""
     low, up = lu_factors(out[0])
     middle = triangle(matrix_transposed(low) @ triangle(ct[0], -1), -1) + triangle(
@@ -427,7 +431,7 @@ def lu_ct(ct: Any, out: Any) -> Any:
     return swap_last(lu_permutation(out[1], ct[0])) @ matrix_transposed(right)
 
 
-def lu_tangent(t: Any, out: Any) -> tuple[Any, Any]:
+def lu_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
     """The packed tangent L·tril(F, -1) + triu(F)·U; the permutation has none."""
     low, up = lu_factors(out[0])
     left = apply(TRIANGULAR_SOLVE, low, lu_permutation(out[1], t) @ t, lower=True, adjoint=False)
@@ -461,7 +465,7 @@ class Lu(NamedTuple):
     p: Any
 
 
-def lu(input: Any, output_idx_type: Any = "int32", name: str | None = None) -> Lu:
+def lu(input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None) -> Lu:
     """(lu, p): L below the diagonal (its own diagonal is 1) and U above in one matrix, with L·U = input[p].
 
     >>> import gradtape as gt

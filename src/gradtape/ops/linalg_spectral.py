@@ -17,6 +17,8 @@ import numpy as np
 from gradtape.core import batching
 from gradtape.core.dispatch import apply
 from gradtape.core.opdef import Fails, Sample, composite, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import may_exceed
@@ -26,22 +28,22 @@ from gradtape.ops.sampling import normal, symmetric
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def _no_convergence(op: str, x: Any) -> InvalidArgumentError:
+def _no_convergence(op: str, x: Array) -> InvalidArgumentError:
     return InvalidArgumentError(f"{op}: no convergence for shape {x.shape}, dtype {x.dtype.name}; look for NaN or inf")
 
 
-def reciprocal_or_zero(x: Any) -> Any:
+def reciprocal_or_zero(x: Tensor) -> Tensor:
     """1/x, and 0 where x is 0."""
     zero = x == 0
     return where(zero, zeros_like(x), 1.0 / where(zero, ones_like(x), x))
 
 
-def inverse_gaps(values: Any) -> Any:
+def inverse_gaps(values: Tensor) -> Tensor:
     """F[i, j] = 1/(v_j - v_i), and 0 where they are equal."""
     return reciprocal_or_zero(values[..., None, :] - values[..., :, None])
 
 
-def outside(x: Any, basis: Any) -> Any:
+def outside(x: Tensor, basis: Tensor) -> Tensor:
     """(I - Q Qᴴ) x."""
     return x - basis @ (matrix_transposed(basis) @ x)
 
@@ -49,7 +51,7 @@ def outside(x: Any, basis: Any) -> Any:
 # -- qr ----------------------------------------------------------------------------------------------------------------
 
 
-def _qr_impl(x: Any, *, full: bool, user: str) -> tuple[Any, Any]:
+def _qr_impl(x: Array, *, full: bool, user: str) -> tuple[Any, Any]:
     q, r = np.linalg.qr(x, mode="complete" if full else "reduced")
     if user == "lstsq":  # which divides by r
         size = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
@@ -62,7 +64,7 @@ def _qr_impl(x: Any, *, full: bool, user: str) -> tuple[Any, Any]:
 
 # A = Q R, R with a real diagonal. With C = Qᴴ dA R⁻¹:  dQ = Q Ω + (I - QQᴴ) dA R⁻¹ and dR = (C - Ω) R, where Ω is the
 # anti-Hermitian matrix with the lower triangle of C. Further columns Q₂ turn only as they must: dQ₂ = -Q (Q₂ᴴ dQ)ᴴ.
-def qr_ct(ct: Any, out: Any, full: bool) -> Any:
+def qr_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...], full: bool) -> Tensor:
     """[Q (Φ(W - Wᴴ) + N) + (I - QQᴴ) Q̄ - Q₂ Q̄₂ᴴ Q] R⁻ᴴ with N = R̄ Rᴴ, W = Qᴴ Q̄ - N, Φ = tril with half the diagonal."""
     n = out[1].shape[-1]
     q, r = out[0][..., :n], out[1][..., :n, :]
@@ -76,7 +78,7 @@ def qr_ct(ct: Any, out: Any, full: bool) -> Any:
     return matrix_transposed(apply(TRIANGULAR_SOLVE, r, matrix_transposed(total), lower=False, adjoint=False))
 
 
-def qr_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any]:
+def qr_tangent(t: Tensor, out: tuple[Tensor, ...], full: bool) -> tuple[Any, Any]:
     """Tangents of Q and R."""
     n = out[1].shape[-1]
     q, r = out[0][..., :n], out[1][..., :n, :]
@@ -130,7 +132,7 @@ class Qr(NamedTuple):
     r: Any
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
+def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) -> Qr:
     """(q, r) with q·r = input, q having orthonormal columns and r upper triangular.
 
     The derivative needs linearly independent columns (of the first min(rows, columns) ones). With `full_matrices` the
@@ -154,7 +156,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 # -- svd ---------------------------------------------------------------------------------------------------------------
 
 
-def _svd_impl(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
+def _svd_impl(x: Array, *, full: bool) -> tuple[Any, Any, Any]:
     try:
         u, s, vh = np.linalg.svd(x, full_matrices=full)
     except np.linalg.LinAlgError as error:
@@ -164,7 +166,7 @@ def _svd_impl(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
 
 # A = U S Vᴴ. With D = Uᴴ dA V and F[i,j] = 1/(s_j² - s_i²):  ds = Re diag(D),
 # dU = U (F∘(D S + S Dᴴ) + i Im diag(D)/S) + (I - UUᴴ) dA V S⁻¹,  dV = V (F∘(S D + Dᴴ S)) + (I - VVᴴ) dAᴴ U S⁻¹
-def svd_ct(ct: Any, out: Any, full: bool) -> Any:
+def svd_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...], full: bool) -> Tensor:
     """The transpose of these, term by term."""
     s, k = out[0], out[0].shape[-1]
     u, v, ct_u, ct_v = out[1][..., :k], out[2][..., :k], ct[1][..., :k], ct[2][..., :k]
@@ -194,12 +196,12 @@ def svd_ct(ct: Any, out: Any, full: bool) -> Any:
     return total
 
 
-def svd_gaps(s: Any) -> Any:
+def svd_gaps(s: Tensor) -> Tensor:
     """F[i, j] = 1/(s_j² - s_i²), and 0 where they are equal."""
     return inverse_gaps(s) * reciprocal_or_zero(s[..., None, :] + s[..., :, None])
 
 
-def svd_tangent(t: Any, out: Any, full: bool) -> tuple[Any, Any, Any]:
+def svd_tangent(t: Tensor, out: tuple[Tensor, ...], full: bool) -> tuple[Any, Any, Any]:
     """Tangents of singular values and vectors."""
     s, k = out[0], out[0].shape[-1]
     u, v = out[1][..., :k], out[2][..., :k]
@@ -259,20 +261,20 @@ SVD = general(
 )
 
 
-def _values_impl(x: Any) -> Any:
+def _values_impl(x: Array) -> Array:
     try:
         return np.linalg.svd(x, compute_uv=False)
     except np.linalg.LinAlgError as error:
         raise _no_convergence("svd", x) from error
 
 
-def values_ct(ct: Any, x: Any) -> Any:
+def values_ct(ct: Tensor, x: Tensor) -> Tensor:
     """U diag(s̄) Vᴴ."""
     _, u, v = apply(SVD, x, full=False)
     return (u * cast(ct, u.dtype)[..., None, :]) @ matrix_transposed(v)
 
 
-def values_tangent(t: Any, x: Any) -> Any:
+def values_tangent(t: Tensor, x: Tensor) -> Tensor:
     """Re diag(Uᴴ Ȧ V)."""
     _, u, v = apply(SVD, x, full=False)
     return real(diagonal_of(matrix_transposed(u) @ t @ v))
@@ -292,7 +294,7 @@ SINGULAR_VALUES = general(
 )
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """(s, u, v) with u·diag(s)·vᴴ = tensor, s decreasing; only s with `compute_uv=False`.
 
     Gradients are those of functions that do not depend on the phases (signs) of u and v. Equal or zero singular values:
@@ -313,7 +315,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 # -- Hermitian eigenvalues ---------------------------------------------------------------------------------------------
 
 
-def _eigh_impl(x: Any) -> tuple[Any, Any]:
+def _eigh_impl(x: Array) -> tuple[Any, Any]:
     try:
         values, vectors = np.linalg.eigh(x)
     except np.linalg.LinAlgError as error:
@@ -321,12 +323,12 @@ def _eigh_impl(x: Any) -> tuple[Any, Any]:
     return values, vectors
 
 
-def fold_lower(x: Any) -> Any:
+def fold_lower(x: Tensor) -> Tensor:
     """A cotangent of Hermitian matrices as one of their lower triangle, the part that is read."""
     return triangle(x + matrix_transposed(x), 0, diagonal=0.5)
 
 
-def from_lower(t: Any) -> Any:
+def from_lower(t: Tensor) -> Tensor:
     """The Hermitian tangent whose lower triangle is that of t."""
     low = triangle(t, -1)
     diagonal = cast(real(diagonal_of(t)), t.dtype)
@@ -334,14 +336,14 @@ def from_lower(t: Any) -> Any:
 
 
 # A V = V E, F[i,j] = 1/(e_j - e_i):  de = diag(Vᴴ dA V),  dV = V (F∘(Vᴴ dA V))
-def eigh_ct(ct: Any, out: Any) -> Any:
+def eigh_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     """V (diag(ē) + F∘(Vᴴ V̄)) Vᴴ, folded into the lower triangle."""
     e, v = out
     inner = cast(inverse_gaps(e), v.dtype) * (matrix_transposed(v) @ ct[1])
     return fold_lower(v @ (inner + diagonal_matrix(cast(ct[0], v.dtype))) @ matrix_transposed(v))
 
 
-def eigh_tangent(t: Any, out: Any) -> tuple[Any, Any]:
+def eigh_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
     """Tangents of eigenvalues and eigenvectors."""
     e, v = out
     inner = matrix_transposed(v) @ from_lower(t) @ v
@@ -368,7 +370,7 @@ EIGH = general(
 )
 
 
-def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
+def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(e, v): increasing real eigenvalues and the eigenvectors (columns) of Hermitian matrices.
 
     Only the lower triangle is read, and the gradient lies in it, as in TensorFlow. Gradients are those of functions that
@@ -384,20 +386,20 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
     return apply(EIGH, matrices(tensor, "eigh", square=True))
 
 
-def _eigvalsh_impl(x: Any) -> Any:
+def _eigvalsh_impl(x: Array) -> Array:
     try:
         return np.linalg.eigvalsh(x)
     except np.linalg.LinAlgError as error:
         raise _no_convergence("eigvalsh", x) from error
 
 
-def eigvalsh_ct(ct: Any, x: Any) -> Any:
+def eigvalsh_ct(ct: Tensor, x: Tensor) -> Tensor:
     """V diag(ē) Vᴴ, folded into the lower triangle."""
     _, v = apply(EIGH, x)
     return fold_lower((v * cast(ct, v.dtype)[..., None, :]) @ matrix_transposed(v))
 
 
-def eigvalsh_tangent(t: Any, x: Any) -> Any:
+def eigvalsh_tangent(t: Tensor, x: Tensor) -> Tensor:
     """diag(Vᴴ Ȧ V)."""
     _, v = apply(EIGH, x)
     return real(diagonal_of(matrix_transposed(v) @ from_lower(t) @ v))
@@ -422,7 +424,7 @@ EIGVALSH = general(
 )
 
 
-def eigvalsh(tensor: Any, name: str | None = None) -> Any:
+def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Increasing real eigenvalues of Hermitian matrices; see `eigh` for what is read and for repeated eigenvalues.
 
     >>> import gradtape as gt
@@ -435,7 +437,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Any:
 # -- general eigenvalues -----------------------------------------------------------------------------------------------
 
 
-def _eig_impl(x: Any) -> tuple[Any, Any]:
+def _eig_impl(x: Array) -> tuple[Any, Any]:
     try:
         values, vectors = np.linalg.eig(x)
     except np.linalg.LinAlgError as error:
@@ -446,7 +448,7 @@ def _eig_impl(x: Any) -> tuple[Any, Any]:
 
 # A V = V E with columns of length 1. With D = V⁻¹ dA V:  de = diag(D),  dV = V C, C[i,j] = D[i,j]/(e_j - e_i) and a real
 # diagonal that keeps the lengths
-def eig_ct(ct: Any, out: Any, x_spec: Any) -> Any:
+def eig_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...], x_spec: TensorSpec) -> Tensor:
     """V⁻ᴴ (diag(ē) + conj(F)∘(Vᴴ V̄ - Vᴴ V diag(Re diag(Vᴴ V̄)))) Vᴴ; its real part for real matrices."""
     e, v = out
     turned = matrix_transposed(v)
@@ -456,7 +458,7 @@ def eig_ct(ct: Any, out: Any, x_spec: Any) -> Any:
     return cast(apply(SOLVE, turned, (inner + diagonal_matrix(ct[0])) @ turned), x_spec.dtype)
 
 
-def eig_tangent(t: Any, out: Any) -> tuple[Any, Any]:
+def eig_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
     """Tangents of eigenvalues and eigenvectors."""
     e, v = out
     inner = apply(SOLVE, v, cast(t, v.dtype) @ v)
@@ -465,7 +467,7 @@ def eig_tangent(t: Any, out: Any) -> tuple[Any, Any]:
     return diagonal_of(inner), turn - v * cast(length, v.dtype)[..., None, :]
 
 
-def _complex_dtype(x: Any) -> Any:
+def _complex_dtype(x: TensorSpec) -> Any:
     return np.result_type(numpy_dtype(x.dtype), np.complex64)
 
 
@@ -488,7 +490,7 @@ EIG = general(
 )
 
 
-def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
+def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(e, v): complex eigenvalues and eigenvectors (columns of length 1) of square matrices, in LAPACK's order.
 
     Gradients are those of functions that do not depend on the phases of the eigenvectors. Repeated eigenvalues as for
@@ -503,7 +505,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
 
 
 @composite(samples=lambda: [Sample(symmetric(3, 3) + 0.3 * normal(3, 3)), Sample(normal(2, 3), raises=(ValueError, "square"))])
-def eigvals(tensor: Any, name: str | None = None) -> Any:
+def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Complex eigenvalues of square matrices, in LAPACK's order; see `eig`.
 
     >>> import gradtape as gt

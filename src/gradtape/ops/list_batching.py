@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import apply
+from gradtape.core.opdef import Op
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Dims, Size
 from gradtape.ir.types import ListSpec
 from gradtape.ops import list_values, lists
 from gradtape.ops.compare import equal
@@ -23,13 +26,13 @@ from gradtape.ops.shape import broadcast_to, reshape, transpose
 Flags = tuple[bool, ...]
 
 
-def spec_of(x: Any) -> Any:
+def spec_of(x: Tensor) -> Any:
     """The type of a tensor or list value, traced ones too."""
     spec = getattr(x, "spec", None)
     return list_values.item_spec(x._data) if spec is None and not x.wraps else spec if spec is not None else x
 
 
-def size_of(x: Any) -> Any:
+def size_of(x: Tensor) -> Size:
     """The length of the batch axis of a batched tensor or list."""
     spec = spec_of(x)
     while isinstance(spec, ListSpec):
@@ -37,7 +40,7 @@ def size_of(x: Any) -> Any:
     return spec.shape[0]
 
 
-def batch_size(flags: Flags, inputs: tuple[Any, ...]) -> Any:
+def batch_size(flags: Flags, inputs: tuple[Any, ...]) -> Size:
     """The length of the batch axis."""
     return next(size_of(x) for x, flag in zip(inputs, flags, strict=True) if flag)
 
@@ -48,46 +51,46 @@ def all_batched(flags: Flags, inputs: tuple[Any, ...]) -> list[Any]:
     return [x if flag else apply(lists.LIST_SPREAD, x, size=size, axis=0) for x, flag in zip(inputs, flags, strict=True)]
 
 
-def second_first(x: Any) -> Any:
+def second_first(x: Tensor) -> Tensor:
     """The first two axes exchanged."""
     return transpose(x, (1, 0, *range(2, x.ndim)))
 
 
-def same_for_all(result: Any, example: Any) -> Any:
+def same_for_all(result: Tensor, example: Tensor) -> Tensor:
     """A result that does not depend on the example, once for each."""
     return broadcast_to(result, (size_of(example), *tuple(result.shape)))
 
 
-def new(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def new(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """All items get the batch axis."""
     item = attrs["item"]
     wide = None if item is None else list_values.spread_spec(item, batch_size(flags, inputs))
     return apply(op, *all_batched(flags, inputs), item=wide)
 
 
-def _wide_items(values: Any, item_shape: Any) -> Any:
+def _wide_items(values: Tensor, item_shape: Dims | None) -> Dims | None:
     return None if item_shape is None else (size_of(values), *item_shape)
 
 
-def stack(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def stack(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The axis of the items goes behind the batch axis."""
     (values,) = inputs
     return second_first(apply(op, values, length=attrs["length"], item_shape=_wide_items(values, attrs["item_shape"])))
 
 
-def concat(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def concat(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Joined one axis further in."""
     (values,) = inputs
     wide = _wide_items(values, attrs["item_shape"])
     return apply(op, values, axis=attrs["axis"] + 1, length=attrs["length"], item_shape=wide)
 
 
-def lengths(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def lengths(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The same for all examples."""
     return same_for_all(apply(op, *inputs, axis=attrs["axis"] + 1), inputs[0])
 
 
-def split(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def split(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Lengths are the same for all examples: they come from a list."""
     x, counts = inputs
     if not flags[0]:
@@ -95,7 +98,7 @@ def split(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any])
     return apply(op, x, counts[0] if flags[1] else counts, axis=attrs["axis"] + 1, size=attrs["size"])
 
 
-def resize(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def resize(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Zeros with the batch axis; with a length for each example, as long as the longest."""
     values, count = inputs
     size = batch_size(flags, inputs)
@@ -104,7 +107,7 @@ def resize(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]
     return apply(op, values, reduce_max(count) if flags[1] else count, item=list_values.spread_spec(attrs["item"], size))
 
 
-def cut(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def cut(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The length is the same for all examples: it comes from a list."""
     values, count = inputs
     if not flags[0]:
@@ -112,7 +115,7 @@ def cut(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -
     return apply(op, values, reduce_max(count) if flags[1] else count)
 
 
-def get(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def get(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """An index for each example takes from the stacked list."""
     values, index = inputs
     if not flags[1]:
@@ -123,11 +126,11 @@ def get(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -
     return apply(INDEX, rows, index, np.arange(int(index.shape[0])))
 
 
-def _stacked(values: Any) -> Any:
+def _stacked(values: Tensor) -> Tensor:
     return apply(lists.LIST_STACK, values, length=None, item_shape=None)
 
 
-def at(op: Any, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def at(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """set, add_at and clear_at: with an index for each example, every item is asked whether it is meant."""
     index = inputs[1]
     if not flags[1]:

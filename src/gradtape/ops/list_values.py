@@ -6,14 +6,15 @@ derivatives are in `ops/lists.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from gradtape.core.typing import Array, Dims, Size, Value
 from gradtape.dtypes import as_dtype
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
-from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.types import ListSpec, Spec, TensorSpec
 
 
 class TensorList(list[Any]):
@@ -23,9 +24,9 @@ class TensorList(list[Any]):
     shape: tuple[int, ...] = ()
     ndim = 0
 
-    def __init__(self, values: Any = (), item: Any = None) -> None:
+    def __init__(self, values: Iterable[Any] = (), item: Spec | None = None) -> None:
         super().__init__(values)
-        self.item = item
+        self.item: Any = item
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -43,7 +44,7 @@ class TensorList(list[Any]):
     def size(self) -> int:
         return sum(value.size for value in self)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> TensorList:
         """Item by item: how cotangents add up."""
         return added(self, other)
 
@@ -60,7 +61,7 @@ def item_spec(value: Any) -> Any:
     return TensorSpec(value.shape, as_dtype(value.dtype))
 
 
-def joined_spec(a: Any, b: Any) -> Any:
+def joined_spec(a: Spec, b: Spec) -> Spec:
     """The type of items of both types: dimensions that differ are known at run time only."""
     if isinstance(a, ListSpec) and isinstance(b, ListSpec):
         return ListSpec(joined_spec(a.item, b.item))
@@ -69,11 +70,11 @@ def joined_spec(a: Any, b: Any) -> Any:
     return TensorSpec([m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)], a.dtype)
 
 
-def _named(spec: Any) -> str:
+def _named(spec: Spec) -> str:
     return f"a list of {_named(spec.item)}" if isinstance(spec, ListSpec) else f"{spec.dtype.name}{list(spec.shape)}"
 
 
-def made_spec(*items: Any, item: Any) -> ListSpec:
+def made_spec(*items: Any, item: Spec | None) -> ListSpec:
     """Of the items together, and of the type given."""
     for spec in items:
         item = spec if item is None else joined_spec(item, spec)
@@ -82,19 +83,19 @@ def made_spec(*items: Any, item: Any) -> ListSpec:
     return ListSpec(item)
 
 
-def stacked_spec(values: Any, *, length: Any, item_shape: Any) -> TensorSpec:
+def stacked_spec(values: ListSpec, *, length: Size | None, item_shape: Dims | None) -> TensorSpec:
     """The length is known where the program says it."""
     return TensorSpec((length, *values.item.shape), values.item.dtype)
 
 
-def joined_rows_spec(values: Any, *, axis: int, length: Any, item_shape: Any) -> TensorSpec:
+def joined_rows_spec(values: ListSpec, *, axis: int, length: Size | None, item_shape: Dims | None) -> TensorSpec:
     """The sum of the lengths along `axis`."""
     dims = list(values.item.shape)
     dims[axis] = None if length is None or dims[axis] is None else length * dims[axis]
     return TensorSpec(dims, values.item.dtype)
 
 
-def parted_spec(x: Any, lengths: Any, *, axis: int, size: Any) -> ListSpec:
+def parted_spec(x: TensorSpec, lengths: TensorSpec, *, axis: int, size: Size | None) -> ListSpec:
     """How long each part is, only run time knows, unless all are of one `size`."""
     return ListSpec(TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype))
 
@@ -102,7 +103,7 @@ def parted_spec(x: Any, lengths: Any, *, axis: int, size: Any) -> ListSpec:
 # -- on bare values --------------------------------------------------------------------------------------------------
 
 
-def place_in(values: TensorList, index: Any) -> int:
+def place_in(values: TensorList, index: Array) -> int:
     """A Python index, negative ones from the end, inside the list."""
     place = int(index)
     count = len(values)
@@ -111,17 +112,17 @@ def place_in(values: TensorList, index: Any) -> int:
     return place % count if count else 0
 
 
-def zero_like(value: Any, made: dict[Any, Any] | None = None, dtype: Any = None) -> Any:
+def zero_like(value: Any, known: dict[Any, Array] | None = None, dtype: np.dtype | None = None) -> Any:
     """Zeros like an array, or like every item of a list; items of one shape share their zeros."""
     if isinstance(value, TensorList):
-        made = {} if made is None else made
-        return TensorList([zero_like(v, made, dtype) for v in value], value.item)
+        known = {} if known is None else known
+        return TensorList([zero_like(v, known, dtype) for v in value], value.item)
     key = (value.shape, value.dtype if dtype is None else dtype)
-    zeros = None if made is None else made.get(key)
+    zeros = None if known is None else known.get(key)
     if zeros is None:
         zeros = np.zeros(*key)[()]
-        if made is not None:
-            made[key] = zeros
+        if known is not None:
+            known[key] = zeros
     return zeros
 
 
@@ -132,33 +133,33 @@ def one_like(value: Any) -> Any:
     return np.ones(value.shape, value.dtype)[()]
 
 
-def zero_of(spec: Any) -> Any:
+def zero_of(spec: Spec) -> Value:
     """Zeros of a type; of a list an empty one."""
     if isinstance(spec, ListSpec):
         return TensorList((), spec.item)
     return np.zeros(tuple(spec.shape), spec.dtype.dtype)[()]
 
 
-def made(*items: Any, item: Any) -> TensorList:
+def made(*items: Any, item: Spec | None) -> TensorList:
     """A list of these items."""
     return TensorList(items, item)
 
 
-def rows_of(x: Any) -> TensorList:
+def rows_of(x: Array) -> TensorList:
     """The rows of an array."""
     if not x.ndim:
         raise InvalidArgumentError("a list of the rows of a tensor needs a first axis, got a scalar")
     return TensorList(x, TensorSpec(x.shape[1:], as_dtype(x.dtype)))
 
 
-def stacked(values: Any, *, length: Any, item_shape: Any) -> Any:
+def stacked(values: TensorList, *, length: int | None, item_shape: tuple[int, ...] | None) -> Array:
     """The items as rows of one array."""
     if not values:
         return np.zeros((0, *_shape_of_items(values, item_shape, "stack")), values.dtype)
     return np.array(values) if not values[0].shape else np.stack(values)
 
 
-def joined(values: Any, *, axis: int, length: Any, item_shape: Any) -> Any:
+def joined(values: TensorList, *, axis: int, length: Size | None, item_shape: tuple[int, ...] | None) -> Array:
     """The items joined along an axis."""
     if not values:
         shape = _shape_of_items(values, item_shape, "concat", axis)
@@ -166,7 +167,7 @@ def joined(values: Any, *, axis: int, length: Any, item_shape: Any) -> Any:
     return np.concatenate(values, axis)
 
 
-def _shape_of_items(values: TensorList, given: Any, what: str, free: int | None = None) -> tuple[int, ...]:
+def _shape_of_items(values: TensorList, given: tuple[int, ...] | None, what: str, free: int | None = None) -> tuple[int, ...]:
     """The shape of items that are not there; that of axis `free` does not matter."""
     shape = given if given is not None else () if values.item is None else tuple(values.item.shape)
     if (given is None and values.item is None) or any(d is None and i != free for i, d in enumerate(shape)):
@@ -174,23 +175,23 @@ def _shape_of_items(values: TensorList, given: Any, what: str, free: int | None 
     return tuple(shape)
 
 
-def lengths_of(values: Any, *, axis: int) -> Any:
+def lengths_of(values: TensorList, *, axis: int) -> Array:
     """The size of each item along an axis."""
     return np.array([value.shape[axis] for value in values], np.int32)
 
 
-def parted(x: Any, lengths: Any, *, axis: int, size: Any) -> TensorList:
+def parted(x: Array, lengths: Array, *, axis: int, size: Size | None) -> TensorList:
     """Consecutive parts of an array along an axis."""
     item = TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), as_dtype(x.dtype))
     return TensorList(np.split(x, np.cumsum(lengths)[:-1], axis) if len(lengths) else (), item)
 
 
-def got(values: Any, index: Any) -> Any:
+def got(values: TensorList, index: Array) -> Array:
     """One item."""
     return values[place_in(values, index)]
 
 
-def added(a: Any, b: Any) -> TensorList:
+def added(a: TensorList, b: TensorList) -> TensorList:
     """Item by item."""
     if len(a) != len(b):
         raise InvalidArgumentError(f"lists of length {len(a)} and {len(b)} cannot be added item by item")
@@ -209,7 +210,7 @@ def on_copy(change: Callable[..., TensorList]) -> Callable[..., TensorList]:
     return pure
 
 
-def push(values: TensorList, value: Any) -> TensorList:
+def push(values: TensorList, value: Array) -> TensorList:
     """One more item at the end."""
     values.append(value)
     return values
@@ -223,27 +224,27 @@ def drop(values: TensorList) -> TensorList:
     return values
 
 
-def put(values: TensorList, index: Any, value: Any) -> TensorList:
+def put(values: TensorList, index: Array, value: Array) -> TensorList:
     """Another item at one place."""
     values[place_in(values, index)] = value
     return values
 
 
-def clear_at(values: TensorList, index: Any) -> TensorList:
+def clear_at(values: TensorList, index: Array) -> TensorList:
     """Zeros at one place."""
     place = place_in(values, index)
     values[place] = zero_like(values[place])
     return values
 
 
-def add_at(values: TensorList, index: Any, value: Any) -> TensorList:
+def add_at(values: TensorList, index: Array, value: Array) -> TensorList:
     """A value added to one item."""
     place = place_in(values, index)
     values[place] = values[place] + value
     return values
 
 
-def resize(values: TensorList, length: Any, *, item: Any) -> TensorList:
+def resize(values: TensorList, length: Array, *, item: Spec) -> TensorList:
     """Grown with zeros to at least this length."""
     missing = int(length) - len(values)
     if missing > 0:
@@ -251,7 +252,7 @@ def resize(values: TensorList, length: Any, *, item: Any) -> TensorList:
     return values
 
 
-def cut(values: TensorList, length: Any) -> TensorList:
+def cut(values: TensorList, length: Array) -> TensorList:
     """The first items, at most this many."""
     del values[int(length) :]
     return values
@@ -280,14 +281,14 @@ def collapsed(values: Any, *, size: int, axis: int) -> Any:
     return values.sum(axis, values.dtype)
 
 
-def spread_spec(spec: Any, size: Any, axis: int = 0) -> Any:
+def spread_spec(spec: Spec, size: Size, axis: int = 0) -> Spec:
     """The type with one more axis in all arrays."""
     if isinstance(spec, ListSpec):
         return ListSpec(spread_spec(spec.item, size, axis))
     return TensorSpec((*spec.shape[:axis], size, *spec.shape[axis:]), spec.dtype)
 
 
-def collapsed_spec(spec: Any, axis: int = 0) -> Any:
+def collapsed_spec(spec: Spec, axis: int = 0) -> Spec:
     """The type without one axis of all arrays."""
     if isinstance(spec, ListSpec):
         return ListSpec(collapsed_spec(spec.item, axis))

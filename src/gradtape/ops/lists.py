@@ -7,14 +7,17 @@ All rules are in these same ops: reading is the adjoint of adding at a place, st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Cost, Fails, Memory, Sample, general, nondiff
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, Dims, Size, TensorLike
 from gradtape.dtypes import int32
-from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.types import ListSpec, Spec, TensorSpec
 from gradtape.ops import list_values
 from gradtape.ops.list_values import TensorList as TensorList, collapsed_spec, item_spec, joined_spec, spread_spec, zero_like
 from gradtape.ops.sampling import normal
@@ -22,12 +25,12 @@ from gradtape.ops.sampling import normal
 # -- the ops ---------------------------------------------------------------------------------------------------------
 
 
-def or_zeros(t: Any, x: Any) -> Any:
+def or_zeros(t: Tensor | None, x: Tensor) -> Tensor:
     """A tangent, zeros like its value where there is none."""
     return apply(LIST_ZEROS_LIKE, x) if t is None else t
 
 
-def place_of(index: int) -> Any:
+def place_of(index: int) -> Array:
     """A static place as an operand: an integer scalar, whatever the dtype of the items."""
     return np.array(index, np.intp)[()]
 
@@ -75,13 +78,13 @@ LIST_STACK = general(
 )
 
 
-def taken_apart(ct: Any, values: Any, axis: int, length: Any, item_shape: Any) -> Any:
+def taken_apart(ct: Tensor, values: TensorList, axis: int, length: Size | None, item_shape: tuple[int, ...] | None) -> Tensor:
     """The parts that were joined; a list of known length has items of one shape, so the parts have one size."""
     size = None if length is None or item_shape is None else item_shape[axis]
     return apply(LIST_SPLIT, ct, apply(LIST_LENGTHS, values, axis=axis), axis=axis, size=size)
 
 
-def put_together(ct: Any, shape: tuple[Any, ...], axis: int, size: Any) -> Any:
+def put_together(ct: Tensor, shape: tuple[Any, ...], axis: int, size: Size | None) -> Tensor:
     """Parts joined to an array of this shape."""
     if not size:
         return apply(LIST_CONCAT, ct, axis=axis, length=None, item_shape=shape)
@@ -326,11 +329,11 @@ LIST_ONES_LIKE = nondiff(
 # -- on tensors ------------------------------------------------------------------------------------------------------
 
 
-def _place(index: Any) -> Any:
-    return place_of(index) if index.__class__ is int else convert(index)
+def _place(index: TensorLike) -> Tensor | Array:
+    return place_of(index) if isinstance(index, int) else convert(index)
 
 
-def list_new(items: Any = (), item: Any = None) -> Any:
+def list_new(items: Sequence[Tensor] = (), item: Spec | None = None) -> Any:
     """A list of these items; `item` is their type, needed where there are none."""
     values = [convert(value) for value in items]
     if any(value.wraps for value in values):
@@ -345,79 +348,79 @@ def list_new(items: Any = (), item: Any = None) -> Any:
     return made
 
 
-def list_from_tensor(x: Any) -> Any:
+def list_from_tensor(x: TensorLike) -> Tensor:
     """The rows of a tensor."""
     return apply(LIST_FROM_TENSOR, convert(x))
 
 
-def list_stack(values: Any, length: Any = None, item_shape: Any = None) -> Any:
+def list_stack(values: Tensor, length: Size | None = None, item_shape: Dims | None = None) -> Tensor:
     """The items as rows of one tensor; `length` where it is known, `item_shape` for a list that may be empty."""
     return apply(LIST_STACK, values, length=length, item_shape=item_shape)
 
 
-def list_concat(values: Any, length: Any = None, item_shape: Any = None) -> Any:
+def list_concat(values: Tensor, length: Size | None = None, item_shape: Dims | None = None) -> Tensor:
     """The items joined along their first axis."""
     return apply(LIST_CONCAT, values, axis=0, length=length, item_shape=item_shape)
 
 
-def list_split(x: Any, lengths: Any) -> Any:
+def list_split(x: TensorLike, lengths: TensorLike) -> Tensor:
     """Consecutive parts of x along the first axis, as many rows each as `lengths` says."""
     return apply(LIST_SPLIT, convert(x), convert(lengths), axis=0, size=None)
 
 
-def list_push(values: Any, value: Any) -> Any:
+def list_push(values: Tensor, value: TensorLike) -> Any:
     """The list with one more item at the end."""
     return apply(LIST_PUSH, values, convert(value))
 
 
-def list_pop(values: Any) -> tuple[Any, Any]:
+def list_pop(values: Tensor) -> tuple[Any, Any]:
     """The list without its last item, and that item."""
     last = list_get(values, -1)
     return apply(LIST_DROP, values), last
 
 
-def list_get(values: Any, index: Any) -> Any:
+def list_get(values: Tensor, index: TensorLike) -> Any:
     """One item; a negative index counts from the end."""
     return apply(LIST_GET, values, _place(index))
 
 
-def list_set(values: Any, index: Any, value: Any) -> Any:
+def list_set(values: Tensor, index: TensorLike, value: TensorLike) -> Any:
     """The list with another item at a place."""
     return apply(LIST_SET, values, _place(index), convert(value))
 
 
-def list_add(a: Any, b: Any) -> Any:
+def list_add(a: Tensor, b: Tensor) -> Tensor:
     """Item by item."""
     return apply(LIST_ADD, a, b)
 
 
-def list_add_at(values: Any, index: Any, value: Any) -> Any:
+def list_add_at(values: Tensor, index: TensorLike, value: TensorLike) -> Tensor:
     """The list with a value added to one item."""
     return apply(LIST_ADD_AT, values, _place(index), convert(value))
 
 
-def list_resize(values: Any, length: Any, item: Any) -> Any:
+def list_resize(values: Tensor, length: TensorLike, item: Spec) -> Tensor:
     """The list, grown with zeros of type `item` to at least this length."""
     return apply(LIST_RESIZE, values, _place(length), item=item)
 
 
-def list_len(values: Any) -> Any:
+def list_len(values: Tensor) -> Tensor:
     """The number of items, an int32 scalar."""
     return apply(LIST_LEN, values)
 
 
-def stack_items(values: Any, length: Any) -> Any:
+def stack_items(values: Any, length: Size | None) -> Tensor:
     """The items of a list of a program as rows."""
     return list_stack(values, length, _known_shape(values))
 
 
-def concat_items(values: Any, length: Any, axis: Any) -> Any:
+def concat_items(values: Any, length: Size | None, axis: Axis) -> Tensor:
     """The items of a list of a program joined along any axis."""
     place = normal_axis(axis, len(values.spec.item.shape), "concat")
     return apply(LIST_CONCAT, values, axis=place, length=length, item_shape=_known_shape(values))
 
 
-def _known_shape(values: Any) -> Any:
+def _known_shape(values: Any) -> Dims | None:
     shape = tuple(values.spec.item.shape)
     return shape if all(d.__class__ is int for d in shape) else None
 

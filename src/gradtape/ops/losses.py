@@ -15,6 +15,8 @@ from gradtape.core.arguments import broadcasting, numeric, real_floats, real_num
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.forms import binary
 from gradtape.core.opdef import Fails, Sample, composite, elementwise, general
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.activations import floating
@@ -24,14 +26,14 @@ from gradtape.ops.shape import normal_axis
 # -- softmax cross entropy ---------------------------------------------------------------------------------------------
 
 
-def _log_normalised(logits: Any) -> Any:
+def _log_normalised(logits: Array) -> Array:
     """Minus log softmax along the last axis."""
     shifted = np.maximum.reduce(logits, axis=-1, keepdims=True, initial=-np.inf) - logits
     shifted += np.log(np.add.reduce(np.exp(-shifted), axis=-1, keepdims=True))
     return shifted
 
 
-def _cross_entropy_impl(labels: Any, logits: Any) -> Any:
+def _cross_entropy_impl(labels: Array, logits: Array) -> Array:
     terms = _log_normalised(logits)
     with np.errstate(invalid="ignore"):
         terms *= labels
@@ -41,22 +43,22 @@ def _cross_entropy_impl(labels: Any, logits: Any) -> Any:
     return out
 
 
-def softmax_rows(logits: Any) -> Any:
+def softmax_rows(logits: Tensor) -> Tensor:
     """The softmax over the last axis."""
     return apply(SOFTMAX, logits, axis=logits.ndim - 1)
 
 
-def log_softmax_rows(logits: Any) -> Any:
+def log_softmax_rows(logits: Tensor) -> Tensor:
     """The log softmax over the last axis."""
     return apply(LOG_SOFTMAX, logits, axis=logits.ndim - 1)
 
 
-def logits_slope(labels: Any, logits: Any) -> Any:
+def logits_slope(labels: Tensor, logits: Tensor) -> Tensor:
     """∂loss/∂logits = softmax·Σlabels - labels."""
     return softmax_rows(logits) * reduce_sum(labels, -1, True) - labels
 
 
-def _expand_cross_entropy(labels: Any, logits: Any) -> Any:
+def _expand_cross_entropy(labels: Tensor, logits: Tensor) -> Tensor:
     """-Σ labels·log softmax, where -log softmax = log(total) - shifted; a label of 0 cancels a logit of -inf."""
     shifted, total = shifted_rows(logits, logits.ndim - 1)
     terms = (log(total) - shifted) * labels
@@ -91,7 +93,9 @@ SOFTMAX_CROSS_ENTROPY = general(
 )
 
 
-def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, name: str | None = None) -> Any:
+def softmax_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, axis: Axis = -1, name: str | None = None
+) -> Tensor:
     """Cross entropy between label distributions and softmax(logits) along an axis; gradients flow to both.
 
     >>> import gradtape as gt
@@ -114,11 +118,11 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
 # -- the same with class numbers as labels -----------------------------------------------------------------------------
 
 
-def _sparse_impl(labels: Any, logits: Any) -> Any:
+def _sparse_impl(labels: Array, logits: Array) -> Array:
     return np.take_along_axis(_log_normalised(logits), np.asarray(labels)[..., None], axis=-1)[..., 0][()]
 
 
-def sparse_slope(labels: Any, logits: Any) -> Any:
+def sparse_slope(labels: Tensor, logits: Tensor) -> Tensor:
     """∂loss/∂logits = softmax - one_hot(label)."""
     return softmax_rows(logits) - cast(apply(ONE_HOT, labels, depth=logits.shape[-1], axis=-1), logits.dtype)
 
@@ -145,7 +149,7 @@ SPARSE_CROSS_ENTROPY = general(
 )
 
 
-def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Any:
+def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike, name: str | None = None) -> Tensor:
     """Cross entropy of softmax(logits) over the last axis with class numbers as labels.
 
     >>> import gradtape as gt
@@ -170,7 +174,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
 # -- sigmoid cross entropy ---------------------------------------------------------------------------------------------
 
 
-def _sigmoid_impl(labels: Any, logits: Any) -> Any:
+def _sigmoid_impl(labels: Array, logits: Array) -> Array:
     # -z·log σ(x) - (1 - z)·log(1 - σ(x)) = max(x, 0) - x·z + log(1 + e^-|x|)
     return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
 
@@ -193,7 +197,9 @@ SIGMOID_CROSS_ENTROPY = elementwise(
 _sigmoid_cross_entropy = binary(SIGMOID_CROSS_ENTROPY)
 
 
-def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
+def sigmoid_cross_entropy_with_logits(
+    labels: TensorLike | None = None, logits: TensorLike | None = None, name: str | None = None
+) -> Tensor:
     """Cross entropy of independent binary labels with sigmoid(logits), element by element.
 
     >>> import gradtape as gt
@@ -203,15 +209,15 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy(*_binary(labels, logits, "sigmoid_cross_entropy_with_logits"))
 
 
-def _binary(labels: Any, logits: Any, op: str) -> tuple[Any, Any]:
+def _binary(labels: Any, logits: Any, op: str) -> tuple[Tensor, Tensor]:
     """Labels between 0 and 1, and as many logits."""
-    logits = real_floats(logits, "logits", op)
-    labels, logits = promote(real_numbers(labels, "labels", op, logits.dtype), logits)
-    if labels.shape != logits.shape:
+    x = real_floats(logits, "logits", op)
+    z, x = promote(real_numbers(labels, "labels", op, x.dtype), x)
+    if z.shape != x.shape:
         raise InvalidArgumentError(
-            f"{op}: labels and logits must have the same shape, got {tuple(labels.shape)} and {tuple(logits.shape)}"
+            f"{op}: labels and logits must have the same shape, got {tuple(z.shape)} and {tuple(x.shape)}"
         )
-    return labels, logits
+    return z, x
 
 
 @composite(
@@ -222,7 +228,9 @@ def _binary(labels: Any, logits: Any, op: str) -> tuple[Any, Any]:
         Sample(unit(3), away(2), 1.0, raises=(ValueError, "same shape")),
     ]
 )
-def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Any:
+def weighted_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, pos_weight: TensorLike, name: str | None = None
+) -> Tensor:
     """As `sigmoid_cross_entropy_with_logits`, the positive labels counted `pos_weight` times.
 
     >>> import gradtape as gt
@@ -238,7 +246,7 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
 
 @composite(samples=lambda: [Sample(normal(2, 3)), Sample(normal()), Sample(normal(0))])
-def l2_loss(t: Any, name: str | None = None) -> Any:
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """Half the sum of squares.
 
     >>> import gradtape as gt

@@ -8,19 +8,19 @@ A non-finite cotangent is never masked.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from gradtape.core.tensor import Tensor
 from gradtape.ops.elementwise import conj, is_complex
 from gradtape.ops.select import cleaned
 from gradtape.ops.staged import masked_multiply
 
 
-def conjugated_product(ct: Any, partial: Any) -> Any:
+def conjugated_product(ct: Tensor, partial: Tensor | float) -> Tensor:
     """ct · conj(partial)."""
     return ct * conj(partial) if is_complex(partial) else ct * partial
 
 
-def masked_product(ct: Any, partial: Any) -> Any:
+def masked_product(ct: Tensor, partial: Tensor | float) -> Tensor:
     """ct · conj(cleaned partial); in a program (and on a batch) one op."""
     if getattr(ct, "wraps", False) or getattr(partial, "wraps", False):
         if isinstance(partial, (int, float)) and math.isfinite(partial):

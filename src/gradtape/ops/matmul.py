@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core import inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.forms import apply_two
-from gradtape.core.opdef import Sample, multilinear
+from gradtape.core.opdef import Op, Sample, multilinear
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
+from gradtape.dtypes import DTypeLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
@@ -19,7 +19,7 @@ from gradtape.ops.sampling import normal
 # -- matmul ----------------------------------------------------------------------------------------------------------
 
 
-def product(a: Any, b: Any) -> Any:
+def product(a: Array, b: Array) -> Array:
     """The matrix product, in the dtype of its operands."""
     return np.matmul(a, b) if a.dtype.kind != BFLOAT16 else _wide_product(a, b)
 
@@ -33,7 +33,7 @@ def _matmul_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     return TensorSpec((*lead, a.shape[-2], b.shape[-1]), dtype)
 
 
-def matrix_transposed(x: Any) -> Any:
+def matrix_transposed(x: Tensor) -> Tensor:
     """The last two axes swapped, conjugated if complex: the adjoint of each matrix."""
     order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
     out = apply(TRANSPOSE, x, perm=order)
@@ -61,7 +61,7 @@ MATMUL = multilinear(
 )
 
 
-def _batch_matmul(op: Any, flags: Any, inputs: Any) -> Any:
+def _batch_matmul(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...]) -> Tensor:
     a, b = inputs
     if flags == (True, False) and b.ndim == 2 and a.ndim == 3:
         # one tall product instead of many small ones
@@ -77,19 +77,19 @@ def _batch_matmul(op: Any, flags: Any, inputs: Any) -> Any:
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    output_type: Any = None,
+    output_type: DTypeLike | None = None,
     grad_a: bool = False,
     grad_b: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Product of the matrices in the last two axes, broadcast over the leading ones, in `output_type` if one is given.
 
     The flags about sparsity and gradients are hints to TensorFlow's kernels and change nothing here.
@@ -125,7 +125,7 @@ def matmul(
     return out if output_type is None else cast(out, output_type)
 
 
-def swap_last(x: Any) -> Any:
+def swap_last(x: Tensor) -> Tensor:
     """The last two axes swapped."""
     return apply(TRANSPOSE, x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 

@@ -6,6 +6,7 @@ here factorises a matrix, except the matrix 2-norm, which asks for singular valu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from gradtape.core import batching
 from gradtape.core.arguments import numeric
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.opdef import Memory, Sample, composite, linear
+from gradtape.core.typing import Array, Axes, Integer, Integers, TensorLike
 from gradtape.dtypes import float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
@@ -23,7 +25,7 @@ from gradtape.ops.sampling import away, normal, spread
 # -- inputs of linear algebra ------------------------------------------------------------------------------------------
 
 
-def matrices(x: Any, op: str, square: bool = False) -> Any:
+def matrices(x: TensorLike, op: str, square: bool = False) -> Tensor:
     """`x` as a tensor of matrices in the last two axes, floating or complex, checked."""
     x = numeric(x, "the input", op)
     if x.ndim < 2:
@@ -60,7 +62,7 @@ def _packed_shape(rows: int, columns: int, k: tuple[int, int], align: str) -> tu
     return (width,) if k[0] == k[1] else (k[1] - k[0] + 1, width)
 
 
-def _diag_part_impl(x: Any, *, k: tuple[int, int], align: str) -> Any:
+def _diag_part_impl(x: Array, *, k: tuple[int, int], align: str) -> Array:
     rows, columns = x.shape[-2:]
     in_matrix, in_packed, _ = _places(rows, columns, k, align)
     packed = _packed_shape(rows, columns, k, align)
@@ -69,7 +71,7 @@ def _diag_part_impl(x: Any, *, k: tuple[int, int], align: str) -> Any:
     return out.reshape(*x.shape[:-2], *packed)
 
 
-def _diag_impl(x: Any, *, k: tuple[int, int], rows: int, columns: int, align: str) -> Any:
+def _diag_impl(x: Array, *, k: tuple[int, int], rows: int, columns: int, align: str) -> Array:
     lead = x.shape[: x.ndim - (1 if k[0] == k[1] else 2)]
     in_matrix, in_packed, width = _places(rows, columns, k, align)
     out = np.zeros((*lead, rows * columns), x.dtype)
@@ -122,10 +124,10 @@ MATRIX_DIAG = linear(
 )
 
 
-def _band(k: Any, op: str) -> tuple[int, int]:
+def _band(k: Integers, op: str) -> tuple[int, int]:
     if isinstance(k, (Tensor, np.ndarray)):
         k = k.tolist()
-    pair = tuple(int(d) for d in k) if isinstance(k, (list, tuple)) else (int(k), int(k))
+    pair = tuple(int(d) for d in k) if isinstance(k, (list, tuple)) else (int(k), int(k))  # type: ignore[arg-type]
     if len(pair) == 1:
         pair *= 2
     if len(pair) != 2 or pair[0] > pair[1]:
@@ -146,7 +148,9 @@ def _inside(rows: int, columns: int, k: tuple[int, int], align: str, op: str) ->
         Sample(normal(3, 3)),
     ]
 )
-def diag_part(input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+def diag_part(
+    input: TensorLike, name: str = "diag_part", k: Integers = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """Diagonal `k` of each matrix, or the band of diagonals (lowest, highest), highest first, padded to equal length.
 
     >>> import gradtape as gt
@@ -169,14 +173,14 @@ def diag_part(input: Any, name: str = "diag_part", k: Any = 0, padding_value: An
 
 @composite(samples=lambda: [Sample(normal(2, 3), padding_value=7.0), Sample(normal(3), k=1, num_rows=5, num_cols=4)])
 def diag(
-    diagonal: Any,
+    diagonal: TensorLike,
     name: str = "diag",
-    k: Any = 0,
+    k: Integers = 0,
     num_rows: int = -1,
     num_cols: int = -1,
-    padding_value: Any = 0,
+    padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
-) -> Any:
+) -> Tensor:
     """Matrices with the given diagonal (or band of diagonals, as `diag_part` packs it) and `padding_value` elsewhere.
 
     >>> import gradtape as gt
@@ -213,7 +217,7 @@ def _matrix_size(width: int, k: tuple[int, int], rows: int, columns: int) -> tup
     return rows, columns
 
 
-def _band_mask(rows: int, columns: int, k: tuple[int, int]) -> Any:
+def _band_mask(rows: int, columns: int, k: tuple[int, int]) -> Array:
     offset = np.arange(columns) - np.arange(rows)[:, None]
     return (offset >= k[0]) & (offset <= k[1])
 
@@ -226,7 +230,9 @@ def _band_mask(rows: int, columns: int, k: tuple[int, int]) -> Any:
         Sample(normal(3, 3), normal(2), raises=(ValueError, "set_diag")),
     ]
 )
-def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+def set_diag(
+    input: TensorLike, diagonal: TensorLike, name: str = "set_diag", k: Integers = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """`input` with diagonal `k` (or a band of diagonals) replaced.
 
     >>> import gradtape as gt
@@ -250,7 +256,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 
 @composite(samples=lambda: [Sample(normal(3)), Sample(normal(2, 3)), Sample(normal(), raises=(ValueError, "rank"))])
-def tensor_diag(diagonal: Any, name: str | None = None) -> Any:
+def tensor_diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
     """The tensor of twice the rank with `diagonal` where both halves of the index agree, and 0 elsewhere.
 
     >>> import gradtape as gt
@@ -271,7 +277,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Any:
         Sample(normal(2, 3), raises=(ValueError, "halves")),
     ]
 )
-def tensor_diag_part(input: Any, name: str | None = None) -> Any:
+def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """The elements whose index has two equal halves: undoes `tensor_diag`.
 
     >>> import gradtape as gt
@@ -287,7 +293,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=lambda: [Sample(normal(3, 3)), Sample(normal(2, 3, 4)), Sample(normal(3), raises=(ValueError, "rank"))])
-def trace(x: Any, name: str | None = None) -> Any:
+def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Sum of the diagonal of each matrix.
 
     >>> import gradtape as gt
@@ -305,7 +311,7 @@ def trace(x: Any, name: str | None = None) -> Any:
         Sample(normal(3), 0, 0, raises=(ValueError, "rank")),
     ]
 )
-def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
+def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: str | None = None) -> Tensor:
     """Each matrix with everything zeroed but `num_lower` subdiagonals and `num_upper` superdiagonals (-1: all).
 
     >>> import gradtape as gt
@@ -319,15 +325,15 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     rows, columns = x.shape[-2:]
     if is_traced(num_lower) or is_traced(num_upper):
         above = grid(columns, 1, 2) - grid(rows, 0, 2)  # on which diagonal an element is
-        lower, upper = (cast(convert(n), "int64") for n in (num_lower, num_upper))
-        in_lower, in_upper = logical_or(lower < 0, above + lower >= 0), logical_or(upper < 0, upper - above >= 0)
+        low, high = (cast(convert(n), "int64") for n in (num_lower, num_upper))
+        in_lower, in_upper = logical_or(low < 0, above + low >= 0), logical_or(high < 0, high - above >= 0)
         return where(logical_and(in_lower, in_upper), x, zeros_like(x))
     lower, upper = int(num_lower), int(num_upper)
     kept = _band_mask(rows, columns, (-rows if lower < 0 else -lower, columns if upper < 0 else upper))
     return where(kept, x, zeros_like(x))
 
 
-def triangle(x: Any, k: int, upper: bool = False, diagonal: float = 1.0) -> Any:
+def triangle(x: Tensor, k: int, upper: bool = False, diagonal: float = 1.0) -> Tensor:
     """For rules: square matrices with only what lies on and below (above) diagonal k, the main diagonal times a factor."""
     n = x.shape[-1]
     offset = np.arange(n) - np.arange(n)[:, None]
@@ -335,12 +341,12 @@ def triangle(x: Any, k: int, upper: bool = False, diagonal: float = 1.0) -> Any:
     return x * (kept * (1.0 + (diagonal - 1.0) * (offset == 0))).astype(numpy_dtype(x.dtype))
 
 
-def diagonal_of(x: Any) -> Any:
+def diagonal_of(x: Tensor) -> Tensor:
     """For rules: the main diagonal of square matrices."""
     return apply(MATRIX_DIAG_PART, x, k=(0, 0), align="RIGHT_LEFT")
 
 
-def diagonal_matrix(x: Any) -> Any:
+def diagonal_matrix(x: Tensor) -> Tensor:
     """For rules: square matrices with this diagonal."""
     return apply(MATRIX_DIAG, x, k=(0, 0), rows=x.shape[-1], columns=x.shape[-1], align="RIGHT_LEFT")
 
@@ -349,7 +355,7 @@ def diagonal_matrix(x: Any) -> Any:
 
 
 @composite(samples=lambda: [Sample(normal(2, 3, 4)), Sample(normal(2, 2) + 1j * normal(2, 2), conjugate=True)])
-def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
+def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """The last two axes swapped.
 
     >>> import gradtape as gt
@@ -363,7 +369,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 
 @composite(samples=lambda: [Sample(normal(2, 3, 4)), Sample(normal(2, 2) + 1j * normal(2, 2))])
-def adjoint(matrix: Any, name: str | None = None) -> Any:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of each matrix.
 
     >>> import gradtape as gt
@@ -385,14 +391,14 @@ def adjoint(matrix: Any, name: str | None = None) -> Any:
     ]
 )
 def matvec(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     adjoint_a: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Matrix times vector in the last axes, broadcast over the leading ones.
 
     >>> import gradtape as gt
@@ -413,7 +419,7 @@ def matvec(
         Sample(normal(2), normal(2), raises=(ValueError, "3")),
     ]
 )
-def cross(a: Any, b: Any, name: str | None = None) -> Any:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """Cross product of the 3-vectors in the last axis; leading axes broadcast.
 
     >>> import gradtape as gt
@@ -446,7 +452,9 @@ def cross(a: Any, b: Any, name: str | None = None) -> Any:
         Sample(normal(3, 3), 3, (0, 1), raises=(ValueError, "ord")),
     ]
 )
-def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None) -> Any:
+def norm(
+    tensor: TensorLike, ord: str | float = "euclidean", axis: Axes = None, keepdims: bool | None = None, name: str | None = None
+) -> Tensor:
     """Norm of vectors (`axis` None: of all elements; a number: along it) or of matrices (`axis` a pair).
 
     `ord`: 'euclidean', any number above 0, or inf for vectors; 'euclidean', 'fro', 1, 2 or inf for matrices, where 2 is
@@ -477,7 +485,9 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
 
 
 @composite(samples=lambda: [Sample(normal(3, 2), axis=1), Sample(away(2, 3), 3), Sample(normal(2, 3), "fro", (0, 1))])
-def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Any, Any]:
+def normalize(
+    tensor: TensorLike, ord: str | float = "euclidean", axis: Axes = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(tensor / norm, norm): the tensor scaled to norm 1, and the norm that `gt.norm(..., keepdims=True)` gives.
 
     >>> import gradtape as gt
@@ -490,11 +500,11 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     return x / cast(size, x.dtype), size
 
 
-def _euclidean(x: Any, axis: Any, keep: bool) -> Any:
+def _euclidean(x: Tensor, axis: Axes, keep: bool) -> Tensor:
     return safe_sqrt(reduce_sum(square(abs(x)) if is_complex(x) else square(x), axis, keep))
 
 
-def _matrix_norm(x: Any, ord: Any, axis: Any, keep: bool) -> Any:
+def _matrix_norm(x: Tensor, ord: str | float, axis: Sequence[int], keep: bool) -> Tensor:
     if len(axis) != 2:
         raise InvalidArgumentError(f"norm: axis must be None, one axis or a pair of axes, got {axis!r}")
     rows, columns = (normal_axis(a, x.ndim, "norm") for a in axis)

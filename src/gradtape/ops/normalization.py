@@ -6,6 +6,7 @@ Gradients flow through mean and variance everywhere, at every order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
 from gradtape.core.opdef import Op, Sample, composite, general
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axes, Axis, Dims, Real, Shape, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops.activations import floating, real_floating
@@ -25,7 +27,9 @@ from gradtape.ops.sampling import normal, positive
 
 
 @composite(samples=lambda: [Sample(normal(3, 4), [0]), Sample(normal(2, 3, 2), [0, 2], None, True), Sample(normal(4), 0)])
-def moments(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None) -> tuple[Any, Any]:
+def moments(
+    x: TensorLike, axes: Axes, shift: TensorLike | None = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Mean and variance over the given axes; `shift` is accepted and not needed (the variance is computed stably).
 
     >>> import gradtape as gt
@@ -53,8 +57,14 @@ def moments(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: 
     ]
 )
 def batch_normalization(
-    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
-) -> Any:
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike | None,
+    scale: TensorLike | None,
+    variance_epsilon: TensorLike,
+    name: str | None = None,
+) -> Tensor:
     """(x - mean) / sqrt(variance + variance_epsilon) · scale + offset; offset and scale may be None.
 
     >>> import gradtape as gt
@@ -73,18 +83,18 @@ def batch_normalization(
 
 
 @rounded_once
-def _normalize_impl(x: Any, *, axis: tuple[int, ...], epsilon: float) -> Any:
+def _normalize_impl(x: Array, *, axis: tuple[int, ...], epsilon: float) -> Array:
     out = x - x.mean(axis=axis, keepdims=True, dtype=x.dtype)
     return out / np.sqrt((out * out).mean(axis=axis, keepdims=True, dtype=x.dtype) + epsilon)
 
 
-def normalize_tangent(t: Any, x: Any, out: Any, axis: tuple[int, ...], epsilon: float) -> Any:
+def normalize_tangent(t: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...], epsilon: float) -> Tensor:
     """(t - mean(t) - y·mean(t·y)) / σ, a symmetric map: it serves both modes."""
     inverse = rsqrt(reduce_mean(square(x - reduce_mean(x, axis, True)), axis, True) + epsilon)
     return (t - reduce_mean(t, axis, True) - out * reduce_mean(t * out, axis, True)) * inverse
 
 
-def _expand_normalize(x: Any, *, axis: tuple[int, ...], epsilon: float) -> Any:
+def _expand_normalize(x: Tensor, *, axis: tuple[int, ...], epsilon: float) -> Tensor:
     centred = x - reduce_mean(x, axis, True)
     return centred / sqrt(reduce_mean(centred * centred, axis, True) + epsilon)
 
@@ -117,8 +127,13 @@ NORMALIZE: Op = general(
     ]
 )
 def layer_norm(
-    x: Any, offset: Any = None, scale: Any = None, axis: Any = -1, variance_epsilon: float = 1e-3, name: str | None = None
-) -> Any:
+    x: TensorLike,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
+    axis: Axis = -1,
+    variance_epsilon: float = 1e-3,
+    name: str | None = None,
+) -> Tensor:
     """Each example shifted and scaled to mean 0 and variance 1 over the given axes, then · scale + offset.
 
     >>> import gradtape as gt
@@ -143,7 +158,7 @@ def layer_norm(
         Sample(normal(2, 3), normal(1, 3), raises=(ValueError, "vector")),
     ]
 )
-def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
+def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None) -> Tensor:
     """`value` plus a vector along its channels: the last axis, or axis 1 for data formats that begin with "NC".
 
     >>> import gradtape as gt
@@ -175,7 +190,9 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
         Sample(np.arange(3), 0.5, raises=(ValueError, "floating")),
     ]
 )
-def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+def dropout(
+    x: TensorLike, rate: Real, noise_shape: Shape | None = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
     """Each element kept with probability 1 - rate and scaled by 1/(1 - rate), else zero.
 
     `noise_shape` (broadcast to the shape of x) makes whole slices share their fate.
@@ -188,25 +205,25 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None,
     x = convert(x)
     if not x.dtype.is_floating:
         raise InvalidArgumentError(f"dropout: x must be floating, got dtype {x.dtype.name}; use gt.cast first")
-    rate = plain(rate)
-    if not isinstance(rate, Tensor):
-        rate = float(rate)
-        if not 0.0 <= rate < 1.0:
-            raise InvalidArgumentError(f"dropout: rate must be in [0, 1), got {rate}")
-        if rate == 0.0:
+    share = plain(rate)
+    if not isinstance(share, Tensor):
+        share = float(share)
+        if not 0.0 <= share < 1.0:
+            raise InvalidArgumentError(f"dropout: rate must be in [0, 1), got {share}")
+        if share == 0.0:
             return twin(x)
-    return dropped(x, rate, noise_shape, lambda shape: uniform(shape, dtype=x.dtype, seed=seed))
+    return dropped(x, share, noise_shape, lambda shape: uniform(shape, dtype=x.dtype, seed=seed))
 
 
-def dropped(x: Any, rate: Any, noise_shape: Any, draw: Any) -> Any:
+def dropped(x: Tensor, rate: Tensor | float, noise_shape: Shape | None, draw: Callable[[Dims], Tensor]) -> Tensor:
     """Dropout with its uniform numbers from `draw(shape)`."""
     shape = tuple(x.shape) if noise_shape is None else _noise_shape(noise_shape, tuple(x.shape))
     keep = draw(shape) >= rate
     return where(keep, x * (1.0 / (1.0 - rate)), zeros_like(x))
 
 
-def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    parts = noise_shape.as_list() if isinstance(noise_shape, TensorShape) else noise_shape
+def _noise_shape(noise_shape: Shape, shape: Dims) -> Dims:
+    parts: Any = noise_shape.as_list() if isinstance(noise_shape, TensorShape) else noise_shape
     if isinstance(parts, (list, tuple)):  # None stands for the dimension of x
         parts = [d if p is None else p for p, d in zip(parts, shape, strict=False)] if len(parts) == len(shape) else parts
     wanted = static_shape(parts)
@@ -222,7 +239,7 @@ def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
         Sample(normal(4, 3), np.array([4]), raises=(ValueError, "not in [0, 4)")),
     ]
 )
-def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | None = None) -> Any:
+def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None = None, name: str | None = None) -> Tensor:
     """Rows of a table by number; the gradient of a Variable is sparse. `max_norm` limits the length of each row.
 
     >>> import gradtape as gt

@@ -10,53 +10,55 @@ import numpy as np
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
 from gradtape.core.forms import apply_two
+from gradtape.core.opdef import Rule
 from gradtape.core.record import SCOPE, TRACING, UNSHARED
 from gradtape.core.tensor import Operators, Tensor
+from gradtape.core.typing import Index, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import MATMUL, matmul
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Tensor, y: TensorLike) -> Tensor:
     if (y.__class__ is int or y.__class__ is float) and x.__class__ is Tensor and x._data.dtype.kind == "f":
         return apply(elementwise.POWER, x, exponent=y)
     return elementwise.pow(x, y)
 
 
-def _logic_or_bits(logic: Any, bits: Any) -> Any:
-    def operate(x: Any, y: Any) -> Any:
+def _logic_or_bits(logic: Rule, bits: Rule) -> Rule:
+    def operate(x: TensorLike, y: TensorLike) -> Tensor:
         x, y = promote(x, y)  # a Python number takes the integer's dtype
         return logic(x, y) if x.dtype.is_bool and y.dtype.is_bool else bits(x, y)
 
     return operate
 
 
-def _invert(x: Any) -> Any:
+def _invert(x: TensorLike) -> Tensor:
     x = convert(x)
     return compare.logical_not(x) if x.dtype.is_bool else compare.invert(x)
 
 
-def _divmod(x: Any, y: Any) -> Any:
+def _divmod(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     return select.floordiv(x, y), select.mod(x, y)
 
 
-def _round(self: Any, ndigits: int | None = None) -> Any:
+def _round(self: Tensor, ndigits: int | None = None) -> Tensor:
     if not ndigits:
         return select.round(self)
     scale = 10.0**ndigits
     return select.round(self * scale) / scale
 
 
-def _equal(x: Any, y: Any) -> Any:
+def _equal(x: Tensor, y: object) -> Tensor | bool:
     return False if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.equal(x, y)
 
 
-def _not_equal(x: Any, y: Any) -> Any:
+def _not_equal(x: Tensor, y: object) -> Tensor | bool:
     return True if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.not_equal(x, y)
 
 
-def matmul_operator(x: Any, y: Any) -> Any:
+def matmul_operator(x: TensorLike, y: TensorLike) -> Tensor:
     """Matrices as `gt.matmul`; vectors too, a row on the left and a column on the right, as in NumPy."""
     if x.__class__ is not Tensor or y.__class__ is not Tensor:
         x, y = plain(x), plain(y)
@@ -77,7 +79,7 @@ def matmul_operator(x: Any, y: Any) -> Any:
     return (out[..., 0, :] if y.ndim > 1 else out[..., 0]) if x.ndim == 1 else out
 
 
-def _setitem(self: Tensor, key: Any, value: Any) -> None:
+def _setitem(self: Tensor, key: Index, value: TensorLike) -> None:
     """`t[key] = value`: this tensor object gets a new version; what was recorded before keeps the old one.
 
     The buffer is reused when nothing else holds it, so filling an array costs O(1) per step.
@@ -91,7 +93,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         _update(self, key, value)
 
 
-def _update(self: Tensor, key: Any, value: Any) -> None:
+def _update(self: Tensor, key: Any, value: TensorLike) -> None:
     places = is_dynamic(self, key)
     if not places:
         key = index.normal_key(key, tuple(self.shape))
@@ -138,8 +140,8 @@ def rebind(tensor: Tensor, version: Tensor) -> None:
     tensor._node = version._node
 
 
-def _reflected(operate: Any) -> Any:
-    def reflected(self: Any, other: Any) -> Any:
+def _reflected(operate: Rule) -> Rule:
+    def reflected(self: Tensor, other: TensorLike) -> Tensor:
         return operate(other, self)
 
     return reflected
@@ -161,7 +163,7 @@ _BINARY = {
     "lshift": compare.left_shift,
     "rshift": compare.right_shift,
 }
-_OTHERS = {
+_OTHERS: dict[str, Any] = {
     "__lt__": compare.less,
     "__le__": compare.less_equal,
     "__gt__": compare.greater,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Memory, Sample, linear
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Size
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
 
-def _pad_impl(x: Any, *, paddings: Any) -> Any:
+def _pad_impl(x: Array, *, paddings: tuple[tuple[Size, Size], ...]) -> Array:
     if not paddings:
         return x
     out = np.zeros(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype)
@@ -20,7 +20,7 @@ def _pad_impl(x: Any, *, paddings: Any) -> Any:
     return out
 
 
-def crop(ct: Any, paddings: Any) -> Any:
+def crop(ct: Tensor, paddings: tuple[tuple[Size, Size], ...]) -> Tensor:
     """What is left when the padding is cut off."""
     for axis, (before, after) in enumerate(paddings):
         if before != 0 or after != 0:  # sizes of the program have no truth value

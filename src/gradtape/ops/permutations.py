@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Fails, Sample, nondiff
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 
 
-def _invert_permutation_impl(x: Any) -> Any:
+def _invert_permutation_impl(x: Array) -> Array:
     if x.ndim != 1 or not np.array_equal(np.sort(x), np.arange(x.size)):
         raise InvalidArgumentError(f"invert_permutation: {x.tolist()} is not a permutation of 0 … {x.size - 1}")
     out = np.empty_like(x)
@@ -33,7 +33,7 @@ INVERT_PERMUTATION = nondiff(
 )
 
 
-def invert_permutation(x: Any, name: str | None = None) -> Any:
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """The permutation y with y[x[i]] = i.
 
     >>> import gradtape as gt

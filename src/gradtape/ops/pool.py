@@ -15,7 +15,9 @@ from gradtape.core.arguments import dtype_of, of_rank, real_floats, real_numbers
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Memory, Op, Sample, composite, general, linear, multilinear, nondiff
-from gradtape.dtypes import int64
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Integers, Padding, TensorLike
+from gradtape.dtypes import DType, DTypeLike, int64
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import integers, normal, spread
@@ -44,11 +46,11 @@ def _slices(space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
     return [place for _, place in taps(ksize, strides, ones, out)]
 
 
-def _lowest(dtype: Any) -> Any:
+def _lowest(dtype: np.dtype) -> float:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _max_pool_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _max_pool_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding, _lowest(x.dtype))
     first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)
     out = source[first].copy()
@@ -57,7 +59,7 @@ def _max_pool_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
     return out
 
 
-def _winner_impl(x: Any, out: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _winner_impl(x: Array, out: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding, _lowest(x.dtype))
     places = _slices(x.shape[1:-1], ksize, strides, padding)
     # the number of taps before the first maximum
@@ -69,7 +71,7 @@ def _winner_impl(x: Any, out: Any, *, ksize: Ints, strides: Ints, padding: Pads)
     return tap
 
 
-def _pool_take_impl(x: Any, tap: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _pool_take_impl(x: Array, tap: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding)
     out = np.zeros(tap.shape, x.dtype)
     for i, place in enumerate(_slices(x.shape[1:-1], ksize, strides, padding)):
@@ -77,7 +79,7 @@ def _pool_take_impl(x: Any, tap: Any, *, ksize: Ints, strides: Ints, padding: Pa
     return out
 
 
-def _pool_put_impl(y: Any, tap: Any, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _pool_put_impl(y: Array, tap: Array, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
     apart = all(k <= s for k, s in zip(ksize, strides, strict=True))
     for i, place in enumerate(_slices(space, ksize, strides, padding)):
@@ -89,7 +91,7 @@ def _pool_put_impl(y: Any, tap: Any, *, space: Ints, ksize: Ints, strides: Ints,
 
 
 @rounded_once
-def _pool_sum_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _pool_sum_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding)
     first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)
     out = source[first].copy()
@@ -98,7 +100,7 @@ def _pool_sum_impl(x: Any, *, ksize: Ints, strides: Ints, padding: Pads) -> Any:
     return out
 
 
-def _pool_spread_impl(y: Any, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _pool_spread_impl(y: Array, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
     for place in _slices(space, ksize, strides, padding):
         total[place] += y
@@ -113,7 +115,7 @@ def _pool_spec(x: TensorSpec, *, ksize: Ints, strides: Ints, padding: Pads) -> T
     return TensorSpec((x.shape[0], *out, x.shape[-1]), x.dtype)
 
 
-def _merged(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _merged(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """The extra axis joins the batch axis."""
     size = batching.batch_size(flags, inputs)
     flat = []
@@ -168,7 +170,7 @@ POOL_WINNER: Op = nondiff(
 )
 
 
-def winner(x: Any, out: Any, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def winner(x: Tensor, out: Tensor, ksize: Ints, strides: Ints, padding: Pads) -> Tensor:
     """Which tap of each window holds its maximum."""
     return apply(POOL_WINNER, x, out, ksize=ksize, strides=strides, padding=padding)
 
@@ -231,7 +233,16 @@ POOL_SPREAD: Op = linear(
 # -- the public functions ----------------------------------------------------------------------------------------------
 
 
-def _pooled(x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, rank: int, average: bool, op: str) -> Any:
+def _pooled(
+    x: TensorLike,
+    ksize: Integers,
+    strides: Integers,
+    padding: Padding,
+    data_format: str | None,
+    rank: int,
+    average: bool,
+    op: str,
+) -> Tensor:
     x = real_numbers(x, "input", op)
     x = real_floats(x, "input", op) if average or not x.dtype.is_integer else x
     if x.ndim < rank + 2:
@@ -250,7 +261,7 @@ def _pooled(x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, ra
     return from_channels_last(out, first, rank, lead)
 
 
-def _window_pads(padding: Any, space: Ints, ksize: Ints, strides: Ints, first: bool, op: str) -> Pads:
+def _window_pads(padding: Padding, space: Ints, ksize: Ints, strides: Ints, first: bool, op: str) -> Pads:
     """Padding with which every window holds an element of the input."""
     ones = (1,) * len(space)
     pairs = pads(padding, space, ksize, strides, ones, first, op)
@@ -260,7 +271,7 @@ def _window_pads(padding: Any, space: Ints, ksize: Ints, strides: Ints, first: b
     return pairs
 
 
-def _share(space: Ints, dtype: Any, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _share(space: Ints, dtype: DType, ksize: Ints, strides: Ints, padding: Pads) -> Array | float:
     """One over the number of real elements in each window; a number when all windows are full."""
     if not any(low or high for low, high in padding):
         return 1.0 / float(np.prod(ksize))
@@ -269,7 +280,7 @@ def _share(space: Ints, dtype: Any, ksize: Ints, strides: Ints, padding: Pads) -
     return 1.0 / np.maximum(counts, 1)
 
 
-def _dimensions(x: Any, data_format: Any, op: str) -> int:
+def _dimensions(x: TensorLike, data_format: str | None, op: str) -> int:
     """How many space axes: from the data format if it says so, else from the rank."""
     x = real_numbers(x, "input", op)
     rank = len(data_format) - 2 if isinstance(data_format, str) else x.ndim - 2
@@ -287,8 +298,8 @@ def _dimensions(x: Any, data_format: Any, op: str) -> int:
     ]
 )
 def max_pool(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
-) -> Any:
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str | None = None, name: str | None = None
+) -> Tensor:
     """The largest element of each window, in as many dimensions as the input has space axes.
 
     >>> import gradtape as gt
@@ -307,8 +318,8 @@ def max_pool(
     ]
 )
 def avg_pool(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
-) -> Any:
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str | None = None, name: str | None = None
+) -> Tensor:
     """The average of each window, padding not counted, in as many dimensions as the input has space axes.
 
     >>> import gradtape as gt
@@ -319,7 +330,9 @@ def avg_pool(
 
 
 @composite(samples=lambda: [Sample(spread(2, 5, 1), 2, 2, "SAME"), Sample(spread(1, 2, 5), 3, 1, "VALID", "NCW")])
-def max_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None) -> Any:
+def max_pool1d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
     """The largest element of each window of a (batch, width, channels) tensor."""
     return _pooled(input, ksize, strides, padding, data_format, 1, False, "max_pool1d")
 
@@ -333,7 +346,9 @@ def max_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
         Sample(normal(1, 3, 3, 1), [2, 2, 2, 2], 1, "VALID", raises=(ValueError, "ksize")),
     ]
 )
-def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+def max_pool2d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: Padding, data_format: str = "NHWC", name: str | None = None
+) -> Tensor:
     """The largest element of each window of a (batch, height, width, channels) tensor.
 
     >>> import gradtape as gt
@@ -344,13 +359,17 @@ def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
 
 
 @composite(samples=lambda: [Sample(spread(1, 3, 2, 2, 1), 2, 1, "SAME")])
-def max_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None) -> Any:
+def max_pool3d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NDHWC", name: str | None = None
+) -> Tensor:
     """The largest element of each window of a (batch, depth, height, width, channels) tensor."""
     return _pooled(input, ksize, strides, padding, data_format, 3, False, "max_pool3d")
 
 
 @composite(samples=lambda: [Sample(normal(2, 5, 1), 2, 2, "SAME"), Sample(normal(1, 2, 5), 3, 1, "VALID", "NCW")])
-def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None) -> Any:
+def avg_pool1d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
     """The average of each window of a (batch, width, channels) tensor."""
     return _pooled(input, ksize, strides, padding, data_format, 1, True, "avg_pool1d")
 
@@ -362,13 +381,17 @@ def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
         Sample(normal(1, 3, 3), 2, 1, "VALID", raises=(ValueError, "rank")),
     ]
 )
-def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Any:
+def avg_pool2d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NHWC", name: str | None = None
+) -> Tensor:
     """The average of each window of a (batch, height, width, channels) tensor, padding not counted."""
     return _pooled(input, ksize, strides, padding, data_format, 2, True, "avg_pool2d")
 
 
 @composite(samples=lambda: [Sample(normal(1, 3, 2, 2, 1), 2, 1, "SAME")])
-def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None) -> Any:
+def avg_pool3d(
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NDHWC", name: str | None = None
+) -> Tensor:
     """The average of each window of a (batch, depth, height, width, channels) tensor."""
     return _pooled(input, ksize, strides, padding, data_format, 3, True, "avg_pool3d")
 
@@ -382,12 +405,12 @@ def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: 
     ]
 )
 def max_pool_with_argmax(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: Integers,
+    strides: Integers,
+    padding: str,
     data_format: str = "NHWC",
-    output_dtype: Any = int64,
+    output_dtype: DTypeLike = int64,
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> tuple[Any, Any]:
@@ -407,13 +430,13 @@ def max_pool_with_argmax(
         raise InvalidArgumentError(f"{op}: output_dtype must be int32 or int64, got {places_dtype.name}")
     ksize, strides = (per_axis(v, 2, False, op, n) for v, n in ((ksize, "ksize"), (strides, "strides")))
     space = tuple(x.shape)[1:-1]
-    padding = _window_pads(padding, space, ksize, strides, False, op)
-    geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": padding}
+    pads = _window_pads(padding, space, ksize, strides, False, op)
+    geometry: dict[str, Any] = {"ksize": ksize, "strides": strides, "padding": pads}
     out = apply(MAX_POOL, x, **geometry)
     tap = cast(apply(POOL_WINNER, stop_gradient(x), stop_gradient(out), **geometry), "int64")
     # which element of the image a tap of a window is
-    row = grid(out.shape[1], 0, 3) * strides[0] - padding[0][0] + tap // ksize[1]
-    column = grid(out.shape[2], 1, 3) * strides[1] - padding[1][0] + tap % ksize[1]
+    row = grid(out.shape[1], 0, 3) * strides[0] - pads[0][0] + tap // ksize[1]
+    column = grid(out.shape[2], 1, 3) * strides[1] - pads[1][0] + tap % ksize[1]
     places = (row * space[1] + column) * x.shape[3] + grid(x.shape[3], 2, 3)
     if include_batch_in_index:
         places = places + grid(x.shape[0], 0, 4) * (space[0] * space[1] * x.shape[3])

@@ -15,24 +15,24 @@ import numpy as np
 
 from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert, promote
-from gradtape.core.opdef import Fails, Memory, Op, Sample, elementwise, nondiff
+from gradtape.core.opdef import Fails, Memory, Op, Rule, Sample, SampleMaker, elementwise, nondiff
 from gradtape.core.tensor import Tensor
-from gradtape.dtypes import as_dtype, float32, int32, int64, numpy_dtype
+from gradtape.core.typing import Array, Dims, Integer, Shape, TensorLike
+from gradtape.dtypes import DType, DTypeLike, as_dtype, float32, int32, int64, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import sampling
 from gradtape.ops.create import static_shape
 from gradtape.ops.random_state import STATE
 
-Shape = tuple[int, ...]
 Draw = Callable[[], Any]  # gives the key; called only once all arguments are known to be good
 
 
-def _generator(key: Any) -> np.random.Generator:
+def _generator(key: Array) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key))
 
 
-def _finished(values: Any, dtype: Any) -> Any:
+def _finished(values: Array, dtype: DTypeLike) -> Array:
     out = np.asarray(values).astype(numpy_dtype(dtype), copy=False)
     return out if out.ndim else out[()]
 
@@ -40,7 +40,7 @@ def _finished(values: Any, dtype: Any) -> Any:
 # -- primitives --------------------------------------------------------------------------------------------------------
 
 
-def _uniform_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+def _uniform_impl(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     target = as_dtype(dtype)
     if target.size >= 4:
         return _finished(_generator(key).random(shape, target.as_numpy_dtype), target)
@@ -49,12 +49,12 @@ def _uniform_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return _finished(_generator(key).integers(0, steps, shape) / steps, target)
 
 
-def _normal_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+def _normal_impl(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     wide = np.float64 if as_dtype(dtype).size == 8 else np.float32
     return _finished(_generator(key).standard_normal(shape, wide), dtype)
 
 
-def _truncated_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+def _truncated_impl(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     wide = np.float64 if as_dtype(dtype).size == 8 else np.float32
     generator = _generator(key)
     out = np.asarray(generator.standard_normal(shape, wide))
@@ -65,11 +65,11 @@ def _truncated_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return _finished(out, dtype)
 
 
-def _integers_impl(key: Any, low: Any, high: Any, *, shape: Shape, dtype: Any) -> Any:
+def _integers_impl(key: Array, low: Array, high: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return _finished(_generator(key).integers(low, high, shape, dtype=numpy_dtype(dtype)), dtype)
 
 
-def _bits_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
+def _bits_impl(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     kind = numpy_dtype(dtype)
     unsigned = np.dtype(f"u{kind.itemsize}")
     return _finished(
@@ -77,19 +77,19 @@ def _bits_impl(key: Any, *, shape: Shape, dtype: Any) -> Any:
     )
 
 
-def _gamma_impl(key: Any, alpha: Any, *, shape: Shape) -> Any:
+def _gamma_impl(key: Array, alpha: Array, *, shape: tuple[int, ...]) -> Array:
     return _finished(_generator(key).standard_gamma(np.asarray(alpha, np.float64), (*shape, *np.shape(alpha))), alpha.dtype)
 
 
-def _poisson_impl(key: Any, rate: Any, *, shape: Shape, dtype: Any) -> Any:
+def _poisson_impl(key: Array, rate: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return _finished(_generator(key).poisson(np.asarray(rate, np.float64), (*shape, *np.shape(rate))), dtype)
 
 
-def _binomial_impl(key: Any, counts: Any, probs: Any, *, shape: Shape, dtype: Any) -> Any:
+def _binomial_impl(key: Array, counts: Array, probs: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return _finished(_generator(key).binomial(np.asarray(counts).astype(np.int64), np.asarray(probs, np.float64), shape), dtype)
 
 
-def _categorical_impl(key: Any, logits: Any, *, count: int, dtype: Any) -> Any:
+def _categorical_impl(key: Array, logits: Array, *, count: int, dtype: DTypeLike) -> Array:
     rows = np.asarray(logits, np.float64)
     weights = np.cumsum(np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)), axis=-1)
     drawn = _generator(key).random((*rows.shape[:-1], count)) * weights[..., -1:]
@@ -102,20 +102,22 @@ def _categorical_impl(key: Any, logits: Any, *, count: int, dtype: Any) -> Any:
     return _finished(np.minimum(found, rows.shape[-1] - 1), dtype)
 
 
-def _permutation_impl(key: Any, *, count: int) -> Any:
+def _permutation_impl(key: Array, *, count: int) -> Array:
     return _generator(key).permutation(count)
 
 
-def _flat_spec(key: TensorSpec, *parameters: TensorSpec, shape: Shape, dtype: Any) -> TensorSpec:
+def _flat_spec(key: TensorSpec, *parameters: TensorSpec, shape: tuple[int, ...], dtype: DTypeLike) -> TensorSpec:
     return TensorSpec(shape, dtype)
 
 
-def _sampler(name: str, args: str, impl: Any, infer: Any, samples: Any, reason: str = "random bits have no derivative") -> Any:
+def _sampler(
+    name: str, args: str, impl: Rule, infer: Rule, samples: SampleMaker, reason: str = "random bits have no derivative"
+) -> Op:
     fails = Fails.NEVER if impl is _categorical_impl or args == "key" else Fails.VALUES  # parameters may be out of range
     return nondiff(name, args, impl, infer=infer, reason=reason, batch=batching.looped, fails=fails, samples=samples)
 
 
-def _keys(*parameters: Any, dtype: str = "float64", **attrs: Any) -> Any:
+def _keys(*parameters: Any, dtype: str = "float64", **attrs: Any) -> SampleMaker:
     def samples() -> list[Sample]:
         key = np.array([7, 11], np.uint64)
         return [Sample(key, *parameters, shape=shape, dtype=dtype, **attrs) for shape in ((3, 2), (), (0,))]
@@ -173,7 +175,7 @@ RANDOM_PERMUTATION = _sampler(
 )
 
 
-def gamma_sample_slope(alpha: Any, z: Any) -> Any:
+def gamma_sample_slope(alpha: Tensor, z: Tensor) -> Tensor:
     """dz/dα of a gamma sample at a fixed value of its distribution function: -(∂P/∂α)/(∂P/∂z).
 
     Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
@@ -197,11 +199,11 @@ REPARAMETERIZED_GAMMA: Op = elementwise(
 )
 
 
-def _gamma_samples(draw: Draw, alpha: Any, shape: Shape) -> Any:
+def _gamma_samples(draw: Draw, alpha: Tensor, shape: Dims) -> Tensor:
     return apply(REPARAMETERIZED_GAMMA, alpha, apply(RANDOM_GAMMA, draw(), stop_gradient(alpha), shape=shape))
 
 
-def _dims(shape: Any) -> Shape:
+def _dims(shape: Shape) -> Dims:
     dims = static_shape(shape)
     if any(d < 0 for d in dims):
         raise InvalidArgumentError(f"random: dimensions must be non-negative, got shape {dims}")
@@ -211,14 +213,14 @@ def _dims(shape: Any) -> Shape:
 # -- distributions over a given key: shared by the stateful, the stateless and the Generator's functions ----------------
 
 
-def _floating(dtype: Any, op: str) -> Any:
+def _floating(dtype: DTypeLike, op: str) -> DType:
     target = as_dtype(dtype)
     if not target.is_floating:
         raise InvalidArgumentError(f"{op}: dtype must be floating, got {target.name}")
     return target
 
 
-def key_uniform(draw: Draw, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Any:
+def key_uniform(draw: Draw, shape: Shape, minval: TensorLike, maxval: TensorLike | None, dtype: DTypeLike, op: str) -> Tensor:
     """Uniform numbers in [minval, maxval) from a key."""
     target, dims = as_dtype(dtype), _dims(shape)
     if target.is_integer:
@@ -240,7 +242,7 @@ def key_uniform(draw: Draw, shape: Any, minval: Any, maxval: Any, dtype: Any, op
     return out * (high - low) + low
 
 
-def key_normal(op: Any, draw: Draw, shape: Any, mean: Any, stddev: Any, dtype: Any, name: str) -> Any:
+def key_normal(op: Op, draw: Draw, shape: Shape, mean: TensorLike, stddev: TensorLike, dtype: DTypeLike, name: str) -> Tensor:
     """(Truncated) normal numbers from a key."""
     target, dims = _floating(dtype, name), _dims(shape)
     out = apply(op, draw(), shape=dims, dtype=target)
@@ -249,11 +251,11 @@ def key_normal(op: Any, draw: Draw, shape: Any, mean: Any, stddev: Any, dtype: A
     return out if _is(mean, 0.0) else out + convert(mean, hint=target)
 
 
-def _is(value: Any, number: float) -> bool:
+def _is(value: object, number: float) -> bool:
     return isinstance(value, (int, float)) and value == number
 
 
-def key_gamma(draw: Draw, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Any:
+def key_gamma(draw: Draw, shape: Shape, alpha: TensorLike, beta: TensorLike | None, dtype: DTypeLike, op: str) -> Tensor:
     """Gamma numbers of shape alpha and rate beta from a key: `shape` of them for each pair of parameters."""
     target = _floating(dtype, op)
     alpha = cast(convert(alpha, hint=target), target)
@@ -265,7 +267,7 @@ def key_gamma(draw: Draw, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str
     return _gamma_samples(draw, broadcast_to(alpha, together), dims) / beta
 
 
-def key_categorical(draw: Draw, logits: Any, num_samples: Any, dtype: Any, op: str) -> Any:
+def key_categorical(draw: Draw, logits: TensorLike, num_samples: Integer, dtype: DTypeLike | None, op: str) -> Tensor:
     """Class numbers from a key, with probabilities softmax(logits) in each row."""
     logits = convert(logits)
     if logits.ndim != 2 or not logits.dtype.is_floating or not logits.shape[-1]:
@@ -277,19 +279,19 @@ def key_categorical(draw: Draw, logits: Any, num_samples: Any, dtype: Any, op: s
     return apply(RANDOM_CATEGORICAL, draw(), logits, count=count, dtype=target)
 
 
-def key_poisson(draw: Draw, shape: Any, lam: Any, dtype: Any) -> Any:
+def key_poisson(draw: Draw, shape: Shape, lam: TensorLike, dtype: DTypeLike) -> Tensor:
     """Poisson counts from a key: `shape` of them for each rate."""
     lam, dims, target = convert(lam), _dims(shape), as_dtype(dtype)
     return apply(RANDOM_POISSON, draw(), lam, shape=dims, dtype=target)
 
 
-def key_binomial(draw: Draw, shape: Any, counts: Any, probs: Any, dtype: Any) -> Any:
+def key_binomial(draw: Draw, shape: Shape, counts: TensorLike, probs: TensorLike, dtype: DTypeLike) -> Tensor:
     """Binomial counts from a key; counts and probs broadcast to `shape`."""
     counts, probs, dims, target = convert(counts), convert(probs), _dims(shape), as_dtype(dtype)
     return apply(RANDOM_BINOMIAL, draw(), counts, probs, shape=dims, dtype=target)
 
 
-def key_bits(draw: Draw, shape: Any, dtype: Any, op: str) -> Any:
+def key_bits(draw: Draw, shape: Shape, dtype: DTypeLike, op: str) -> Tensor:
     """Integers over the whole range of their type, from a key."""
     target = as_dtype(dtype)
     if target.name not in ("int32", "int64", "uint32", "uint64"):
@@ -314,8 +316,13 @@ def set_seed(seed: int) -> None:
 
 
 def uniform(
-    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
-) -> Any:
+    shape: Shape,
+    minval: TensorLike = 0,
+    maxval: TensorLike | None = None,
+    dtype: DTypeLike = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Uniform numbers in [minval, maxval); for integer dtypes maxval must be given. Differentiable in both bounds.
 
     >>> import gradtape as gt
@@ -326,8 +333,13 @@ def uniform(
 
 
 def normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None
-) -> Any:
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Normal numbers; differentiable in mean and stddev.
 
     >>> import gradtape as gt
@@ -338,8 +350,13 @@ def normal(
 
 
 def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None
-) -> Any:
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev.
 
     >>> import gradtape as gt
@@ -350,18 +367,27 @@ def truncated_normal(
 
 
 def gamma(
-    shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
-) -> Any:
+    shape: Shape,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: DTypeLike = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both."""
     return key_gamma(lambda: STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
 
 
-def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Any:
+def poisson(
+    shape: Shape, lam: TensorLike, dtype: DTypeLike = float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
     """Poisson counts, `shape` of them for each rate in lam."""
     return key_poisson(lambda: STATE.key(seed), shape, lam, dtype)
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+def categorical(
+    logits: TensorLike, num_samples: Integer, dtype: DTypeLike | None = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
     """Class numbers drawn with probabilities softmax(logits): (batch, classes) gives (batch, num_samples).
 
     >>> import gradtape as gt
@@ -371,7 +397,7 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | No
     return key_categorical(lambda: STATE.key(seed), logits, num_samples, dtype, "random.categorical")
 
 
-def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+def shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """The slices along the first axis in random order; gradients follow the slices.
 
     >>> import gradtape as gt
@@ -381,7 +407,7 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
     return _shuffled(lambda: STATE.key(seed), value, "random.shuffle")
 
 
-def _shuffled(draw: Draw, value: Any, op: str) -> Any:
+def _shuffled(draw: Draw, value: TensorLike, op: str) -> Tensor:
     value = convert(value)
     if not value.ndim:
         raise InvalidArgumentError(f"{op}: a scalar has no axis to shuffle")
@@ -391,7 +417,7 @@ def _shuffled(draw: Draw, value: Any, op: str) -> Any:
 # -- stateless functions -----------------------------------------------------------------------------------------------
 
 
-def seed_key(seed: Any) -> Any:
+def seed_key(seed: TensorLike) -> Tensor:
     """The key of a seed given as two integers."""
     seed = convert(seed)
     if tuple(seed.shape) != (2,) or not seed.dtype.is_integer:
@@ -400,14 +426,14 @@ def seed_key(seed: Any) -> Any:
 
 
 def stateless_uniform(
-    shape: Any,
-    seed: Any,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: Any = float32,
+    shape: Shape,
+    seed: TensorLike,
+    minval: TensorLike = 0,
+    maxval: TensorLike | None = None,
+    dtype: DTypeLike = float32,
     name: str | None = None,
-    alg: Any = "auto_select",
-) -> Any:
+    alg: str = "auto_select",
+) -> Tensor:
     """Uniform numbers that depend only on the seed (two integers) and the arguments.
 
     >>> import gradtape as gt
@@ -421,34 +447,41 @@ def stateless_uniform(
 
 
 def stateless_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
+    shape: Shape,
+    seed: TensorLike,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = float32,
     name: str | None = None,
-    alg: Any = "auto_select",
-) -> Any:
+    alg: str = "auto_select",
+) -> Tensor:
     """Normal numbers that depend only on the seed (two integers) and the arguments."""
     return key_normal(RANDOM_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
 
 
 def stateless_truncated_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
+    shape: Shape,
+    seed: TensorLike,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = float32,
     name: str | None = None,
-    alg: Any = "auto_select",
-) -> Any:
+    alg: str = "auto_select",
+) -> Tensor:
     """Truncated normal numbers that depend only on the seed (two integers) and the arguments."""
     return key_normal(
         RANDOM_TRUNCATED_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal"
     )
 
 
-def stateless_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = float32, name: str | None = None) -> Any:
+def stateless_gamma(
+    shape: Shape,
+    seed: TensorLike,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: DTypeLike = float32,
+    name: str | None = None,
+) -> Tensor:
     """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`."""
     target, dims = _floating(dtype, "random.stateless_gamma"), _dims(shape)
     alpha = broadcast_to(cast(convert(alpha, hint=target), target), dims)
@@ -456,29 +489,38 @@ def stateless_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: 
     return out if beta is None else out / cast(convert(beta, hint=target), target)
 
 
-def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Any:
+def stateless_poisson(
+    shape: Shape, seed: TensorLike, lam: TensorLike, dtype: DTypeLike = int32, name: str | None = None
+) -> Tensor:
     """Poisson counts that depend only on the seed; lam broadcasts to `shape`."""
     return key_poisson(lambda: seed_key(seed), (), broadcast_to(convert(lam), _dims(shape)), dtype)
 
 
 def stateless_binomial(
-    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
-) -> Any:
+    shape: Shape,
+    seed: TensorLike,
+    counts: TensorLike,
+    probs: TensorLike,
+    output_dtype: DTypeLike = int32,
+    name: str | None = None,
+) -> Tensor:
     """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`."""
     return key_binomial(lambda: seed_key(seed), shape, counts, probs, output_dtype)
 
 
-def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None) -> Any:
+def stateless_categorical(
+    logits: TensorLike, num_samples: Integer, seed: TensorLike, dtype: DTypeLike = int64, name: str | None = None
+) -> Tensor:
     """Class numbers that depend only on the seed and the arguments."""
     return key_categorical(lambda: seed_key(seed), logits, num_samples, dtype, "random.stateless_categorical")
 
 
-def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Any:
+def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: str = "auto_select", name: str | None = None) -> Tensor:
     """The slices along the first axis in an order that depends only on the seed."""
     return _shuffled(lambda: seed_key(seed), value, "random.stateless_shuffle")
 
 
-def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
+def split(seed: TensorLike, num: int = 2, alg: str = "auto_select") -> Tensor:
     """`num` independent seeds from one: a tensor of shape (num, 2).
 
     >>> import gradtape as gt
@@ -489,7 +531,7 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
     return apply(RANDOM_BITS, seed_key(seed), shape=(int(num), 2), dtype=seed.dtype)
 
 
-def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
+def fold_in(seed: TensorLike, data: TensorLike, alg: str = "auto_select") -> Tensor:
     """A new seed from a seed and an integer (a step number, say)."""
     seed = convert(seed)
     first = apply(RANDOM_BITS, seed_key(seed), shape=(2,), dtype=seed.dtype)

@@ -11,8 +11,9 @@ from gradtape.core import batching, inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import apply_one
-from gradtape.core.opdef import Cost, Memory, Sample, composite, general, linear, nondiff
+from gradtape.core.opdef import Cost, Memory, Rule, Sample, composite, general, linear, nondiff
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axes, Dims, Number, Size, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.polynomial import maximum
 from gradtape.ir.types import TensorSpec
@@ -22,7 +23,7 @@ from gradtape.ops.shape import listed_axes, normal_axis
 _ADD: Any = np.add  # NumPy's stubs do not know tuples of axes in ufunc.reduce
 
 
-def normal_axes(axis: Any, rank: int, op: str) -> tuple[int, ...]:
+def normal_axes(axis: Axes, rank: int, op: str) -> tuple[int, ...]:
     """Axes of a reduction (None: all) as a sorted tuple of distinct non-negative ints."""
     if axis is None:
         return tuple(range(rank))
@@ -34,7 +35,7 @@ def normal_axes(axis: Any, rank: int, op: str) -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
-def spread_back(ct: Any, spec: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def spread_back(ct: Tensor, spec: Tensor | TensorSpec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """A reduced value laid out over the axes it was reduced from."""
     if not keepdims:
         ct = apply(RESHAPE, ct, shape=inference.reduced_shape(spec.shape, axis, True))
@@ -55,7 +56,7 @@ def _reduction_samples() -> list[Sample]:
     ]
 
 
-def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_sum(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Sum over the given axes (all by default); of booleans, how many are true (int32).
 
     >>> import gradtape as gt
@@ -70,7 +71,7 @@ def _sum_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tensor
     return inference.reduction(TensorSpec(x.shape, "int32") if x.dtype.is_bool else x, axis=axis, keepdims=keepdims)
 
 
-def _sum_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _sum_impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
     kind = x.dtype.kind
     if kind == "b":
         x = x.astype(np.int32)
@@ -95,7 +96,7 @@ REDUCE_SUM = linear(
 )
 
 
-def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_mean(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean over the given axes, rounded down for integers; of booleans, the share that is true (float32).
 
     >>> import gradtape as gt
@@ -106,12 +107,12 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     return apply_one(REDUCE_MEAN, x, {"axis": normal_axes(axis, x.ndim, "reduce_mean"), "keepdims": bool(keepdims)})
 
 
-def count_along(shape: Any, axis: tuple[int, ...]) -> Any:
+def count_along(shape: Dims, axis: tuple[int, ...]) -> Any:
     """How many elements one reduced value stands for."""
     return math.prod(shape[a] for a in axis)
 
 
-def share(count: Any, like: Any) -> Any:
+def share(count: Size, like: Tensor) -> float | Tensor:
     """1 / count, the derivative of a mean (of nothing: 1, there is nothing to multiply)."""
     return 1.0 / max(count, 1) if count.__class__ is int else cast(1.0 / number_of(maximum(count, 1), "float64"), like.dtype)
 
@@ -120,7 +121,7 @@ def _mean_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tenso
     return inference.reduction(TensorSpec(x.shape, "float32") if x.dtype.is_bool else x, axis=axis, keepdims=keepdims)
 
 
-def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _mean_impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
     if x.dtype.kind == "b":
         x = x.astype(np.float32)
     elif x.dtype.kind == BFLOAT16:
@@ -137,7 +138,7 @@ def _mean_impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 _wide_mean = rounded_once(_mean_impl)
 
 
-def _expand_mean(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _expand_mean(x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor | None:
     """The mean of booleans and integers; None for other numbers, and for integers whose count is no number of their type."""
     if x.dtype.is_bool:
         return reduce_mean(cast(x, "float32"), axis, keepdims)
@@ -175,7 +176,7 @@ REDUCE_MEAN = linear(
         Sample(away(3), 1, raises=(ValueError, "out of range")),
     ]
 )
-def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_prod(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Product over the given axes; the gradient is exact at zeros.
 
     >>> import gradtape as gt
@@ -193,7 +194,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     return apply(RESHAPE, out, shape=inference.reduced_shape(dims, axes, True)) if keepdims else out
 
 
-def others_product(x: Any) -> Any:
+def others_product(x: Tensor) -> Tensor:
     """Along the last axis, the product of all elements but this one, without dividing."""
     return cumprod(x, -1, exclusive=True) * cumprod(x, -1, exclusive=True, reverse=True)
 
@@ -232,27 +233,27 @@ def _extreme_samples() -> list[Sample]:
     ]
 
 
-def extreme_ct(ct: Any, x: Any, out: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def extreme_ct(ct: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """ct shared evenly among the elements equal to the extremum."""
     chosen = extreme_share(x, out, axis, keepdims)
     return spread_back(ct, x, axis, keepdims) * chosen
 
 
-def extreme_share(x: Any, out: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def extreme_share(x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """For each element its share of the extremum: 1/k among k ties, else 0."""
     hits = cast(x == spread_back(out, x, axis, keepdims), x.dtype)
     return hits / spread_back(reduce_sum(hits, axis, keepdims), x, axis, keepdims)
 
 
-def _neutral(name: str, dtype: Any) -> Any:
+def _neutral(name: str, dtype: np.dtype) -> Number | np.generic:
     smallest = name == "reduce_max"
     if dtype.kind in "iu":
         return np.iinfo(dtype).min if smallest else np.iinfo(dtype).max
     return not smallest if dtype.kind == "b" else dtype.type(-np.inf if smallest else np.inf)
 
 
-def _extreme(name: str, ufunc: Any, call: Any) -> Any:
-    def impl(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _extreme(name: str, ufunc: np.ufunc, call: Rule) -> Any:
+    def impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
         if not x.size:  # the neutral element: -inf for max, or the dtype's least number
             return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=_neutral(name, x.dtype))
         return ufunc.reduce(x, axis=axis, keepdims=keepdims) if x.ndim else x
@@ -265,7 +266,7 @@ def _extreme(name: str, ufunc: Any, call: Any) -> Any:
     )  # fmt: skip
 
 
-def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_max(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Largest element over the given axes, -inf over an empty one; ties share the gradient.
 
     >>> import gradtape as gt
@@ -276,7 +277,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return apply(REDUCE_MAX, x, axis=normal_axes(axis, x.ndim, "reduce_max"), keepdims=bool(keepdims))
 
 
-def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_min(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Smallest element over the given axes, inf over an empty one; ties share the gradient."""
     x = convert(input_tensor)
     return apply(REDUCE_MIN, x, axis=normal_axes(axis, x.ndim, "reduce_min"), keepdims=bool(keepdims))
@@ -292,13 +293,13 @@ def _logic_samples() -> list[Sample]:
     return [Sample(normal(2, 3) > 0), Sample(normal(2, 3) > 0, 1, True), Sample(normal(0) > 0)]
 
 
-def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_all(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether all elements are true."""
     x = convert(input_tensor)
     return apply(REDUCE_ALL, x, axis=normal_axes(axis, x.ndim, "reduce_all"), keepdims=bool(keepdims))
 
 
-def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_any(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether any element is true."""
     x = convert(input_tensor)
     return apply(REDUCE_ANY, x, axis=normal_axes(axis, x.ndim, "reduce_any"), keepdims=bool(keepdims))
@@ -339,7 +340,7 @@ def _composite_samples() -> list[Sample]:
 
 
 @composite(samples=_composite_samples)
-def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_variance(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean squared distance from the mean; of complex numbers, of their modulus."""
     x = convert(input_tensor)
     if not x.dtype.is_differentiable:
@@ -348,20 +349,22 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     return reduce_mean(square(abs(centred)) if is_complex(x) else square(centred), axis, keepdims)
 
 
-def safe_sqrt(total: Any) -> Any:
+def safe_sqrt(total: Tensor) -> Tensor:
     """√total with derivative 0 at 0, at every order: the length of a zero vector, the spread of equal numbers."""
     zero = equal(total, 0)
     return where(zero, zeros_like(total), sqrt(where(zero, ones_like(total), total)))
 
 
 @composite(samples=_composite_samples)
-def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_std(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Square root of the variance; its gradient is 0 where all elements are equal."""
     return safe_sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
 @composite(samples=_composite_samples)
-def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_euclidean_norm(
+    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """Square root of the sum of squares; its gradient is 0 where that is 0.
 
     >>> import gradtape as gt
@@ -373,7 +376,7 @@ def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = 
 
 
 @composite(samples=lambda: [*_composite_samples(), Sample(np.array([1000.0, 1001.0])), Sample(positive(2, 3), 1)])
-def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """log(sum(exp(x))), computed without overflow; -inf for all -inf.
 
     >>> import gradtape as gt

@@ -17,6 +17,7 @@ from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.opdef import Fails, Op, Sample, composite, general, nondiff
 from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, Dims, Integer, Integers, Shape, TensorLike
 from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError, InvalidIndexError
 from gradtape.ir.types import TensorSpec
@@ -29,7 +30,7 @@ from gradtape.ops.shape import normal_axis, reshape
 # -- index tuples as row numbers -------------------------------------------------------------------------------------
 
 
-def _flat_index_impl(indices: Any, *, shape: tuple[int, ...], caller: str) -> Any:
+def _flat_index_impl(indices: Array, *, shape: tuple[int, ...], caller: str) -> Array:
     limits = np.array(shape, np.int64)
     wide = indices.astype(np.int64)
     outside = (wide < 0) | (wide >= limits)
@@ -57,7 +58,7 @@ FLAT_INDEX: Op = nondiff(
 )
 
 
-def _places(indices: Any, shape: tuple[int, ...], op: str) -> tuple[Any, int]:
+def _places(indices: TensorLike, shape: Dims, op: str) -> tuple[Any, int]:
     """(row numbers, depth): `indices[..., :]` names the first `depth` axes of `shape`."""
     indices = convert(indices)
     if indices.ndim < 1 or not indices.dtype.is_integer:
@@ -70,7 +71,7 @@ def _places(indices: Any, shape: tuple[int, ...], op: str) -> tuple[Any, int]:
     return apply(FLAT_INDEX, indices, shape=shape[:depth], caller=op), depth
 
 
-def _rows(tensor: Any, depth: int) -> Any:
+def _rows(tensor: Tensor, depth: int) -> Tensor:
     """The first `depth` axes as one."""
     dims = tuple(tensor.shape)
     return reshape(tensor, (math.prod(dims[:depth]), *dims[depth:]))
@@ -89,7 +90,9 @@ def _rows(tensor: Any, depth: int) -> Any:
         Sample(normal(3), np.array([[0, 0]]), raises=(ValueError, "name 2 axes")),
     ]
 )
-def gather_nd(params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = "") -> Any:
+def gather_nd(
+    params: TensorLike, indices: TensorLike, batch_dims: Integer = 0, name: str | None = None, bad_indices_policy: str = ""
+) -> Tensor:
     """Slices of `params` at the index tuples along the last axis of `indices`.
 
     >>> import gradtape as gt
@@ -114,7 +117,7 @@ def gather_nd(params: Any, indices: Any, batch_dims: Any = 0, name: str | None =
 
 
 @composite(samples=lambda: [Sample(normal(2, 3, 2), np.array([[0, 2], [1, 1]])), Sample(normal(3), np.array([2]))])
-def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
+def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """`gather` whose leading axes are batch axes."""
     indices = convert(indices)
     return gather(params, indices, batch_dims=indices.ndim - 1)
@@ -128,7 +131,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         Sample(normal(3), np.array([True, False]), raises=(ValueError, "does not fit")),
     ]
 )
-def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Any:
+def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Axis | None = None, name: str = "boolean_mask") -> Tensor:
     """The elements (or slices) of `tensor` where the mask is true.
 
     >>> import gradtape as gt
@@ -154,7 +157,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
         Sample(normal(3), [1], [5], fixed=(1, 2), raises=(ValueError, "slice")),
     ]
 )
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+def slice(input_: TensorLike, begin: Integers, size: Integers, name: str | None = None) -> Tensor:
     """`size` elements from `begin` on along every axis; size -1 takes all that are left.
 
     >>> import gradtape as gt
@@ -206,18 +209,18 @@ def _told(sizes: tuple[Any, ...], starts: tuple[Any, ...], dims: tuple[Any, ...]
     ]
 )
 def strided_slice(
-    input_: Any,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
+    input_: TensorLike,
+    begin: Integers,
+    end: Integers,
+    strides: Integers | None = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
-    var: Any = None,
+    var: object = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """`input_[begin:end:strides]` over the first axes; bit i of a mask changes entry i, as in TensorFlow.
 
     >>> import gradtape as gt
@@ -247,19 +250,19 @@ def strided_slice(
 # -- writing rows ----------------------------------------------------------------------------------------------------
 
 
-def _put_rows_into(x: Any, indices: Any, values: Any) -> Any:
+def _put_rows_into(x: Array, indices: Array, values: Array) -> Array:
     x[indices] = values
     return x
 
 
-def _last_writers_impl(indices: Any, *, count: int) -> Any:
+def _last_writers_impl(indices: Array, *, count: int) -> Array:
     flat = indices.ravel()
     last = np.full(count, -1)
     last[flat] = np.arange(flat.size)
     return (last[flat] == np.arange(flat.size)).reshape(indices.shape)
 
 
-def _batch_rows(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """Each batch entry gets its own range of rows."""
     x, indices, values = batching.all_batched(flags, inputs)
     size, count = x.shape[0], x.shape[1]
@@ -281,12 +284,12 @@ LAST_WRITERS: Op = nondiff(
 )
 
 
-def with_zero_rows(ct: Any, indices: Any, values_spec: Any) -> Any:
+def with_zero_rows(ct: Tensor, indices: Tensor, values_spec: TensorSpec) -> Tensor:
     """ct with zeros in the rows that were overwritten."""
     return apply(PUT_ROWS, ct, indices, zeros(values_spec.shape, ct.dtype))
 
 
-def kept_rows(ct: Any, indices: Any) -> Any:
+def kept_rows(ct: Tensor, indices: Tensor) -> Tensor:
     """The rows of ct that were written, zero for writes that were overwritten themselves."""
     rows = apply(TAKE, ct, indices, axis=0)
     wins = apply(LAST_WRITERS, indices, count=ct.shape[0])
@@ -320,23 +323,23 @@ PUT_ROWS: Op = general(
 )
 
 
-def _extreme_rows_into(x: Any, indices: Any, values: Any, *, largest: bool) -> Any:
+def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool) -> Array:
     (np.maximum if largest else np.minimum).at(x, indices, values)
     return x
 
 
-def row_ties(x: Any, indices: Any, values: Any, out: Any) -> Any:
+def row_ties(x: Tensor, indices: Tensor, values: Tensor, out: Tensor) -> Tensor:
     """How many candidates reach the extremum at each place."""
     hits = cast(values == apply(TAKE, out, indices, axis=0), x.dtype)
     return cast(x == out, x.dtype) + apply(TAKE_ADD, hits, indices, axis=0, shape=tuple(out.shape))
 
 
-def target_share(x: Any, indices: Any, values: Any, out: Any) -> Any:
+def target_share(x: Tensor, indices: Tensor, values: Tensor, out: Tensor) -> Tensor:
     """The share of the old value in the extremum."""
     return cast(x == out, x.dtype) / row_ties(x, indices, values, out)
 
 
-def values_share(x: Any, indices: Any, values: Any, out: Any) -> Any:
+def values_share(x: Tensor, indices: Tensor, values: Tensor, out: Tensor) -> Tensor:
     """The share of each written value in the extremum."""
     hits = cast(values == apply(TAKE, out, indices, axis=0), x.dtype)
     return hits / apply(TAKE, row_ties(x, indices, values, out), indices, axis=0)
@@ -372,7 +375,7 @@ EXTREME_ROWS: Op = general(
 )
 
 
-def scatter_rows(tensor: Any, indices: Any, values: Any, mode: str) -> Any:
+def scatter_rows(tensor: Tensor, indices: Tensor, values: Tensor, mode: str) -> Tensor:
     """`tensor` with `values` combined into the rows `indices` of axis 0; mode: add sub mul div max min update.
 
     Values broadcast to the written rows; repeated rows combine (for update, the last one stays).
@@ -383,7 +386,7 @@ def scatter_rows(tensor: Any, indices: Any, values: Any, mode: str) -> Any:
     return combine_rows(tensor, places, values, mode)
 
 
-def combine_rows(tensor: Any, places: Any, values: Any, mode: str) -> Any:
+def combine_rows(tensor: Tensor, places: Tensor, values: Tensor, mode: str) -> Tensor:
     """`scatter_rows` with checked row numbers."""
     dims = tuple(tensor.shape)
     try:
@@ -405,7 +408,7 @@ def combine_rows(tensor: Any, places: Any, values: Any, mode: str) -> Any:
     return tensor + total if mode == "add" else tensor - total
 
 
-def scatter_nd_into(tensor: Any, indices: Any, updates: Any, mode: str) -> Any:
+def scatter_nd_into(tensor: TensorLike, indices: TensorLike, updates: TensorLike, mode: str) -> Tensor:
     """`tensor` with `updates` combined into the places named by index tuples; modes as in `scatter_rows`."""
     tensor, updates = promote(tensor, updates)
     dims = tuple(tensor.shape)
@@ -426,7 +429,9 @@ def scatter_nd_into(tensor: Any, indices: Any, updates: Any, mode: str) -> Any:
         Sample(np.array([[0], [9]]), normal(2), (4,), fixed=(2,), raises=(IndexError, "does not lie")),
     ]
 )
-def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Any:
+def scatter_nd(
+    indices: TensorLike, updates: TensorLike, shape: Shape, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """Zeros of the given shape with the updates added at the index tuples.
 
     Indices that do not lie in the shape are an error, or are left out with bad_indices_policy="IGNORE".
@@ -435,8 +440,9 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
     >>> gt.scatter_nd([[1], [1]], [5.0, 2.0], [3]).numpy()
     array([0., 7., 0.], dtype=float32)
     """
-    updates, dims = convert(updates), static_shape(shape)
-    indices, updates = _obey(bad_indices_policy, indices, updates, dims)
+    dims = static_shape(shape)
+    indices, kept = _obey(bad_indices_policy, indices, convert(updates), dims)
+    updates = convert(kept)
     places, depth = _places(indices, dims, "scatter_nd")
     if not fits(tuple(updates.shape), (*tuple(places.shape), *dims[depth:])):
         raise InvalidArgumentError(
@@ -446,7 +452,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
     return reshape(rows, dims)
 
 
-def _obey(policy: str, indices: Any, updates: Any, dims: Any) -> tuple[Any, Any]:
+def _obey(policy: str, indices: TensorLike, updates: TensorLike, dims: Dims) -> tuple[TensorLike, TensorLike]:
     """The indices and updates that remain under TensorFlow's `bad_indices_policy`."""
     if policy in ("", "DEFAULT", "ERROR"):
         return indices, updates
@@ -467,7 +473,7 @@ def _update_samples() -> list[Sample]:
 
 
 @composite(samples=_update_samples)
-def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_update(tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Tensor:
     """`tensor` with the places named by index tuples replaced; of repeated ones the last stays.
 
     >>> import gradtape as gt
@@ -479,8 +485,8 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 @composite(samples=_update_samples)
 def tensor_scatter_nd_add(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
-) -> Any:
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """`tensor` with the updates added at the index tuples; repeated ones add up."""
     tensor = convert(tensor)
     return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "add")
@@ -488,8 +494,8 @@ def tensor_scatter_nd_add(
 
 @composite(samples=_update_samples)
 def tensor_scatter_nd_sub(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
-) -> Any:
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """`tensor` with the updates subtracted at the index tuples."""
     tensor = convert(tensor)
     return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "sub")
@@ -497,8 +503,8 @@ def tensor_scatter_nd_sub(
 
 @composite(samples=_update_samples)
 def tensor_scatter_nd_max(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
-) -> Any:
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """The larger of the old value and the updates at the index tuples; ties share the gradient."""
     tensor = convert(tensor)
     return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "max")
@@ -506,8 +512,8 @@ def tensor_scatter_nd_max(
 
 @composite(samples=_update_samples)
 def tensor_scatter_nd_min(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
-) -> Any:
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """The smaller of the old value and the updates at the index tuples; ties share the gradient."""
     tensor = convert(tensor)
     return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "min")

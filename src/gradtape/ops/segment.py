@@ -16,7 +16,8 @@ from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Fails, Memory, Op, Sample, composite, general, nondiff
 from gradtape.core.tensor import Tensor
-from gradtape.dtypes import as_dtype
+from gradtape.core.typing import Array, Axes, Integer, TensorLike
+from gradtape.dtypes import DTypeLike, as_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range
@@ -26,7 +27,7 @@ from gradtape.ops.sorting import argsort
 # -- ids -------------------------------------------------------------------------------------------------------------
 
 
-def _slots_impl(ids: Any, *, num: int) -> Any:
+def _slots_impl(ids: Array, *, num: int) -> Array:
     if ids.size and ids.max() >= num:
         raise InvalidArgumentError(f"segment_ids: id {ids.max()} is not below num_segments = {num}")
     return np.where(ids < 0, num, ids)
@@ -49,7 +50,7 @@ SEGMENT_SLOTS: Op = nondiff(
 )
 
 
-def _sorted_ids(data: Any, segment_ids: Any, op: str) -> tuple[Any, Any, int]:
+def _sorted_ids(data: TensorLike, segment_ids: TensorLike, op: str) -> tuple[Tensor, Tensor, Any]:
     """(data, ids, number of segments) of the sorted forms, checked."""
     data, ids = convert(data), convert(segment_ids)
     if not ids.dtype.is_integer or ids.ndim != 1 or data.ndim < 1 or not fits(ids.shape, data.shape[:1]):
@@ -62,7 +63,7 @@ def _sorted_ids(data: Any, segment_ids: Any, op: str) -> tuple[Any, Any, int]:
     return data, ids, len(_count_impl(np.asarray(ids.numpy()), caller=op))
 
 
-def _count_impl(ids: Any, *, caller: str) -> Any:
+def _count_impl(ids: Array, *, caller: str) -> Array:
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
         raise InvalidArgumentError(f"{caller}: segment_ids must be sorted and not negative; use gt.math.unsorted_{caller}")
     return np.broadcast_to(np.False_, (int(ids[-1]) + 1 if ids.size else 0,))
@@ -87,7 +88,7 @@ SEGMENT_COUNT: Op = nondiff(
 )
 
 
-def _unsorted_ids(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Any, Any, int]:
+def _unsorted_ids(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, op: str) -> tuple[Tensor, Tensor, Any]:
     data, ids, num = convert(data), convert(segment_ids), count_of(num_segments, op, "num_segments")
     if not ids.dtype.is_integer or not fits(tuple(data.shape)[: ids.ndim], tuple(ids.shape)):
         raise InvalidArgumentError(
@@ -100,23 +101,23 @@ def _unsorted_ids(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
 # -- the sum, and how many rows a segment has ------------------------------------------------------------------------
 
 
-def _sum(data: Any, ids: Any, num: int) -> Any:
+def _sum(data: Tensor, ids: Tensor, num: int) -> Tensor:
     """Sums of the segments 0 … num; the last one holds the dropped rows."""
     rest = tuple(data.shape)[ids.ndim :]
     return apply(TAKE_ADD, data, ids, axis=0, shape=(num + 1, *rest))
 
 
-def _counts(ids: Any, num: int, dtype: Any, extra: int) -> Any:
+def _counts(ids: Tensor, num: int, dtype: DTypeLike, extra: int) -> Tensor:
     """How many rows each segment has, with unit axes behind to divide rows by it."""
     found = _sum(cast(ones_like(ids), dtype), ids, num)
     return reshape(found, (num + 1, *([1] * extra)))
 
 
-def _cut(out: Any, num: int) -> Any:
+def _cut(out: Tensor, num: int) -> Tensor:
     return apply(SLICE_AXIS, out, axis=0, start=0, size=num)
 
 
-def _mean(data: Any, ids: Any, num: int, root: bool, whole: bool = False) -> Any:
+def _mean(data: Tensor, ids: Tensor, num: int, root: bool, whole: bool = False) -> Tensor:
     """Sums divided by counts (their roots); `whole`: means of integers are integers, rounded down."""
     counts = maximum(_counts(ids, num, data.dtype.real_dtype, data.ndim - ids.ndim), 1)
     if data.dtype.is_integer and whole:
@@ -128,7 +129,7 @@ def _mean(data: Any, ids: Any, num: int, root: bool, whole: bool = False) -> Any
 # -- the product -----------------------------------------------------------------------------------------------------
 
 
-def _product(data: Any, ids: Any, num: int) -> Any:
+def _product(data: Tensor, ids: Tensor, num: int) -> Tensor:
     """Products of the segments, 1 for an empty one. Rows are sorted by segment; in round k each running product takes
     in the one 2ᵏ rows before it, if that is in the same segment; the last row of a segment then has the whole product."""
     rest = tuple(data.shape)[ids.ndim :]
@@ -155,7 +156,7 @@ def _product(data: Any, ids: Any, num: int) -> Any:
 # -- extrema ---------------------------------------------------------------------------------------------------------
 
 
-def _extreme_impl(data: Any, ids: Any, *, num: int, largest: bool, empty: Any) -> Any:
+def _extreme_impl(data: Array, ids: Array, *, num: int, largest: bool, empty: Array | int | float) -> Array:
     rest = data.shape[ids.ndim :]
     low, high = (-np.inf, np.inf) if data.dtype.kind == "f" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
     out = np.full((num, *rest), low if largest else high, data.dtype)
@@ -166,14 +167,14 @@ def _extreme_impl(data: Any, ids: Any, *, num: int, largest: bool, empty: Any) -
     return out
 
 
-def extreme_shares(data: Any, ids: Any, out: Any, num: int) -> Any:
+def extreme_shares(data: Tensor, ids: Tensor, out: Tensor, num: int) -> Tensor:
     """For each element its share of the extremum of its segment: 1/k among k ties, else 0."""
     hits = cast(data == apply(TAKE, out, ids, axis=0), data.dtype)
     ties = apply(TAKE_ADD, hits, ids, axis=0, shape=tuple(out.shape))
     return hits / apply(TAKE, ties, ids, axis=0)
 
 
-def _batch_segments(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_segments(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """Each batch entry gets its own range of segments."""
     data, ids = batching.all_batched(flags, inputs)
     size, num = ids.shape[0], attrs["num"]
@@ -211,11 +212,11 @@ SEGMENT_EXTREME: Op = general(
 )
 
 
-def _extreme(data: Any, ids: Any, num: int, largest: bool, empty: Any) -> Any:
+def _extreme(data: Tensor, ids: Tensor, num: int, largest: bool, empty: Array | int) -> Tensor:
     return apply(SEGMENT_EXTREME, data, ids, num=num + 1, largest=largest, empty=empty)
 
 
-def _limit(data: Any, smallest: bool) -> Any:
+def _limit(data: Tensor, smallest: bool) -> Array | int:
     return as_dtype(data.dtype).min if smallest else as_dtype(data.dtype).max
 
 
@@ -248,7 +249,7 @@ def _extreme_samples() -> list[Sample]:
 
 
 @composite(samples=_sorted_samples)
-def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Sums of the rows with equal ids; ids are sorted.
 
     >>> import gradtape as gt
@@ -260,35 +261,35 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Any:
 
 
 @composite(samples=_sorted_samples)
-def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Means of the rows with equal ids (sorted); 0 for a missing id."""
     data, ids, num = _sorted_ids(data, segment_ids, "segment_mean")
     return _cut(_mean(data, ids, num, False, whole=True), num)
 
 
 @composite(samples=_sorted_samples)
-def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Products of the rows with equal ids (sorted); 1 for a missing id."""
     data, ids, num = _sorted_ids(data, segment_ids, "segment_prod")
     return _cut(_product(data, ids, num), num)
 
 
 @composite(samples=_sorted_samples)
-def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Largest of the rows with equal ids (sorted); 0 for a missing id; ties share the gradient."""
     data, ids, num = _sorted_ids(data, segment_ids, "segment_max")
     return _cut(_extreme(data, ids, num, True, 0), num)
 
 
 @composite(samples=_sorted_samples)
-def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Smallest of the rows with equal ids (sorted); 0 for a missing id; ties share the gradient."""
     data, ids, num = _sorted_ids(data, segment_ids, "segment_min")
     return _cut(_extreme(data, ids, num, False, 0), num)
 
 
 @composite(samples=_unsorted_samples)
-def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_sum(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Sums of the rows (or elements) with equal ids; negative ids are dropped.
 
     >>> import gradtape as gt
@@ -300,28 +301,30 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 @composite(samples=_unsorted_samples)
-def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Means of the rows with equal ids; 0 for an id that does not occur."""
     data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_mean")
     return _cut(_mean(data, ids, num, False), num)
 
 
 @composite(samples=_unsorted_samples)
-def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_sqrt_n(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None
+) -> Tensor:
     """Sums of the rows with equal ids, divided by the square root of their number."""
     data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_sqrt_n")
     return _cut(_mean(data, ids, num, True), num)
 
 
 @composite(samples=lambda: [*_unsorted_samples(), Sample(np.array([0.0, 2.0, 0.0, 3.0]), np.array([1, 1, 0, 1]), 3)])
-def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_prod(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Products of the rows with equal ids; 1 for an id that does not occur; the gradient is exact at zeros."""
     data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_prod")
     return _cut(_product(data, ids, num), num)
 
 
 @composite(samples=_extreme_samples)
-def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Largest of the rows with equal ids; the lowest number of the dtype for an id that does not occur.
 
     >>> import gradtape as gt
@@ -333,7 +336,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 @composite(samples=_extreme_samples)
-def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Smallest of the rows with equal ids; the highest number of the dtype for an id that does not occur."""
     data, ids, num = _unsorted_ids(data, segment_ids, num_segments, "unsorted_segment_min")
     return _cut(_extreme(data, ids, num, False, _limit(data, False)), num)
@@ -353,15 +356,15 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
     ]
 )
 def bincount(
-    arr: Any,
-    weights: Any = None,
-    minlength: Any = None,
-    maxlength: Any = None,
-    dtype: Any = "int32",
+    arr: TensorLike,
+    weights: TensorLike | None = None,
+    minlength: Integer | None = None,
+    maxlength: Integer | None = None,
+    dtype: DTypeLike = "int32",
     name: str | None = None,
-    axis: Any = None,
+    axis: Axes = None,
     binary_output: bool = False,
-) -> Any:
+) -> Tensor:
     """How often each whole number occurs, or the sum of the weights of its occurrences; `axis=-1` counts per row.
 
     >>> import gradtape as gt
@@ -395,7 +398,7 @@ def bincount(
     return reshape(counts, (*lead, size) if axis == -1 else (size,))
 
 
-def _bins_later(arr: Any, minlength: Any, maxlength: Any) -> tuple[Any, Any]:
+def _bins_later(arr: Tensor, minlength: Integer | None, maxlength: Integer | None) -> tuple[Any, Any]:
     """(values, number of bins) that only run time knows."""
     highest = reduce_max(concat([cast(reshape(arr, (-1,)), "int64"), [np.int64(-1)]], 0))
     size = maximum(highest + 1, cast(convert(0 if minlength is None else minlength), "int64"))
@@ -412,8 +415,13 @@ def _bins_later(arr: Any, minlength: Any, maxlength: Any) -> tuple[Any, Any]:
     ]
 )
 def confusion_matrix(
-    labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None, dtype: Any = "int32", name: str | None = None
-) -> Any:
+    labels: TensorLike,
+    predictions: TensorLike,
+    num_classes: Integer | None = None,
+    weights: TensorLike | None = None,
+    dtype: DTypeLike = "int32",
+    name: str | None = None,
+) -> Tensor:
     """How often label i (row) was predicted as j (column).
 
     >>> import gradtape as gt
@@ -424,8 +432,9 @@ def confusion_matrix(
     rows, columns = (reshape(cast(convert(v), "int64"), (-1,)) for v in (labels, predictions))
     if not fits(rows.shape, columns.shape):
         raise InvalidArgumentError(f"confusion_matrix: {rows.shape[0]} labels but {columns.shape[0]} predictions")
-    highest = reduce_max(concat([rows, columns, [np.int64(-1)]], 0)) if num_classes is None else None
-    size = size_of(num_classes if highest is None else highest + 1)
+    if num_classes is None:
+        num_classes = reduce_max(concat([rows, columns, [np.int64(-1)]], 0)) + 1
+    size = size_of(num_classes)
     rows = check_range(rows, size, "confusion_matrix", "label")
     columns = check_range(columns, size, "confusion_matrix", "prediction")
     values = cast(ones_like(rows) if weights is None else reshape(convert(weights), (-1,)), dtype)

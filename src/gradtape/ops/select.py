@@ -6,14 +6,15 @@ At a tie `maximum` and `minimum` give the whole cotangent to x, as TensorFlow do
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.forms import binary, unary
-from gradtape.core.opdef import Cost, Fails, Op, Sample, composite, elementwise, general, nondiff
+from gradtape.core.opdef import Cost, Fails, Op, Rule, Sample, composite, elementwise, general, nondiff
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Number, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import away, normal, positive, spread
@@ -26,7 +27,7 @@ def _where_spec(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSp
     return TensorSpec(inference.broadcast_shapes(condition.shape, spec.shape), spec.dtype)
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None) -> Tensor:
     """`x` where the condition holds, else `y`; with one argument, the indices of the true elements.
 
     The lane that was not chosen gets no gradient, not even a NaN from its own computation.
@@ -43,7 +44,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return apply(WHERE, convert(condition), x, y)
 
 
-def _where_impl(condition: Any, x: Any, y: Any) -> Any:
+def _where_impl(condition: Array, x: Array, y: Array) -> Array:
     out = np.where(condition, x, y)
     return out if out.ndim else out[()]
 
@@ -87,7 +88,7 @@ WHERE_TRUE = nondiff(
 )
 
 
-def select_ct(condition: Any, ct: Any, chosen: bool) -> Any:
+def select_ct(condition: Tensor, ct: Tensor, chosen: bool) -> Tensor:
     """ct on the lanes where the condition is `chosen`, an exact zero elsewhere."""
     return apply(WHERE, condition, ct, zeros_like(ct)) if chosen else apply(WHERE, condition, zeros_like(ct), ct)
 
@@ -130,14 +131,14 @@ minimum = binary(MINIMUM, "The smaller of x and y, element by element; at a tie 
 # -- rounding, integer division ------------------------------------------------------------------------------------
 
 
-def _step(name: str, impl: Any) -> Op:
+def _step(name: str, impl: Rule) -> Op:
     # piecewise constant: the derivative is 0, not missing
     return elementwise(
         name, "x", impl, lambda x: x * 0.0, samples=lambda: [Sample(away(3, 2) + 0.03), Sample(away()), Sample(away(0))]
     )
 
 
-def _round_impl(x: Any) -> Any:
+def _round_impl(x: Array) -> Array:
     return np.round(x) if x.dtype.kind != "b" else x  # NumPy makes float16 of booleans
 
 
@@ -148,7 +149,7 @@ round = unary(ROUND, "The nearest whole number, halves to the even one; its deri
 rint = round
 
 
-def _floordiv_impl(x: Any, y: Any) -> Any:
+def _floordiv_impl(x: Array, y: Array) -> Array:
     _check_divisor(y, "floordiv")
     out = x // y
     if out.dtype.kind != "f" or (np.isfinite(x).all() and np.isfinite(y).all()):
@@ -158,8 +159,8 @@ def _floordiv_impl(x: Any, y: Any) -> Any:
     return np.where(np.isinf(x) | np.isinf(y), np.floor(quotient), out).astype(out.dtype, copy=False)[()]
 
 
-def _check_divisor(y: Any, op: str) -> None:
-    if y.__class__ is float or y.__class__ is int or y.dtype.kind not in "iub":
+def _check_divisor(y: Array | Number, op: str) -> None:
+    if isinstance(y, (bool, int, float, complex)) or y.dtype.kind not in "iub":
         return
     if y.dtype.kind == "b":
         raise TypeError(inference.NO_BOOLEANS)
@@ -167,7 +168,7 @@ def _check_divisor(y: Any, op: str) -> None:
         raise InvalidArgumentError(f"{op}: integer division by zero")
 
 
-def _mod_impl(x: Any, y: Any) -> Any:
+def _mod_impl(x: Array, y: Array) -> Array:
     _check_divisor(y, "mod")
     return x % y
 
@@ -214,7 +215,7 @@ mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
         Sample(spread(2), 1.0, -1.0, kinks=True),
     ]
 )
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None) -> Tensor:
     """`t` limited to [clip_value_min, clip_value_max]; elements at a limit keep their gradient.
 
     >>> import gradtape as gt
@@ -224,7 +225,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return maximum(minimum(t, clip_value_max), clip_value_min)
 
 
-def cleaned(seed: Any, partial: Any) -> Any:
+def cleaned(seed: Tensor, partial: Tensor | float) -> Tensor | float:
     """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
     if isinstance(partial, (int, float)) and math.isfinite(partial):
         return partial  # a constant factor, kept weakly typed

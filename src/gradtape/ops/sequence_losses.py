@@ -7,13 +7,15 @@ recursion itself. Sampled classes have no derivative; what is computed from thei
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from gradtape.core.arguments import integral, of_rank, promoted, real_floats, real_numbers, whole
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Sample, composite
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.sampling import integers, normal
 
@@ -22,7 +24,7 @@ from gradtape.ops.sampling import integers, normal
 _NEVER = -1e30  # the logarithm of a probability of zero: finite, so that differences of two such are no NaN
 
 
-def _log_add(*terms: Any) -> Any:
+def _log_add(*terms: Tensor) -> Tensor:
     """log Σ exp, of terms that may all be as good as impossible."""
     stacked = stack(terms, 0)
     return reduce_logsumexp(stacked, 0)
@@ -42,15 +44,15 @@ def _log_add(*terms: Any) -> Any:
     ]
 )
 def ctc_loss(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: TensorLike,
+    logits: TensorLike,
+    label_length: TensorLike,
+    logit_length: TensorLike,
     logits_time_major: bool = True,
-    unique: Any = None,
+    unique: object = None,
     blank_index: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Minus the log-probability of each label sequence under all its alignments (Graves et al. 2006).
 
     Args:
@@ -109,7 +111,7 @@ def ctc_loss(
     return -reduce_logsumexp(where(ends, alpha, impossible), 1)
 
 
-def _lengths(value: Any, argument: str, batch: Any, longest: int, op: str) -> Any:
+def _lengths(value: TensorLike, argument: str, batch: int, longest: int, op: str) -> Tensor:
     """How much of each row counts: one integer a row, between 0 and the length of the rows."""
     lengths = of_rank(integral(value, argument, op), 1, argument, op, most=1)
     if not fits(lengths.shape, (batch,)):
@@ -117,7 +119,7 @@ def _lengths(value: Any, argument: str, batch: Any, longest: int, op: str) -> An
     return check_range(cast(lengths, "int64"), longest + 1, op, argument)
 
 
-def fill_like(labels: Any, value: int) -> Any:
+def fill_like(labels: Tensor, value: int) -> Tensor:
     """As many of one class."""
     return zeros_like(labels) + value
 
@@ -125,7 +127,7 @@ def fill_like(labels: Any, value: int) -> Any:
 # -- losses on sampled classes -------------------------------------------------------------------------------------------
 
 
-def _expected(probabilities: Any, num_sampled: int, unique: bool) -> Any:
+def _expected(probabilities: Array, num_sampled: int, unique: bool) -> Array:
     """How often each class is expected among the samples, for drawing with or without replacement."""
     if not unique:
         return probabilities * num_sampled
@@ -141,8 +143,8 @@ def _expected(probabilities: Any, num_sampled: int, unique: bool) -> Any:
 
 
 def _candidates(
-    probabilities: Any, true_classes: Any, num_sampled: Any, unique: bool, seed: int | None, op: str
-) -> tuple[Any, Any, Any]:
+    probabilities: Array, true_classes: TensorLike, num_sampled: Integer, unique: bool, seed: int | None, op: str
+) -> tuple[Tensor, Tensor, Tensor]:
     count, num_sampled = len(probabilities), whole(num_sampled, "num_sampled", op, least=1)
     if unique and num_sampled > count:
         raise InvalidArgumentError(f"{op}: num_sampled: cannot draw {num_sampled} different classes of {count}")
@@ -159,14 +161,14 @@ def _candidates(
 
 
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
-    num_sampled: int,
+    num_sampled: Integer,
     unique: bool,
     range_max: int,
     seed: int | None = None,
     name: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Classes drawn with equal chances from [0, range_max), and how often the true and the drawn ones are expected.
 
     >>> import gradtape as gt
@@ -180,14 +182,14 @@ def uniform_candidate_sampler(
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
-    num_sampled: int,
+    num_sampled: Integer,
     unique: bool,
     range_max: int,
     seed: int | None = None,
     name: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency."""
     op = "log_uniform_candidate_sampler"
     count = whole(range_max, "range_max", op, least=1)
@@ -196,9 +198,9 @@ def log_uniform_candidate_sampler(
 
 
 def _sampled_logits(
-    weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: Any, num_classes: Any, num_true: int,
-    sampled_values: Any, remove_hits: bool, seed: int | None, op: str,
-) -> tuple[Any, Any]:  # fmt: skip
+    weights: TensorLike, biases: TensorLike, labels: TensorLike, inputs: TensorLike, num_sampled: Integer, num_classes: Integer,
+    num_true: int, sampled_values: Sequence[TensorLike] | None, remove_hits: bool, seed: int | None, op: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Logits (batch, true + sampled) with log-expected counts taken off, and their label distributions."""
     if isinstance(weights, (list, tuple)):
         raise InvalidArgumentError(f"{op}: sharded weights are not supported: give one tensor, gt.concat(weights, 0)")
@@ -236,11 +238,11 @@ def _sampled_logits(
         sampled_logits = where(hits, zeros_like(sampled_logits) + _HIT, sampled_logits)
     true_logits = true_logits - log(cast(true_expected, weights.dtype))
     sampled_logits = sampled_logits - log(cast(sampled_expected, weights.dtype))
-    wanted = concat([ones_like(true_logits) / float(num_true), zeros_like(sampled_logits)], 1)
-    return concat([true_logits, sampled_logits], 1), wanted
+    distributions = concat([ones_like(true_logits) / float(num_true), zeros_like(sampled_logits)], 1)
+    return concat([true_logits, sampled_logits], 1), distributions
 
 
-def _drawn(sampled_values: Any, labels: Any, rows: Any, op: str) -> tuple[Any, Any, Any]:
+def _drawn(sampled_values: Sequence[TensorLike], labels: Tensor, rows: int, op: str) -> tuple[Tensor, Tensor, Tensor]:
     """The drawn classes, and how often the true and the drawn ones are expected."""
     argument = "sampled_values"
     if not isinstance(sampled_values, (list, tuple)) or len(sampled_values) != 3:
@@ -260,7 +262,7 @@ def _drawn(sampled_values: Any, labels: Any, rows: Any, op: str) -> tuple[Any, A
 _HIT = -1e30  # the logit of a class that is not to be chosen
 
 
-def _given(samples: Any) -> tuple[Any, Any, Any]:
+def _given(samples: Array) -> tuple[Array, Array, Array]:
     return samples, np.full((2, 1), 2.0), np.full(len(samples), 3.0)
 
 
@@ -271,17 +273,17 @@ def _given(samples: Any) -> tuple[Any, Any, Any]:
     ]
 )
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
-    num_sampled: Any,
-    num_classes: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
+    num_sampled: Integer,
+    num_classes: Integer,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: Sequence[TensorLike] | None = None,
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
-) -> Any:
+) -> Tensor:
     """Noise-contrastive estimation (Gutmann & Hyvärinen 2010): true classes against classes drawn at random.
 
     Args:
@@ -309,18 +311,18 @@ def nce_loss(
     ]
 )
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
-    num_sampled: Any,
-    num_classes: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
+    num_sampled: Integer,
+    num_classes: Integer,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: Sequence[TensorLike] | None = None,
     remove_accidental_hits: bool = True,
     seed: int | None = None,
     name: str = "sampled_softmax_loss",
-) -> Any:
+) -> Tensor:
     """The softmax cross entropy over the true classes and some drawn at random: for very many classes."""
     logits, wanted = _sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits, seed,

@@ -17,13 +17,14 @@ from gradtape.core.dispatch import apply, convert, promote, twin
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, linear
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Array, Axes, Axis, Dims, Integers, Shape, TensorLike
 from gradtape.errors import InvalidArgumentError, OpError, StaticDimensionNeeded
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.create import static_shape
 from gradtape.ops.sampling import normal
 
 
-def normal_axis(axis: Any, rank: int, op: str) -> int:
+def normal_axis(axis: Axis, rank: int, op: str) -> int:
     """A non-negative axis, checked."""
     if axis.__class__ is not int:
         try:
@@ -37,7 +38,7 @@ def normal_axis(axis: Any, rank: int, op: str) -> int:
     return axis % rank if rank else 0
 
 
-def listed_axes(axis: Any) -> list[Any] | tuple[Any, ...]:
+def listed_axes(axis: Integers) -> list[Any] | tuple[Any, ...]:
     """Axes one by one, however they are given: a number, a list, an array, a tensor or a variable."""
     if isinstance(axis, Readable):
         axis = axis.read()
@@ -49,7 +50,7 @@ def listed_axes(axis: Any) -> list[Any] | tuple[Any, ...]:
 # -- reshape, broadcast, expand, squeeze ------------------------------------------------------------------------------
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """The same elements in another shape; one dimension may be -1.
 
     >>> import gradtape as gt
@@ -62,7 +63,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     return apply(RESHAPE, tensor, shape=full_shape(wanted, tuple(tensor.shape)))
 
 
-def _told(tensor: Any, shape: Any) -> Any:
+def _told(tensor: Tensor, shape: Any) -> Any:
     """A shape that only run time knows, with its -1 replaced; as it is if it says where its -1 is, or that it has none."""
     vector = signed(convert(shape))
     if vector.ndim != 1 or is_symbolic(vector.shape):
@@ -110,14 +111,14 @@ RESHAPE = linear(
 )
 
 
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
+def broadcast_to(input: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """`input` repeated along new or unit axes up to `shape`."""
     x = convert(input)
     target = static_shape(shape)
     return twin(x) if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
 
 
-def unbroadcast(ct: Any, shape: Any) -> Any:
+def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
     """Sum out what broadcasting repeated: the adjoint of `broadcast_to`."""
     have, want = tuple(ct.shape), tuple(shape)
     if have == want:
@@ -133,7 +134,7 @@ def unbroadcast(ct: Any, shape: Any) -> Any:
     return apply(SUM_TO, apply(RESHAPE, part, shape=kept), shape=want)
 
 
-def _sum_to_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+def _sum_to_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
     axes = tuple(i for i, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if want == 1 and have != 1)
     out = np.add.reduce(x, axis=axes, keepdims=True, dtype=x.dtype) if axes else x
     if out.shape != tuple(shape):
@@ -162,14 +163,14 @@ SUM_TO: Op = linear(
 )
 
 
-def _batch_broadcast(op: Any, flags: Any, inputs: Any, attrs: Any) -> Any:
+def _batch_broadcast(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     (x,) = inputs
     shape = attrs["shape"]
     padded = (x.shape[0], *([1] * (len(shape) - (x.ndim - 1))), *tuple(x.shape)[1:])
     return apply(op, apply(RESHAPE, x, shape=padded), shape=(padded[0], *shape))
 
 
-def _broadcast_impl(x: Any, *, shape: tuple[int, ...]) -> Any:
+def _broadcast_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
     if math.prod(shape) > 4096 or not shape:
         return np.broadcast_to(x, shape)
     out = np.empty(shape, x.dtype)  # small: filling is quicker than making the view
@@ -198,7 +199,7 @@ BROADCAST_TO = linear(
 
 
 @composite(samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(2), -1), Sample(normal(), 0)])
-def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
+def expand_dims(input: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """A unit axis inserted at `axis`.
 
     >>> import gradtape as gt
@@ -219,7 +220,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
         Sample(normal(2, 1), 0, raises=(ValueError, "not 1")),
     ]
 )
-def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
+def squeeze(input: TensorLike, axis: Axes = None, name: str | None = None) -> Tensor:
     """`input` without its unit axes, or without the given ones.
 
     In a function, an axis whose size only run time knows must be named, and is checked then.
@@ -245,7 +246,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
 # -- transpose, reverse, roll ----------------------------------------------------------------------------------------
 
 
-def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Any:
+def transpose(a: TensorLike, perm: Integers | None = None, conjugate: bool = False, name: str = "transpose") -> Tensor:
     """Axes in another order (reversed by default).
 
     >>> import gradtape as gt
@@ -254,7 +255,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
            [2, 4]], dtype=int32)
     """
     x = convert(a)
-    if is_traced(perm) or (isinstance(perm, (list, tuple)) and any(map(is_traced, perm))):
+    if perm is not None and (is_traced(perm) or (isinstance(perm, (list, tuple)) and any(map(is_traced, perm)))):
         out = _transposed_later(x, convert(perm))
         return conj(out) if conjugate else out
     try:
@@ -268,7 +269,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     return conj(out) if conjugate else out
 
 
-def _transposed_later(x: Any, perm: Any) -> Any:
+def _transposed_later(x: Tensor, perm: Tensor) -> Tensor:
     """A transpose by a permutation that only run time knows: a gather of elements, by their places in memory."""
     if tuple(perm.shape) != (x.ndim,):
         raise InvalidArgumentError(f"transpose: perm of shape {tuple(perm.shape)} is not a permutation of {x.ndim} axes")
@@ -311,7 +312,7 @@ TRANSPOSE = linear(
 )
 
 
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+def reverse(tensor: TensorLike, axis: Integers, name: str | None = None) -> Tensor:
     """Elements in opposite order along the given axes."""
     x = convert(tensor)
     return apply(REVERSE, x, axis=tuple(normal_axis(a, x.ndim, "reverse") for a in listed_axes(axis)))
@@ -335,7 +336,7 @@ REVERSE = linear(
 )
 
 
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
+def roll(input: TensorLike, shift: Integers, axis: Integers, name: str | None = None) -> Tensor:
     """Elements shifted cyclically along the given axes."""
     x = convert(input)
     axes = tuple(normal_axis(a, x.ndim, "roll") for a in listed_axes(axis))
@@ -371,7 +372,7 @@ ROLL = linear(
 # -- concatenate, split, stack ---------------------------------------------------------------------------------------
 
 
-def concat(values: Any, axis: Any, name: str = "concat") -> Any:
+def concat(values: TensorLike, axis: Axis, name: str = "concat") -> Tensor:
     """Tensors joined along an existing axis.
 
     >>> import gradtape as gt
@@ -389,7 +390,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     return apply(CONCAT, *tensors, axis=normal_axis(axis, tensors[0].ndim, "concat"))
 
 
-def split_like(ct: Any, specs: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+def split_like(ct: Tensor, specs: tuple[TensorSpec, ...], axis: int) -> tuple[Tensor, ...]:
     """The pieces of `ct` that a concatenation of `specs` put together."""
     pieces, start = [], 0
     for spec in specs:
@@ -424,15 +425,15 @@ CONCAT = linear(
 )
 
 
-def _slice_axis_impl(x: Any, *, axis: int, start: int, size: int) -> Any:
+def _slice_axis_impl(x: Array, *, axis: int, start: int, size: int) -> Array:
     return x[(slice(None),) * axis + (slice(start, start + size),)]
 
 
-def _add_axis(buffer: Any, ct: Any, axis: int, start: int, size: int) -> None:
+def _add_axis(buffer: Array, ct: Array, axis: int, start: int, size: int) -> None:
     buffer[(slice(None),) * axis + (slice(start, start + size),)] += ct
 
 
-def _pad_axis(ct: Any, x_spec: Any, axis: int, start: int, size: int) -> Any:
+def _pad_axis(ct: Tensor, x_spec: TensorSpec, axis: int, start: int, size: int) -> Tensor:
     total = x_spec.shape[axis]
     paddings = tuple((start, total - start - size) if i == axis else (0, 0) for i in range(x_spec.ndim))
     return apply(PAD, ct, paddings=paddings)
@@ -462,7 +463,9 @@ SLICE_AXIS = linear(
         Sample(normal(5), [2, 2], raises=(ValueError, "do not add up")),
     ]
 )
-def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Any]:
+def split(
+    value: TensorLike, num_or_size_splits: Integers, axis: Axis = 0, num: int | None = None, name: str = "split"
+) -> list[Tensor]:
     """`value` cut along an axis into equal parts (an int) or parts of the given sizes (one may be -1).
 
     >>> import gradtape as gt
@@ -490,7 +493,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     return [apply(SLICE_AXIS, x, axis=place, start=s, size=n) for s, n in zip(starts, sizes, strict=True)]
 
 
-def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
+def stack(values: TensorLike, axis: Axis = 0, name: str = "stack") -> Tensor:
     """Tensors of one shape joined along a new axis.
 
     >>> import gradtape as gt
@@ -501,7 +504,8 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
         rows = convert(values) if found is None else found[0].stacked(found[1])  # the rows of a tensor are stacked already
         place = normal_axis(axis, rows.ndim, "stack")
         return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))
-    tensors = promote(*values)
+    items: Any = values
+    tensors = promote(*items)
     if not tensors:
         raise InvalidArgumentError("stack: needs at least one tensor")
     if not all([fits(t.shape, tensors[0].shape) for t in tensors]):  # noqa: C419  (quicker than a generator)
@@ -510,7 +514,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Any:
     return apply(STACK, *tensors, axis=normal_axis(axis, tensors[0].ndim + 1, "stack"))
 
 
-def list_value(values: Any) -> tuple[Any, int | None] | None:
+def list_value(values: object) -> tuple[Any, int | None] | None:
     """The list of the program that `values` is or stands for, and its length where known; None for anything else."""
     if isinstance(values, Tensor):
         return (values, None) if isinstance(getattr(values, "spec", None), ListSpec) else None
@@ -529,7 +533,7 @@ HOOKS.stack, HOOKS.reshape, HOOKS.broadcast_to = stack, reshape, broadcast_to
         Sample(normal(), raises=(ValueError, "scalar")),
     ]
 )
-def unstack(value: Any, num: int | None = None, axis: Any = 0, name: str = "unstack") -> list[Any]:
+def unstack(value: TensorLike, num: int | None = None, axis: Axis = 0, name: str = "unstack") -> list[Tensor]:
     """The slices of `value` along an axis, as a list."""
     x = convert(value)
     if x.ndim == 0:
@@ -541,7 +545,7 @@ def unstack(value: Any, num: int | None = None, axis: Any = 0, name: str = "unst
     return list(unstack_all(x, place, count))
 
 
-def unstack_all(x: Any, axis: int, count: int) -> tuple[Any, ...]:
+def unstack_all(x: Tensor, axis: int, count: int) -> tuple[Tensor, ...]:
     """All slices along a (non-negative) axis."""
     rest = tuple(d for i, d in enumerate(tuple(x.shape)) if i != axis)
     return tuple(

@@ -6,14 +6,16 @@ Positions have no derivative; the gradient of a value that was moved goes back t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.opdef import Op, Sample, composite, general, nondiff
-from gradtape.dtypes import numpy_dtype
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Axis, Integer, TensorLike
+from gradtape.dtypes import DTypeLike, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.index import INDEX, TAKE, gather
@@ -48,7 +50,7 @@ class UniqueWithCounts(NamedTuple):
 # -- argsort and sort ------------------------------------------------------------------------------------------------
 
 
-def _argsort_impl(x: Any, *, axis: int, descending: bool) -> Any:
+def _argsort_impl(x: Array, *, axis: int, descending: bool) -> Array:
     # stable in both directions: equal elements keep their order
     if not descending:
         return np.argsort(x, axis, kind="stable").astype(np.int32)
@@ -62,7 +64,9 @@ def _descending(direction: str, op: str) -> bool:
     return direction == "DESCENDING"
 
 
-def argsort(values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+def argsort(
+    values: TensorLike, axis: Axis = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
+) -> Tensor:
     """The positions that sort the values along an axis (always stable).
 
     >>> import gradtape as gt
@@ -93,7 +97,7 @@ ARGSORT: Op = nondiff(
 )
 
 
-def along(x: Any, order: Any, axis: int) -> Any:
+def along(x: Tensor, order: Tensor, axis: int) -> Tensor:
     """x[..., order, ...] with an own order for every line along `axis`."""
     if x.ndim == 1:
         return apply(TAKE, x, order, axis=0)
@@ -106,18 +110,18 @@ def along(x: Any, order: Any, axis: int) -> Any:
     return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
 
-def unsorted(ct: Any, x: Any, axis: int, descending: bool) -> Any:
+def unsorted(ct: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
     """The sorted line `ct` put back in the order of x: gathered by the inverse permutation."""
     order = apply(ARGSORT, x, axis=axis, descending=descending)
     return along(ct, apply(ARGSORT, order, axis=axis, descending=False), axis)
 
 
-def _sort_impl(x: Any, *, axis: int, descending: bool) -> Any:
+def _sort_impl(x: Array, *, axis: int, descending: bool) -> Array:
     out = np.sort(x, axis)
     return np.flip(out, axis) if descending else out
 
 
-def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+def sort(values: TensorLike, axis: Axis = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """The values in order along an axis.
 
     >>> import gradtape as gt
@@ -156,7 +160,9 @@ SORT: Op = general(
         Sample(spread(3), 4, raises=(ValueError, "at least k")),
     ]
 )
-def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32", name: str | None = None) -> TopK:
+def top_k(
+    input: TensorLike, k: Integer = 1, sorted: bool = True, index_type: DTypeLike = "int32", name: str | None = None
+) -> TopK:
     """The k largest values along the last axis, largest first, and where they are; of equal ones the first comes first.
 
     >>> import gradtape as gt
@@ -179,7 +185,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = "int32"
 # -- searching -------------------------------------------------------------------------------------------------------
 
 
-def _searchsorted_impl(edges: Any, values: Any, *, side: Any, dtype: Any) -> Any:
+def _searchsorted_impl(edges: Array, values: Array, *, side: Literal["left", "right"], dtype: DTypeLike) -> Array:
     count = math.prod(values.shape[:-1])
     rows, wanted = edges.reshape(count, edges.shape[-1]), values.reshape(count, values.shape[-1])
     out = np.empty(wanted.shape, numpy_dtype(dtype))
@@ -189,8 +195,8 @@ def _searchsorted_impl(edges: Any, values: Any, *, side: Any, dtype: Any) -> Any
 
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: str | None = None
-) -> Any:
+    sorted_sequence: TensorLike, values: TensorLike, side: str = "left", out_type: DTypeLike = "int32", name: str | None = None
+) -> Tensor:
     """Where along the last axis the values would have to be inserted to keep the sequence sorted.
 
     >>> import gradtape as gt
@@ -234,7 +240,7 @@ SEARCHSORTED: Op = nondiff(
 # -- unique ----------------------------------------------------------------------------------------------------------
 
 
-def _unique_impl(x: Any, *, dtype: Any) -> Any:
+def _unique_impl(x: Array, *, dtype: DTypeLike) -> tuple[Array, ...]:
     if x.ndim != 1:
         raise InvalidArgumentError(f"unique: expects a vector, got shape {x.shape}; reshape it to [-1] first")
     _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
@@ -269,7 +275,7 @@ UNIQUE: Op = nondiff(
         Sample(spread(2, 2), raises=(ValueError, "vector")),
     ]
 )
-def unique(x: Any, out_idx: Any = "int32", name: str | None = None) -> Unique:
+def unique(x: TensorLike, out_idx: DTypeLike = "int32", name: str | None = None) -> Unique:
     """The distinct elements of a vector in order of first occurrence, and for each element which one it is.
 
     The gradient of `y` goes to the first occurrences.
@@ -285,7 +291,7 @@ def unique(x: Any, out_idx: Any = "int32", name: str | None = None) -> Unique:
 
 
 @composite(samples=lambda: [Sample(spread(4)), Sample(np.array([3, 1, 3]), "int64")])
-def unique_with_counts(x: Any, out_idx: Any = "int32", name: str | None = None) -> UniqueWithCounts:
+def unique_with_counts(x: TensorLike, out_idx: DTypeLike = "int32", name: str | None = None) -> UniqueWithCounts:
     """As `unique`, and how often each element occurs."""
     x = convert(x)
     first, idx, counts = apply(UNIQUE, x, dtype=out_idx)
@@ -295,13 +301,13 @@ def unique_with_counts(x: Any, out_idx: Any = "int32", name: str | None = None) 
 # -- the position of the extremum ------------------------------------------------------------------------------------
 
 
-def _arg_impl(x: Any, *, axis: int, largest: bool, dtype: Any) -> Any:
+def _arg_impl(x: Array, *, axis: int, largest: bool, dtype: DTypeLike) -> Array:
     if not x.shape[axis]:
         raise InvalidArgumentError(f"{'argmax' if largest else 'argmin'}: axis {axis} of shape {x.shape} is empty")
     return (np.argmax if largest else np.argmin)(x, axis).astype(numpy_dtype(dtype))
 
 
-def _arg(input: Any, axis: Any, dtype: Any, largest: bool, op: str) -> Any:
+def _arg(input: TensorLike, axis: Axis | None, dtype: DTypeLike, largest: bool, op: str) -> Tensor:
     x = convert(input)
     if x.ndim == 0:
         raise InvalidArgumentError(f"{op}: needs at least one axis, got a scalar")
@@ -309,7 +315,7 @@ def _arg(input: Any, axis: Any, dtype: Any, largest: bool, op: str) -> Any:
     return apply(ARG_EXTREME, x, axis=place, largest=largest, dtype=dtype)
 
 
-def argmax(input: Any, axis: Any = None, output_type: Any = "int64", name: str | None = None) -> Any:
+def argmax(input: TensorLike, axis: Axis | None = None, output_type: DTypeLike = "int64", name: str | None = None) -> Tensor:
     """Where the largest element along an axis (the first by default) is; the first of equal ones.
 
     >>> import gradtape as gt
@@ -320,7 +326,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = "int64", name: str |
 
 
 @composite(samples=lambda: [Sample(spread(3, 4)), Sample(spread(3, 4), -1, "int32"), Sample(spread(3))], differentiable=False)
-def argmin(input: Any, axis: Any = None, output_type: Any = "int64", name: str | None = None) -> Any:
+def argmin(input: TensorLike, axis: Axis | None = None, output_type: DTypeLike = "int64", name: str | None = None) -> Tensor:
     """Where the smallest element along an axis (the first by default) is; the first of equal ones."""
     return _arg(input, axis, output_type, False, "argmin")
 
@@ -344,7 +350,7 @@ ARG_EXTREME = nondiff(
 
 
 @composite(samples=lambda: [Sample(integers(4, 3), spread(3, 4), 2)], differentiable=False)
-def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Any:
+def in_top_k(targets: TensorLike, predictions: TensorLike, k: Integer, name: str | None = None) -> Tensor:
     """Whether the target class is among the k best predictions of its row; ties count as within, NaN or inf as not.
 
     >>> import gradtape as gt

@@ -8,6 +8,7 @@ functions and the Hurwitz zeta function are in `incomplete.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -16,14 +17,16 @@ import numpy as np
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.forms import unary
-from gradtape.core.opdef import Op, Sample, composite, elementwise
+from gradtape.core.opdef import Op, Rule, Sample, SampleMaker, composite, elementwise
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import as_dtype, float32
 from gradtape.errors import UnimplementedError
 from gradtape.ops.sampling import away, normal, positive, unit
 
 
 @cache
-def scipy_function(name: str) -> Any:
+def scipy_function(name: str) -> Callable[..., Any]:
     """A function of scipy.special, imported on first use."""
     import scipy.special
 
@@ -33,14 +36,14 @@ def scipy_function(name: str) -> Any:
 def on_scipy(name: str) -> Any:
     """An impl that calls scipy.special and keeps the dtype of its input (SciPy widens half precision)."""
 
-    def impl(x: Any) -> Any:
+    def impl(x: Array) -> Array:
         out = scipy_function(name)(x)
         return out if out.dtype == x.dtype else out.astype(x.dtype)
 
     return impl
 
 
-def as_floats(*values: Any) -> tuple[Any, ...]:
+def as_floats(*values: TensorLike) -> tuple[Tensor, ...]:
     """The values as tensors of one real floating dtype."""
     tensors = promote(*values)
     if as_dtype(tensors[0].dtype).is_complex:
@@ -58,7 +61,7 @@ def no_derivative(op: str, argument: str, why: str) -> Any:
     )
 
 
-def _unary(name: str, function: str, partial: Any, samples: Any) -> Op:
+def _unary(name: str, function: str, partial: Rule, samples: SampleMaker) -> Op:
     return elementwise(
         name, "x", on_scipy(function), partial, floating=True, infer=inference.elementwise_float, samples=samples
     )
@@ -108,7 +111,7 @@ LGAMMA = _unary("lgamma", "gammaln", lambda x: digamma(x), _positive)
 DIGAMMA = _unary("digamma", "psi", lambda x: trigamma(x), _positive)
 
 
-def _polygamma_impl(a: Any, x: Any) -> Any:
+def _polygamma_impl(a: Array, x: Array) -> Array:
     dtype = np.result_type(a, x)
     a, x = np.asarray(a, np.float64), np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
@@ -140,7 +143,7 @@ POLYGAMMA = elementwise(
 )
 
 
-def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
+def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The a-th derivative of digamma at x; `a` is a whole number (as a float), NaN otherwise, and has no derivative.
 
     >>> import gradtape as gt
@@ -151,7 +154,7 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
     return apply(POLYGAMMA, a, x)
 
 
-def trigamma(x: Any) -> Any:
+def trigamma(x: Tensor) -> Tensor:
     """The derivative of digamma."""
     return apply(POLYGAMMA, ones_like(x), x)
 
@@ -162,7 +165,7 @@ _FAST = {("iv", 0): "i0", ("iv", 1): "i1", ("ive", 0): "i0e", ("ive", 1): "i1e",
          ("kv", 0): "k0", ("kv", 1): "k1", ("kve", 0): "k0e", ("kve", 1): "k1e", ("yv", 0): "y0", ("yv", 1): "y1"}  # fmt: skip
 
 
-def _bessel_impl(x: Any, *, kind: str, order: int) -> Any:
+def _bessel_impl(x: Array, *, kind: str, order: int) -> Array:
     if kind == "spherical_jn":
         out = np.sinc(x / np.pi) if order == 0 else scipy_function(kind)(order, np.asarray(x))
     elif (kind, order) in _FAST:
@@ -172,7 +175,7 @@ def _bessel_impl(x: Any, *, kind: str, order: int) -> Any:
     return out if out.dtype == x.dtype else out.astype(x.dtype)[()]
 
 
-def bessel_partial(x: Any, kind: str, order: int) -> Any:
+def bessel_partial(x: Tensor, kind: str, order: int) -> Tensor:
     """The derivative by the recurrences between neighbouring orders, which divide by nothing."""
     above = apply(BESSEL, x, kind=kind, order=order + 1)
     if order == 0 and kind != "spherical_jn":
@@ -212,8 +215,8 @@ BESSEL: Op = elementwise(
 )
 
 
-def _bessel(name: str, kind: str, order: int, domain: Any) -> Any:
-    def function(x: Any, name: str | None = None) -> Any:
+def _bessel(name: str, kind: str, order: int, domain: Callable[..., Array]) -> Callable[..., Tensor]:
+    def function(x: TensorLike, name: str | None = None) -> Tensor:
         (x,) = as_floats(x)
         return apply(BESSEL, x, kind=kind, order=order)
 
@@ -256,7 +259,7 @@ for _function in _BESSELS:
 
 
 @composite(samples=lambda: [Sample(normal(3, 2)), Sample(np.zeros(2)), Sample(normal())])
-def sinc(x: Any, name: str | None = None) -> Any:
+def sinc(x: TensorLike, name: str | None = None) -> Tensor:
     """sin(πx)/(πx), and 1 at 0; smooth to every order.
 
     >>> import gradtape as gt
@@ -271,7 +274,7 @@ def sinc(x: Any, name: str | None = None) -> Any:
 
 
 def _fresnel(index: int) -> Any:
-    def impl(x: Any) -> Any:
+    def impl(x: Array) -> Array:
         out = scipy_function("fresnel")(x)[index]
         return out if out.dtype == x.dtype else out.astype(x.dtype)
 
@@ -314,7 +317,7 @@ fresnel_cos = unary(FRESNEL_COS, "Fresnel's integral ∫₀ˣ cos(πt²/2) dt.")
 
 
 @composite(samples=lambda: [Sample(positive(3)), Sample(positive(2, 4)), Sample(positive(3, 0))])
-def lbeta(x: Any, name: str | None = None) -> Any:
+def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
     """log |Beta(x)| over the last axis: Σ lgamma(xᵢ) - lgamma(Σ xᵢ); -inf for an empty axis.
 
     >>> import gradtape as gt

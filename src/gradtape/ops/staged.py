@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
-from typing import Any, Unpack
+from typing import IO, Any, Unpack
 
 import numpy as np
 
@@ -22,16 +22,18 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Facts, Fails, Memory, Op, Rule, Sample, elementwise, linear, nondiff
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.dtypes import as_dtype, int32, int64, numpy_dtype, uint64
+from gradtape.core.typing import Array, Integer, Number, Size, Value
+from gradtape.dtypes import DTypeLike, as_dtype, int32, int64, numpy_dtype, uint64
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.graph import Operation
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.slots import Field, Slot
-from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.types import ListSpec, Spec, TensorSpec
 from gradtape.ops.list_values import TensorList, item_spec
 from gradtape.ops.sampling import normal
 
 
-def nullary(op: Op, **attrs: Any) -> Any:
+def nullary(op: Op, **attrs: Any) -> Tensor:
     """Run an op that has no operands: as part of the program that is being traced, or at once."""
     trace = TRACING.get()
     return apply(op, **attrs) if trace is None else trace.emit(op, (), attrs)
@@ -48,7 +50,7 @@ def _effect(name: str, args: str, impl: Rule, infer: Rule, reason: str, outputs:
 # -- values without operands -------------------------------------------------------------------------------------------
 
 
-def _filled_impl(*, shape: tuple[int, ...], dtype: Any, value: Any) -> Any:
+def _filled_impl(*, shape: tuple[int, ...], dtype: DTypeLike, value: Number) -> Array:
     kind = numpy_dtype(dtype)
     out = np.full(shape, value, kind) if value or kind.kind == "O" else np.zeros(shape, kind)
     return out if out.ndim or kind.kind == "O" else out[()]
@@ -60,7 +62,7 @@ CONSTANT = _of_programs(
 )  # fmt: skip
 
 
-def _void_impl(*, type: Any) -> Any:
+def _void_impl(*, type: Spec) -> Value:
     return TensorList((), type.item) if isinstance(type, ListSpec) else np.empty((0,) * type.ndim, type.dtype.dtype)
 
 
@@ -89,7 +91,7 @@ FILLED = _of_programs(
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 
 
-def text_of(part: Any, values: tuple[Any, ...]) -> str:
+def text_of(part: object, values: tuple[Any, ...]) -> str:
     """A part of a template as Python would show it; a tuple is an f-string, its pieces joined without a separator."""
     if isinstance(part, tuple):
         return "".join([text_of(piece, values) for piece in part])
@@ -105,18 +107,18 @@ def text_of(part: Any, values: tuple[Any, ...]) -> str:
     return format(value, part.spec)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Value) -> Any:
     """Bare values as the eager values they stand for: tensors, and lists of tensors."""
     return [_shown(v) for v in value] if isinstance(value, TensorList) else box(value)
 
 
-def _print_impl(*values: Any, template: tuple[Any, ...], sep: str, end: str, file: Any) -> tuple[()]:
+def _print_impl(*values: Any, template: tuple[Any, ...], sep: str, end: str, file: IO[str] | None) -> tuple[()]:
     text = sep.join([text_of(part, values) for part in template]) + end
     (sys.stdout if file is None else file).write(text)
     return ()
 
 
-def _assert_impl(cond: Any, *values: Any, template: tuple[Any, ...], exception: type[Exception]) -> tuple[()]:
+def _assert_impl(cond: Array, *values: Any, template: tuple[Any, ...], exception: type[Exception]) -> tuple[()]:
     if not bool(box(cond)):
         raise exception(*([text_of(template, values)] if template else []))
     return ()
@@ -139,7 +141,7 @@ def _py_call_impl(*xs: Any, function: Callable[..., Any], types: tuple[Any, ...]
     return tuple([_declared(convert(v, hint=t.dtype)._data, t) for v, t in zip(values, types, strict=True)])
 
 
-def _declared(data: Any, spec: TensorSpec) -> Any:
+def _declared(data: Array, spec: TensorSpec) -> Array:
     """A result of a Python function in the dtype that was declared; its shape must fit."""
     if not spec.shape.is_compatible_with(data.shape):
         raise InvalidArgumentError(f"the Python function returned shape {data.shape}, {spec.shape} was declared")
@@ -183,7 +185,7 @@ PY_CALL = _effect(
 # -- on any value ------------------------------------------------------------------------------------------------------
 
 
-def _copy_impl(x: Any) -> Any:
+def _copy_impl(x: Array) -> Array:
     if isinstance(x, TensorList):
         return TensorList([_copy_impl(v) for v in x], x.item)
     return np.array(x) if isinstance(x, np.ndarray) else x
@@ -202,7 +204,7 @@ COPY = linear(
 )
 
 
-def _sized_impl(x: Any, *, shape: tuple[int, ...], caller: str | None, name: str | None = None) -> Any:
+def _sized_impl(x: Array, *, shape: tuple[int, ...], caller: str | None, name: str | None = None) -> Array:
     if x.shape != tuple(shape):
         if caller is not None:
             raise InvalidArgumentError(f"{caller}: the value has shape {x.shape}, it must have shape {tuple(shape)}")
@@ -265,7 +267,7 @@ EXTENT = nondiff(
 _MOST = 1 << 46  # items: no machine has memory for more
 
 
-def counted(start: Any, limit: Any, delta: Any, *, dtype: Any, length: Any = None) -> Any:
+def counted(start: Array, limit: Array, delta: Array, *, dtype: DTypeLike, length: Size | None = None) -> Array:
     """start + i·delta for i below ⌈(limit − start) / delta⌉. Floats are counted in the dtype of the result, as TensorFlow does:
     0.3 / 0.1 is 3 in float32 and 2.9999999999999996 in float64, and neither rounding may decide for the other."""
     target = numpy_dtype(dtype)
@@ -304,14 +306,14 @@ RANGE = nondiff(
 )
 
 
-def _checked_size(size: Any) -> int:
+def _checked_size(size: Array) -> int:
     count = int(size)
     if count < 0:
         raise InvalidArgumentError(f"dimensions must not be negative, got {count}")
     return count
 
 
-def size_of(value: Any) -> Any:
+def size_of(value: Integer) -> Any:
     """An entry of a shape: an int, or a dimension of the program that is being traced."""
     if value.__class__ is int or value.__class__ is Dim:
         return value
@@ -325,7 +327,7 @@ def size_of(value: Any) -> Any:
     return apply(EXTENT, value).shape[0] if known is None else known
 
 
-def count_of(value: Any, caller: str, name: str) -> Any:
+def count_of(value: Integer, caller: str, name: str) -> Any:
     """A number of things, not negative: an int, or a dimension of the program that is being traced."""
     count = size_of(value)
     if count.__class__ is int and count < 0:
@@ -333,26 +335,26 @@ def count_of(value: Any, caller: str, name: str) -> Any:
     return count
 
 
-def extent_of(dim: Any) -> Any:
+def extent_of(dim: Size) -> Dim:
     """A dimension of the program that might be negative, as one that is checked when the program runs."""
     return apply(EXTENT, number_of(dim)).shape[0]
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Whether a tensor or variable is a value of the program that is being traced."""
     if isinstance(value, Readable):
         value = value.read()
     return isinstance(value, Tensor) and value.wraps and TRACING.get() is not None
 
 
-def signed(number: Any) -> Any:
+def signed(number: Tensor) -> Tensor:
     """A tensor of axes or sizes in a type that has numbers below zero; what is too large for it is its largest number."""
     if number.dtype != uint64:
         return number
     return apply(HOOKS.cast_op, minimum(number, np.uint64(2**63 - 1)), dtype=int64)
 
 
-def sizes_of(vector: Any) -> tuple[Any, ...]:
+def sizes_of(vector: Tensor) -> tuple[Any, ...]:
     """The entries of a shape that is a tensor of the program that is being traced."""
     if vector.ndim != 1:
         raise TypeError(f"a shape is a vector of integers, got a tensor of shape {tuple(vector.shape)}")
@@ -362,12 +364,12 @@ def sizes_of(vector: Any) -> tuple[Any, ...]:
     return tuple([size_of(vector[i]) for i in range(vector.shape[0])])
 
 
-def known_size(tensor: Any) -> Any:
+def known_size(tensor: Tensor) -> Size | None:
     """The dimension a traced integer is known to be, from how it was computed; None where it is not."""
     return _known(getattr(tensor._data, "producer", None))
 
 
-def _known(made: Any) -> Any:
+def _known(made: Operation | None) -> Size | None:
     while made is not None and made.op.name in ("cast", "identity"):
         made = made.operands[0].producer
     if made is None:
@@ -389,12 +391,12 @@ def _known(made: Any) -> Any:
     return None
 
 
-def filled_with(shape: tuple[Any, ...], dtype: Any, value: Any) -> Any:
+def filled_with(shape: tuple[Any, ...], dtype: DTypeLike, value: Number) -> Tensor:
     """A tensor of one number, of a shape that has dimensions of the program."""
     return nullary(FILLED, shape=shape, dtype=as_dtype(dtype), value=value)
 
 
-def number_of(dim: Any, dtype: Any = None) -> Any:
+def number_of(dim: Size, dtype: DTypeLike | None = None) -> Tensor:
     """A dimension of the program as a scalar, int32 unless a dtype is asked for."""
     made = nullary(DIM, dim=dim)
     return made if dtype is None or made.dtype == dtype else apply(HOOKS.cast_op, made, dtype=as_dtype(dtype))
@@ -406,7 +408,7 @@ HOOKS.dimension = number_of
 # -- masked products -----------------------------------------------------------------------------------------------------
 
 
-def _masked_multiply_impl(x: Any, y: Any) -> Any:
+def _masked_multiply_impl(x: Array, y: Array) -> Array:
     out = x * y
     if out.__class__ is np.ndarray:
         flat = out.reshape(-1)

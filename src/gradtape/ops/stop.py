@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Memory, Sample, linear, nondiff
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
 
-def identity(input: Any, name: str | None = None) -> Any:
+def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """The same values as a new tensor."""
     return apply(IDENTITY, convert(input))
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Any:
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """The same values, seen as a constant by every derivative.
 
     >>> import gradtape as gt

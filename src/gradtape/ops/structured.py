@@ -33,6 +33,7 @@ from typing import Any
 
 from gradtape.core.opdef import Op
 from gradtape.dtypes import bool_, int32
+from gradtape.ir.graph import Operation
 from gradtape.ir.types import ListSpec, TensorSpec
 
 BOOL = TensorSpec((), bool_)
@@ -145,7 +146,7 @@ def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tupl
     return [*carried, *ys], {"carried": len(carried), "ys": len(ys)}
 
 
-def body_result(operation: Any, place: int) -> int | None:
+def body_result(operation: Operation, place: int) -> int | None:
     """Which result of the body a result of a loop (by position) comes from; None for the count."""
     carried = operation.layout["carried"]
     if place < carried or operation.op is SCAN:
@@ -153,6 +154,6 @@ def body_result(operation: Any, place: int) -> int | None:
     return None if place == carried else place - 1
 
 
-def loop_result(operation: Any, place: int) -> int:
+def loop_result(operation: Operation, place: int) -> int:
     """The position among a loop's results of what its body gives at `place`."""
     return place + (operation.op is WHILE and place >= operation.layout["carried"])

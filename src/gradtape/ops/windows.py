@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Array, Integers, Padding
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.polynomial import maximum as larger
 from gradtape.ops.create import is_symbolic, sizes
@@ -37,7 +39,7 @@ def channels_first(data_format: str | None, rank: int, op: str) -> bool:
     raise InvalidArgumentError(f"{op}: data_format must be {_LAST[rank]!r} or {_FIRST[rank]!r}, got {data_format!r}")
 
 
-def per_axis(value: Any, rank: int, first: bool, op: str, what: str) -> Ints:
+def per_axis(value: Integers | None, rank: int, first: bool, op: str, what: str) -> Ints:
     """A stride, dilation or window size for each space axis, from one number, `rank` numbers, or a full list."""
     if value is None:
         return (1,) * rank
@@ -60,7 +62,7 @@ def per_axis(value: Any, rank: int, first: bool, op: str, what: str) -> Ints:
     return parts
 
 
-def pads(padding: Any, space: Ints, kernel: Ints, strides: Ints, dilations: Ints, first: bool, op: str) -> Pads:
+def pads(padding: Padding, space: Ints, kernel: Ints, strides: Ints, dilations: Ints, first: bool, op: str) -> Pads:
     """Padding before and after each space axis: "SAME", "VALID", or an explicit list with an entry for every axis."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
@@ -69,8 +71,9 @@ def pads(padding: Any, space: Ints, kernel: Ints, strides: Ints, dilations: Ints
             return tuple(map(_same, space, kernel, strides, dilations))
         if padding.upper() != "EXPLICIT":
             raise InvalidArgumentError(f'{op}: padding must be "SAME", "VALID" or a list of pairs, got {padding!r}')
+    rows: Any = padding
     try:
-        pairs = [(operator.index(low), operator.index(high)) for low, high in padding]
+        pairs = [(operator.index(low), operator.index(high)) for low, high in rows]
     except OpError:  # it says itself why it has no value
         raise
     except (TypeError, ValueError) as error:
@@ -110,7 +113,7 @@ def out_space(space: Ints, kernel: Ints, strides: Ints, padding: Pads, dilations
 # -- on bare arrays ----------------------------------------------------------------------------------------------------
 
 
-def padded(x: Any, padding: Pads, value: Any = 0) -> Any:
+def padded(x: Array, padding: Pads, value: float = 0) -> Array:
     """A channels-last array with its space axes padded by `value`."""
     if not any(low or high for low, high in padding):
         return x
@@ -125,7 +128,7 @@ def inner(space: Ints, padding: Pads) -> tuple[slice, ...]:
     return (slice(None), *(slice(low, low + n) for n, (low, _) in zip(space, padding, strict=True)), slice(None))
 
 
-def window_rows(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Any:
+def window_rows(x: Array, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Array:
     """All windows of a padded array as the rows of a matrix: (batch·out, kernel·channels)."""
     channels = x.shape[-1]
     shape = (x.shape[0] * math.prod(out), math.prod(kernel) * channels)
@@ -148,7 +151,7 @@ def window_rows(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints)
     return runs.copy(order="C").view(x.dtype).reshape(shape)
 
 
-def _window_view(x: Any, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Any:
+def _window_view(x: Array, kernel: Ints, strides: Ints, dilations: Ints, out: Ints) -> Array:
     """All windows of a padded array as a view (batch, *out, *kernel, channels)."""
     steps = x.strides[1:-1]
     return np.lib.stride_tricks.as_strided(
@@ -185,7 +188,7 @@ def padded_space(space: Ints, padding: Pads) -> Ints:
 # -- layout, on tensors ------------------------------------------------------------------------------------------------
 
 
-def to_channels_last(x: Any, first: bool, rank: int) -> tuple[Any, Ints]:
+def to_channels_last(x: Tensor, first: bool, rank: int) -> tuple[Any, Ints]:
     """(batch, *space, channels) from any number of batch axes in either layout, and the batch axes to restore."""
     lead = tuple(int(d) for d in x.shape)[: x.ndim - rank - 1]
     if len(lead) != 1:
@@ -195,7 +198,7 @@ def to_channels_last(x: Any, first: bool, rank: int) -> tuple[Any, Ints]:
     return x, lead
 
 
-def from_channels_last(x: Any, first: bool, rank: int, lead: Ints) -> Any:
+def from_channels_last(x: Tensor, first: bool, rank: int, lead: Ints) -> Tensor:
     """The inverse of `to_channels_last` for a result."""
     if first:
         x = transpose(x, (0, rank + 1, *range(1, rank + 1)))

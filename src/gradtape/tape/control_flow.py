@@ -200,7 +200,7 @@ def while_loop(
     _callable(body, "while_loop", "body")
     if not isinstance(loop_vars, (list, tuple)) or not loop_vars:
         raise ValueError("while_loop: loop_vars must be a list or tuple with at least one entry")
-    limit = None if maximum_iterations is None else int(maximum_iterations)  # type: ignore[arg-type]  # variables count too
+    limit = None if maximum_iterations is None else int(maximum_iterations)  # variables count too
     shapes = None if shape_invariants is None else _invariants(shape_invariants, loop_vars)
     state: Any = tree.map_structure(_loop_value, list(loop_vars))
     done = 0

@@ -90,7 +90,7 @@ class Range(StagedIterable):
             return len(range(start, stop, step))
         if step.__class__ is int:
             span = stop - start if step > 0 else start - stop
-            size = abs(step)
+            size: Any = abs(step)
         else:
             span = where(step > 0, stop - start, start - stop)
             size = where(step > 0, step, -step)

@@ -127,7 +127,7 @@ class Optimizer:
     def learning_rate(self, value: LearningRate) -> None:
         own = isinstance(self._rate, Variable) and self._exact is not None
         if own and not callable(value) and not isinstance(value, Variable):
-            self._exact = float(value)  # type: ignore[arg-type]  # what is no number is refused by its own words
+            self._exact = float(value)  # what is no number is refused by its own words
             self._rate.assign(np.float32(self._exact))
         else:
             self._set_rate(value)
