@@ -61,7 +61,7 @@ _CURES = {
 }  # fmt: skip
 
 
-class Site(NamedTuple):
+class EscapeSite(NamedTuple):
     """An instruction that a value may leave by: its kind, and of a call the names that lead to what is called and to its first
     argument (empty where they cannot be read), whether that is a list, and which of NumPy's keywords the call gives."""
 
@@ -74,7 +74,7 @@ class Site(NamedTuple):
     code: CodeType | None = None  # holds the code, so that its number stays its own
 
 
-_SITES: dict[tuple[int, int], Site] = {}
+_SITES: dict[tuple[int, int], EscapeSite] = {}
 _FOLLOWED: dict[int, weakref.ref[Any]] = {}  # arrays in doubt that are alive
 
 
@@ -221,7 +221,7 @@ def _is_drawing(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _DRAWING
 
 
-def _by_call(frame: FrameType, site: Site, how: str, copied: bool) -> TypeError | Doubt | str | None:
+def _by_call(frame: FrameType, site: EscapeSite, how: str, copied: bool) -> TypeError | Doubt | str | None:
     callee = _resolved(frame, site.callee)
     name = site.method or (site.callee[-1] if site.callee else "")
     if callee is None:
@@ -250,7 +250,9 @@ def _by_call(frame: FrameType, site: Site, how: str, copied: bool) -> TypeError 
     return _doubt(frame, name or "what is called there") if how == "__array__" else None
 
 
-def _by_converter(frame: FrameType, site: Site, how: str, copied: bool, callee: Callable[..., Any]) -> TypeError | Doubt | None:
+def _by_converter(
+    frame: FrameType, site: EscapeSite, how: str, copied: bool, callee: Callable[..., Any]
+) -> TypeError | Doubt | None:
     """One of NumPy's functions that make an array: of one tensor that is on purpose, of a list it is not."""
     argument = _resolved(frame, site.argument)
     label = f"np.{callee.__name__}"
@@ -323,24 +325,24 @@ def _shown(frame: FrameType, line: int) -> str:
 # -- reading the instruction -----------------------------------------------------------------------------------------
 
 
-def _read_site(code: CodeType, lasti: int) -> Site:
+def _read_site(code: CodeType, lasti: int) -> EscapeSite:
     before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
         if instruction.offset == lasti:
             break
         before.append(instruction)
     else:
-        return Site("other", code=code)
+        return EscapeSite("other", code=code)
     name = instruction.opname
     if name in _STORES:
-        return Site("store", code=code)
+        return EscapeSite("store", code=code)
     if name == "BINARY_OP":
-        return Site("operator", code=code)
+        return EscapeSite("operator", code=code)
     if name in _CALLS:
         return _read_call(code, instruction, before)
     if name in ("COMPARE_OP", "CONTAINS_OP"):  # a comparison has no derivative
-        return Site("comparison", code=code)
-    return Site("other", code=code)
+        return EscapeSite("comparison", code=code)
+    return EscapeSite("other", code=code)
 
 
 def _span(instruction: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -351,15 +353,15 @@ def _span(instruction: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int
     return (p.lineno, p.col_offset), (p.end_lineno, p.end_col_offset)
 
 
-def _read_call(code: CodeType, call: dis.Instruction, before: list[dis.Instruction]) -> Site:
+def _read_call(code: CodeType, call: dis.Instruction, before: list[dis.Instruction]) -> EscapeSite:
     """What is called, and its first argument: the text of a call begins with what is called, and the arguments follow it."""
     whole = _span(call)
     if whole is None:
-        return Site("other", code=code)
+        return EscapeSite("other", code=code)
     spans = [(i, span) for i in before if (span := _span(i)) is not None and whole[0] <= span[0] and span[1] <= whole[1]]
     callee = [(i, span) for i, span in spans if span[0] == whole[0] and span[1] < whole[1]]
     if not callee:
-        return Site("other", code=code)
+        return EscapeSite("other", code=code)
     end = max(span[1] for _, span in callee)
     last = [i for i, span in callee if span[1] == end]
     method = next((str(i.argval) for i in reversed(last) if i.opname in _ATTRIBUTES), "")
@@ -374,7 +376,7 @@ def _read_call(code: CodeType, call: dis.Instruction, before: list[dis.Instructi
         lists = any(i.opname in _LISTS or _is_comprehension(i) for i in roots)
         argument = _chain([(i, span) for i, span in first if span[1] <= widest])
     keywords = frozenset(name for i in [*before[-2:], call] for name in _keywords(code, i))
-    return Site("call", _chain(callee), method, argument, lists, keywords, code)
+    return EscapeSite("call", _chain(callee), method, argument, lists, keywords, code)
 
 
 def _is_comprehension(instruction: dis.Instruction) -> bool:

@@ -202,7 +202,7 @@ EINSUM = general(
 # -- einsum ------------------------------------------------------------------------------------------------------------
 
 
-class Operand(NamedTuple):
+class Preparation(NamedTuple):
     """What happens to one operand before the contraction."""
 
     repeats: tuple[tuple[int, int], ...]  # pairs of axes whose diagonal is taken, one after the other
@@ -210,10 +210,10 @@ class Operand(NamedTuple):
     sums: tuple[int, ...]  # axes nobody else has
 
 
-class Plan(NamedTuple):
+class Contraction(NamedTuple):
     """An equation made ready for the primitive."""
 
-    operands: tuple[Operand, ...]
+    operands: tuple[Preparation, ...]
     equation: str
     order: tuple[int, ...]  # for a single operand: how its axes are put in order
 
@@ -261,7 +261,7 @@ def _explicit(equation: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
 
 
 @lru_cache(maxsize=1024)
-def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
+def _contraction(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
     terms, out = _explicit(equation, tuple(len(s) for s in shapes))
     dims: dict[str, Any] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -289,10 +289,10 @@ def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
     ready, short = [], []
     for k, (repeats_k, narrow) in enumerate(operands):
         others = "".join([out, *left[:k], *left[k + 1 :]])
-        ready.append(Operand(repeats_k, narrow, tuple(i for i, c in enumerate(left[k]) if c not in others)))
+        ready.append(Preparation(repeats_k, narrow, tuple(i for i, c in enumerate(left[k]) if c not in others)))
         short.append("".join(c for c in left[k] if c in others))
     order = tuple(short[0].index(c) for c in out) if len(short) == 1 else ()
-    return Plan(tuple(ready), ",".join(short) + "->" + out, order)
+    return Contraction(tuple(ready), ",".join(short) + "->" + out, order)
 
 
 def _diagonal(x: Tensor, first: int, second: int) -> Tensor:
@@ -337,7 +337,7 @@ def einsum(equation: str, *inputs: TensorLike, optimize: object = "greedy", name
     np.float32(5.0)
     """
     xs = list(promote(*inputs)) if inputs else []
-    plan = _plan(equation, tuple(tuple(x.shape) for x in xs))
+    plan = _contraction(equation, tuple(tuple(x.shape) for x in xs))
     for k, todo in enumerate(plan.operands):
         for first, second in todo.repeats:
             xs[k] = _diagonal(xs[k], first, second)

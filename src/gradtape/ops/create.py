@@ -131,10 +131,10 @@ def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> 
     dims = _checked(static_shape(shape))
     if is_symbolic(dims):
         return filled_with(dims, dtype, 0)
-    made = np.zeros(dims, wanted := numpy_dtype(dtype))
+    array = np.zeros(dims, wanted := numpy_dtype(dtype))
     if wanted.kind == "O":
-        made[...] = b""
-    return _filled(made)
+        array[...] = b""
+    return _filled(array)
 
 
 def ones(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:

@@ -446,7 +446,7 @@ def _is_place(part: object, captured: Callable[[Tensor], bool]) -> bool:
     return isinstance(part, Readable) and TRACING.get() is not None
 
 
-class _Template:
+class _KeyTemplate:
     """A key under construction, and its operands."""
 
     def __init__(self, x: Tensor) -> None:
@@ -481,7 +481,7 @@ class _Template:
                 raise InvalidArgumentError("an index with a single True or False must be a Python bool in a traced function")
             start = sum(1 for k in self.key if k is not None)
             target = tuple(self.x.shape)[start : start + len(part.shape)] if Ellipsis not in self.key else tuple(part.shape)
-            self.key.extend(self.slot(found) for found in apply(MASK_INDICES, part, shape=target))
+            self.key.extend(self.slot(places) for places in apply(MASK_INDICES, part, shape=target))
         elif kind not in "iu":
             raise TypeError(f"index arrays must be integer or boolean, got dtype {part.dtype.name}")
         else:
@@ -520,12 +520,12 @@ def _signed(part: Tensor | Array) -> Any:
 def _offset(tensor: Tensor) -> tuple[Any, int]:
     """(v, n) where a traced scalar was computed as v + n with a static n."""
     value, offset = tensor._data, 0
-    while (made := getattr(value, "producer", None)) is not None and made.op.name in ("add", "subtract", "cast"):
-        if made.op.name == "cast":
-            value = made.operands[0]
+    while (producer := getattr(value, "producer", None)) is not None and producer.op.name in ("add", "subtract", "cast"):
+        if producer.op.name == "cast":
+            value = producer.operands[0]
             continue
-        left, right = made.operands
-        sign = 1 if made.op.name == "add" else -1
+        left, right = producer.operands
+        sign = 1 if producer.op.name == "add" else -1
         if (step := _static(right)) is not None:
             value, offset = left, offset + sign * step
         elif sign == 1 and (step := _static(left)) is not None:
@@ -536,29 +536,29 @@ def _offset(tensor: Tensor) -> tuple[Any, int]:
 
 
 def _static(value: Any) -> int | None:
-    made = value.producer
-    if made is None or made.op.name != "constant" or np.ndim(made.attrs["value"]):
+    producer = value.producer
+    if producer is None or producer.op.name != "constant" or np.ndim(producer.attrs["value"]):
         return None
-    return int(made.attrs["value"])
+    return int(producer.attrs["value"])
 
 
-def _template(x: Tensor, key: Index) -> _Template:
-    made = _Template(x)
+def _template(x: Tensor, key: Index) -> _KeyTemplate:
+    template = _KeyTemplate(x)
     for part in key if isinstance(key, tuple) else (key,):
-        made.part(part)
-    return made
+        template.part(part)
+    return template
 
 
 def getitem_at(x: Tensor, key: Index) -> Tensor:
     """x[key], where the key has tensors that are known only at run time."""
-    made = _template(x, key)
-    return apply(GETITEM_AT, x, *made.indices, key=tuple(made.key), size=made.size())
+    template = _template(x, key)
+    return apply(GETITEM_AT, x, *template.indices, key=tuple(template.key), size=template.size())
 
 
 def update_at(x: Tensor, key: Index, value: Tensor) -> Tensor:
     """x with `value` at x[key], where the key has tensors that are known only at run time."""
-    made = _template(x, key)
-    return apply(UPDATE_AT, x, value, *made.indices, key=tuple(made.key))
+    template = _template(x, key)
+    return apply(UPDATE_AT, x, value, *template.indices, key=tuple(template.key))
 
 
 OPS = (GETITEM_AT, PUT_AT, UPDATE_AT, ADD_AT, PLACES_AT, WINNERS_AT, MASK_INDICES)

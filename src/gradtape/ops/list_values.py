@@ -74,7 +74,7 @@ def _named(spec: Spec) -> str:
     return f"a list of {_named(spec.item)}" if isinstance(spec, ListSpec) else f"{spec.dtype.name}{list(spec.shape)}"
 
 
-def made_spec(*items: Any, item: Spec | None) -> ListSpec:
+def new_spec(*items: Any, item: Spec | None) -> ListSpec:
     """Of the items together, and of the type given."""
     for spec in items:
         item = spec if item is None else joined_spec(item, spec)
@@ -140,7 +140,7 @@ def zero_of(spec: Spec) -> Value:
     return np.zeros(tuple(spec.shape), spec.dtype.dtype)[()]
 
 
-def made(*items: Any, item: Spec | None) -> TensorList:
+def new(*items: Any, item: Spec | None) -> TensorList:
     """A list of these items."""
     return TensorList(items, item)
 

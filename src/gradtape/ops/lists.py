@@ -38,12 +38,12 @@ def place_of(index: int) -> Array:
 LIST_NEW = general(
     "list_new",
     "*items",
-    list_values.made,
+    list_values.new,
     vjp=lambda ct, items_spec: tuple(apply(LIST_GET, ct, place_of(i)) for i in range(len(items_spec))),
     jvp=lambda tangents, items, item: apply(
         LIST_NEW, *(or_zeros(t, x) for t, x in zip(tangents, items, strict=True)), item=item
     ),
-    infer=list_values.made_spec,
+    infer=list_values.new_spec,
     batch=lambda op, flags, inputs, attrs: batches.new(op, flags, inputs, attrs),
     call=lambda *items: list_stack(list_new(items), 3),
     samples=lambda: [Sample(normal(2), normal(2), normal(2)), Sample(normal(), normal(), normal())],
@@ -340,12 +340,12 @@ def list_new(items: Sequence[Tensor] = (), item: Spec | None = None) -> Any:
         return apply(LIST_NEW, *values, item=item)
     if item is None and values:
         item = item_spec(values[0]._data)
-    made = nullary(LIST_NEW, item=item)
-    if not made.wraps:
+    values = nullary(LIST_NEW, item=item)
+    if not values.wraps:
         return apply(LIST_NEW, *values, item=item)
     for value in values:
-        made = list_push(made, value)
-    return made
+        values = list_push(values, value)
+    return values
 
 
 def list_from_tensor(x: TensorLike) -> Tensor:

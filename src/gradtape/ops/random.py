@@ -98,8 +98,8 @@ def _categorical_impl(key: Array, logits: Array, *, count: int, dtype: DTypeLike
     unit = weights / weights[..., -1:]
     base = np.arange(len(rows))[:, None]
     flat = np.searchsorted((unit + base).ravel(), (drawn / weights[..., -1:] + base).ravel(), side="right")
-    found = flat.reshape(drawn.shape) - base * rows.shape[-1]
-    return _finished(np.minimum(found, rows.shape[-1] - 1), dtype)
+    classes = flat.reshape(drawn.shape) - base * rows.shape[-1]
+    return _finished(np.minimum(classes, rows.shape[-1] - 1), dtype)
 
 
 def _permutation_impl(key: Array, *, count: int) -> Array:

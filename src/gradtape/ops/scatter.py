@@ -181,22 +181,22 @@ def slice(input_: TensorLike, begin: Integers, size: Integers, name: str | None 
         for s, n, dim in zip(starts, sizes, dims, strict=True)
     )
     key = [builtins.slice(s, None if n.__class__ is int and n == -1 else s + n) for s, n in zip(starts, sizes, strict=True)]
-    found = getitem(x, tuple(key))
+    part = getitem(x, tuple(key))
     if not is_symbolic(sizes):
-        return found
-    wanted = tuple([have if n.__class__ is int and n == -1 else n for n, have in zip(sizes, found.shape, strict=True)])
-    return found if wanted == tuple(found.shape) else apply(SIZED, found, shape=wanted, caller="slice")  # there may be fewer
+        return part
+    wanted = tuple([have if n.__class__ is int and n == -1 else n for n, have in zip(sizes, part.shape, strict=True)])
+    return part if wanted == tuple(part.shape) else apply(SIZED, part, shape=wanted, caller="slice")  # there may be fewer
 
 
 def _told(sizes: tuple[Any, ...], starts: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, ...]:
     """Sizes as ints and dimensions; one that only run time knows may be -1 then: all that is left."""
     if len(sizes) != len(starts) or len(sizes) != len(dims):
         return sizes
-    found = []
+    lengths = []
     for size, start, dim in zip(sizes, starts, dims, strict=True):
         unknown = is_traced(size) and known_size(size) is None
-        found.append(size_of(where(equal(size, -1), dim - start, size) if unknown else size))
-    return tuple(found)
+        lengths.append(size_of(where(equal(size, -1), dim - start, size) if unknown else size))
+    return tuple(lengths)
 
 
 @composite(

@@ -109,8 +109,8 @@ def _sum(data: Tensor, ids: Tensor, num: int) -> Tensor:
 
 def _counts(ids: Tensor, num: int, dtype: DTypeLike, extra: int) -> Tensor:
     """How many rows each segment has, with unit axes behind to divide rows by it."""
-    found = _sum(cast(ones_like(ids), dtype), ids, num)
-    return reshape(found, (num + 1, *([1] * extra)))
+    counts = _sum(cast(ones_like(ids), dtype), ids, num)
+    return reshape(counts, (num + 1, *([1] * extra)))
 
 
 def _cut(out: Tensor, num: int) -> Tensor:

@@ -379,8 +379,8 @@ def concat(values: TensorLike, axis: Axis, name: str = "concat") -> Tensor:
     >>> gt.concat([[1.0], [2.0, 3.0]], 0).numpy()
     array([1., 2., 3.], dtype=float32)
     """
-    if (found := list_value(values)) is not None:
-        items, length = found
+    if (listed := list_value(values)) is not None:
+        items, length = listed
         return items.joined(axis, length)
     tensors = promote(*values) if isinstance(values, (list, tuple)) else (convert(values),)
     if not tensors:
@@ -500,8 +500,8 @@ def stack(values: TensorLike, axis: Axis = 0, name: str = "stack") -> Tensor:
     >>> gt.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
-    if (found := list_value(values)) is not None or isinstance(values, (Tensor, Readable)):
-        rows = convert(values) if found is None else found[0].stacked(found[1])  # the rows of a tensor are stacked already
+    if (listed := list_value(values)) is not None or isinstance(values, (Tensor, Readable)):
+        rows = convert(values) if listed is None else listed[0].stacked(listed[1])  # the rows of a tensor are stacked already
         place = normal_axis(axis, rows.ndim, "stack")
         return twin(rows) if place == 0 else transpose(rows, (*range(1, place + 1), 0, *range(place + 1, rows.ndim)))
     items: Any = values

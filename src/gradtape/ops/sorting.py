@@ -209,8 +209,8 @@ def searchsorted(
     scalar = wanted.ndim == 0
     wanted = reshape(wanted, (1,)) if scalar else wanted
     if edges.ndim == 1 and wanted.ndim > 1:
-        found = apply(SEARCHSORTED, edges, reshape(wanted, (-1,)), side=side, dtype=out_type)
-        return reshape(found, tuple(wanted.shape))
+        places = apply(SEARCHSORTED, edges, reshape(wanted, (-1,)), side=side, dtype=out_type)
+        return reshape(places, tuple(wanted.shape))
     if tuple(edges.shape)[:-1] != tuple(wanted.shape)[:-1]:
         raise InvalidArgumentError(f"searchsorted: leading axes must agree, got {tuple(edges.shape)} and {tuple(wanted.shape)}")
     out = apply(SEARCHSORTED, edges, wanted, side=side, dtype=out_type)

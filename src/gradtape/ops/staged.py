@@ -358,9 +358,9 @@ def sizes_of(vector: Tensor) -> tuple[Any, ...]:
     """The entries of a shape that is a tensor of the program that is being traced."""
     if vector.ndim != 1:
         raise TypeError(f"a shape is a vector of integers, got a tensor of shape {tuple(vector.shape)}")
-    made = getattr(vector._data, "producer", None)
-    if made is not None and made.op is DIMS:
-        return tuple(made.attrs["dims"])
+    producer = getattr(vector._data, "producer", None)
+    if producer is not None and producer.op is DIMS:
+        return tuple(producer.attrs["dims"])
     return tuple([size_of(vector[i]) for i in range(vector.shape[0])])
 
 
@@ -369,17 +369,17 @@ def known_size(tensor: Tensor) -> Size | None:
     return _known(getattr(tensor._data, "producer", None))
 
 
-def _known(made: Operation | None) -> Size | None:
-    while made is not None and made.op.name in ("cast", "identity"):
-        made = made.operands[0].producer
-    if made is None:
+def _known(producer: Operation | None) -> Size | None:
+    while producer is not None and producer.op.name in ("cast", "identity"):
+        producer = producer.operands[0].producer
+    if producer is None:
         return None
-    if made.op is DIM:
-        return made.attrs["dim"]
-    if made.op is CONSTANT:
-        return int(made.attrs["value"])
-    if made.op.name == "getitem":
-        whole, key = made.operands[0].producer, made.attrs["key"]
+    if producer.op is DIM:
+        return producer.attrs["dim"]
+    if producer.op is CONSTANT:
+        return int(producer.attrs["value"])
+    if producer.op.name == "getitem":
+        whole, key = producer.operands[0].producer, producer.attrs["key"]
         while whole is not None and whole.op.name in ("cast", "identity"):
             whole = whole.operands[0].producer
         if whole is None or len(key) != 1 or key[0].__class__ is not int:
@@ -398,8 +398,8 @@ def filled_with(shape: tuple[Any, ...], dtype: DTypeLike, value: Number) -> Tens
 
 def number_of(dim: Size, dtype: DTypeLike | None = None) -> Tensor:
     """A dimension of the program as a scalar, int32 unless a dtype is asked for."""
-    made = nullary(DIM, dim=dim)
-    return made if dtype is None or made.dtype == dtype else apply(HOOKS.cast_op, made, dtype=as_dtype(dtype))
+    scalar = nullary(DIM, dim=dim)
+    return scalar if dtype is None or scalar.dtype == dtype else apply(HOOKS.cast_op, scalar, dtype=as_dtype(dtype))
 
 
 HOOKS.dimension = number_of
