@@ -114,6 +114,7 @@ def real_number(value: Real, argument: str, op: str) -> float:
 
 def _known(value: object, number: Callable[[Any], N]) -> N | None:
     """The number that a value is, or None; a value of a program says itself why it has none."""
+    # True is an int to Python, but never a size or a count that somebody meant.
     if isinstance(value, (bool, str, bytes)) or getattr(value, "ndim", None):
         return None
     if isinstance(value, (Tensor, Readable)):

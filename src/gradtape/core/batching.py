@@ -18,6 +18,8 @@ from gradtape.core.typing import Number
 
 def elementwise(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Line up the ranks behind the batch axis; broadcasting does the rest."""
+    # (batch, n) and an unbatched (m, n): the ranks of one example decide how they broadcast, so unit axes go between the batch
+    # axis and the rest, never in front of it.
     rank = max(_rank(x) - flag for x, flag in zip(inputs, flags, strict=True))
     aligned = [
         _insert_axes(x, rank - (_rank(x) - 1)) if flag and _rank(x) - 1 < rank else x
@@ -73,6 +75,7 @@ def looped(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict
         dispatch.apply(op, *(x[i] if flag else x for x, flag in zip(inputs, flags, strict=True)), **attrs)
         for i in range(batch_size(flags, inputs))
     ]
+    # Result by result, where an op has several: each gets a batch axis of its own.
     columns = list(zip(*results, strict=True)) if isinstance(results[0], tuple) else [results]
     if (trace := TRACING.get()) is not None:
         for column in columns:

@@ -50,6 +50,7 @@ def plain(value: Any) -> Any:
     """Variables read, slices of variables as ordinary tensors, everything else unchanged."""
     if isinstance(value, Readable):
         return value.read()
+    # `v[i]` of a variable is a tensor that can also assign; what is computed from it must not.
     if value.__class__ is not Tensor and isinstance(value, Tensor) and not value.wraps:
         return box(value._data, value._node)
     return value
@@ -59,6 +60,8 @@ def twin(x: Tensor) -> Tensor:
     """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
     result leaves its argument alone. Rules on bare arrays do without it."""
     if isinstance(x, Tensor) and (node := x._node) is not None and node.keys:
+        # A variable's own version (the leaf of its key, or an assignment) stands for all reads of the variable: as a source, the
+        # tensor the user gets must be one read only.
         writer = node.op
         if writer.name == "assign" if writer is not None else node.nodes and node.nodes[0].__class__ is VariableKey:
             return snapshot(x)
@@ -80,6 +83,7 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
     if isinstance(value, (list, tuple)) and contains_tensor(value):
         packed: Tensor = convert(HOOKS.stack(value), dtype)
         return packed
+    # Whoever captures arrays for a program knows the object that the user holds, not the view of it that `typed` may be.
     given, value = value, typed(value)
     if isinstance(value, (np.ndarray, np.generic)):
         trace = TRACING.get()
@@ -154,6 +158,7 @@ def is_foreign_array(value: object) -> bool:
     kind = type(value)
     speaks = _SPEAKS.get(kind)
     if speaks is None:
+        # Asked of the class: instances of mocks and proxies answer to every name.
         named = any(getattr(kind, name, None) is not None for name in ("__array__", "__array_interface__", "__dlpack__"))
         own = issubclass(kind, (np.ndarray, np.generic, np.dtype, Tensor, Readable, type, *_UNTYPED))
         speaks = _SPEAKS[kind] = not own and (named or issubclass(kind, (array.array, memoryview)))
@@ -172,6 +177,7 @@ def _typed_items(value: object) -> Any:
 def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     """Python numbers and nested lists at full precision, with the dtype TensorFlow gives them by default: float32,
     int32 (int64 if needed), bool, complex128."""
+    # A list of other libraries' arrays keeps their dtype; NumPy alone would walk through them element by element.
     if not isinstance(_first(value), (np.generic, *_UNTYPED)):
         value = _typed_items(value)
     own = not isinstance(_first(value), (np.ndarray, np.generic))  # Python's, whose dtype is ours to choose
@@ -183,6 +189,7 @@ def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     if kind == "f" and own:
         return array, np.dtype(np.float32)
     if kind in "iu" and own:
+        # int32 by default, as TensorFlow; wrapped values differ from what they were, so the comparison finds what does not fit.
         small = array.astype(np.int32)
         return array, np.dtype(np.int32) if (small == array).all() else array.dtype  # int64, uint64 beyond that
     if kind == "O" and not _only_text(array):
@@ -244,6 +251,7 @@ def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: object) 
 
 def _fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
     """Whether a value of another kind may silently take the tensor's dtype: never towards a poorer kind."""
+    # bool < integer < floating < complex. A bool never becomes a number by itself: `t + True` is a mistake, mostly.
     order = "biufc"
     if have.kind not in order or want.kind not in order:
         return want.kind == "V" and have.kind in "biuf"  # bfloat16

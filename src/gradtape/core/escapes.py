@@ -142,6 +142,7 @@ def _has_derivative(node: Record) -> bool:
     recorders = [] if scope is None else [r for r in scope.recorders if r.key in node.keys]
     if recorders and not any(r.key.holds for r in recorders):  # accumulators keep tangents, not how they came about
         return any(r.carries(node) for r in recorders)
+    # Back along the records until a leaf: one path of differentiable operations is enough.
     seen: set[Record] = set()
     stack = [node]
     while stack:
@@ -184,6 +185,7 @@ def _doubt(frame: FrameType, label: str, layout: str = "") -> Doubt:
 
 def _inside_library(frame: FrameType) -> TypeError | None:
     """A function of NumPy or SciPy that is written in Python converts its argument."""
+    # Up to the outermost function of the library: the one that the user called, by the name that the message must say.
     inner: FrameType | None = frame
     function: Any = None
     while inner is not None and inner.f_code.co_filename.startswith(LIBRARIES):
@@ -232,6 +234,7 @@ def _by_call(frame: FrameType, site: EscapeSite, how: str, copied: bool) -> Type
     elif any(callee is known for known in _CONVERTERS):
         return _by_converter(frame, site, how, copied, callee)
     elif isinstance(callee, type):
+        # It takes numbers one by one, as `math` does: the values are wanted, but nobody may know that the gradient ends here.
         if callee is array.array:
             return "array.array"
         if issubclass(callee, (np.generic, int, float, complex)):  # float, np.float64: numbers, on purpose
@@ -358,6 +361,7 @@ def _read_call(code: CodeType, call: dis.Instruction, before: list[dis.Instructi
     whole = _span(call)
     if whole is None:
         return EscapeSite("other", code=code)
+    # Since 3.11 each instruction knows the text it was compiled from: those inside the text of the call are its parts.
     spans = [(i, span) for i in before if (span := _span(i)) is not None and whole[0] <= span[0] and span[1] <= whole[1]]
     callee = [(i, span) for i, span in spans if span[0] == whole[0] and span[1] < whole[1]]
     if not callee:
@@ -409,6 +413,7 @@ def _resolved(frame: FrameType, names: tuple[str, ...]) -> Any:
     if not names:
         return None
     value: Any = None
+    # Plain lookups and `getattr_static`: properties and `__getattr__` of the user's objects must not run for a message.
     for space in (frame.f_locals, frame.f_globals, frame.f_builtins):
         if names[0] in space:
             value = space[names[0]]

@@ -31,6 +31,7 @@ def promote_dtypes(a: DType, b: DType) -> DType:
     if (a.name == "string") != (b.name == "string"):
         raise TypeError(f"dtypes {a.name} and {b.name} do not mix: strings are opaque data, not numbers")
     rank_a, rank_b = category(a), category(b)
+    # NumPy makes float64 of float32 and int32, to keep every integer exact; here a float tensor keeps its precision and speed.
     if rank_a != rank_b and max(rank_a, rank_b) >= 2 and min(rank_a, rank_b) < 2:
         return a if rank_a > rank_b else b
     return as_dtype(np.promote_types(a.dtype, b.dtype))

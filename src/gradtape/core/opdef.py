@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Rule)
 SampleMaker = Callable[[], Iterable["Sample"]]
 
 
+# The unit is half a product, so that what is cheaper than a product has a number too.
 class Cost(IntEnum):
     """What computing an element costs, in halves of a product: what is kept and what is computed again is chosen by it."""
 
@@ -136,6 +137,7 @@ class Op:
         return self
 
 
+# Typed keywords, passed on as they are: a misspelt fact is an error of mypy and of `Op`, not a fact that nobody reads.
 class Common(TypedDict, total=False):
     """What every constructor takes: see the fields of `Op`. A fact that is left out is the default of `Op`."""
 

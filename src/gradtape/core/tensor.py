@@ -169,6 +169,7 @@ class Tensor(Operators):
         return data
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        # Whoever asks for an array may do so on purpose or by accident: `core/escapes.py` tells them apart, and may raise.
         doubt = None
         if self._node is not None:
             if watched(self._node):

@@ -71,6 +71,7 @@ def _contract(a: Array, b: Array, letters_a: str, letters_b: str, out: str) -> A
         a = a.transpose(plan.order_a)
     if plan.order_b is not None:
         b = b.transpose(plan.order_b)
+    # Nothing is summed and nothing is free on both sides: the product of aligned lanes, which BLAS would make slower.
     if plan.lanes is not None:
         return (a[plan.lanes[0]] if a.ndim else a) * (b[plan.lanes[1]] if b.ndim else b)
     if plan.sizes is None:
@@ -79,6 +80,7 @@ def _contract(a: Array, b: Array, letters_a: str, letters_b: str, out: str) -> A
         batch, free_a, summed = plan.sizes
         lead = a.shape[:batch]
         dims = (*a.shape[: batch + free_a], *b.shape[batch + summed :])
+        # (batch…, free of a, summed) · (batch…, summed, free of b): with each group as one axis it is a matrix product.
         count = _product(a.shape[batch + free_a :])
         a = a.reshape(*lead, _product(a.shape[batch : batch + free_a]), count)
         b = b.reshape(*lead, count, _product(b.shape[batch + summed :]))
@@ -103,6 +105,7 @@ def _for_blas(x: Array) -> Array:
 @lru_cache(maxsize=512)
 def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], ...]:
     """Which operands are contracted one after the other so that it costs least."""
+    # NumPy's search wants arrays for their shapes; these have no memory.
     operands = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
     strategy = "optimal" if len(shapes) <= 4 else "greedy"
     return tuple(tuple(step) for step in np.einsum_path(equation, *operands, optimize=strategy)[0][1:])
@@ -114,11 +117,13 @@ def _einsum_impl(*xs: Array, equation: str) -> Array:
         return _contract(xs[0], xs[1], terms[0], terms[1], out)
     arrays, letters = list(xs), list(terms)
     for step in contraction_path(equation, tuple(x.shape for x in xs)):
+        # From the back, so that the places of the others stay what they are.
         chosen = [(arrays.pop(i), letters.pop(i)) for i in sorted(step, reverse=True)]
         x, name = chosen.pop()
         while chosen:
             y, other = chosen.pop()
             rest = "".join([out, *letters, *(n for _, n in chosen)])
+            # A letter that neither the result nor anybody else has is summed now; `dict.fromkeys` keeps the others in order.
             kept = out if not letters and not chosen else "".join(dict.fromkeys(c for c in name + other if c in rest))
             x, name = _contract(x, y, name, other, kept), kept
         arrays.append(x)
@@ -168,6 +173,7 @@ def einsum_tangent(tangents: tuple[Any, ...], xs: tuple[Any, ...], equation: str
 
 def _batch_einsum(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     terms, out = split_equation(attrs["equation"])
+    # A batch axis is one more letter, of the operands that have it and of the result.
     letter = _unused("".join([*terms, out]), 1)
     named = [letter + term if flag else term for term, flag in zip(terms, flags, strict=True)]
     return apply(op, *inputs, equation=",".join(named) + "->" + letter + out)
@@ -243,10 +249,12 @@ def _explicit(equation: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
     for term, rank, more in zip(terms, ranks, extra, strict=True):
         if more < 0 or (more and "..." not in term):
             raise _wrong(equation, f"{term!r} does not fit an operand of rank {rank}")
+    # `...` becomes letters that the equation does not use, counted from the last one, as broadcasting counts axes.
     hidden = _unused(left + right, max([0, *extra]))
     terms = [term.replace("...", hidden[len(hidden) - more :]) for term, more in zip(terms, extra, strict=True)]
     if not arrow:
         letters = "".join(terms)
+        # NumPy's implicit result: the broadcast axes, then all letters that occur once, in alphabetical order.
         right = hidden + "".join(sorted(c for c in set(letters) - set(hidden) if letters.count(c) == 1))
     elif "..." in right:
         right = right.replace("...", hidden)
@@ -274,6 +282,7 @@ def _contraction(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
     for term, shape in zip(terms, shapes, strict=True):
         repeats: list[tuple[int, int]] = []
         sizes = list(shape)
+        # "ii": the diagonal is taken before the contraction, which then knows no repeated letters.
         while len(set(term)) < len(term):
             second = next(i for i, c in enumerate(term) if c in term[:i])
             first = term.index(term[second])
@@ -282,6 +291,7 @@ def _contraction(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
             repeats.append((first, second))
             term = term[:second] + term[second + 1 :]
             del sizes[second]
+        # A unit axis that is broadcast is left out of its operand: the letter still stands in the others.
         kept = [i for i, c in enumerate(term) if not (sizes[i] == 1 and dims[c] != 1)]
         narrow = None if len(kept) == len(term) else tuple(sizes[i] for i in kept)
         left.append("".join(term[i] for i in kept))

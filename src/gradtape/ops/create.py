@@ -268,6 +268,7 @@ def _literal(bound: Tensor) -> Tensor:
 def _bounds(values: tuple[Any, ...], dtype: DTypeLike | None) -> list[Any]:
     """The bounds of a range as scalars. Python numbers are taken at full precision where a dtype is given, by name or by
     another bound that is a tensor."""
+    # 0.1 as float32 is not the 0.1 that a float64 range means: what has no dtype takes that of the result before it is rounded.
     tensors = [v for v in values if isinstance(v, (Tensor, Readable, np.generic, np.ndarray))]
     hint = None if dtype is not None or not tensors else _common([convert(v) for v in tensors])
     bounds = [convert(v, hint=hint) if any(v is t for t in tensors) else convert(v, dtype, hint) for v in values]
@@ -306,6 +307,7 @@ def linspace(start: TensorLike, stop: TensorLike, num: Integer, name: str | None
     count = count_of(num, "linspace", "num")
     place = axis % (start.ndim + 1)
     if count.__class__ is int:
+        # A constant of the program; the ends enter by a product and a sum, through which they are differentiated.
         numbers = np.linspace(0.0, 1.0, count).astype(start.dtype.dtype)
         steps: Any = box(numbers.reshape([count if i == place else 1 for i in builtins.range(start.ndim + 1)]))
     else:
@@ -317,6 +319,7 @@ def linspace(start: TensorLike, stop: TensorLike, num: Integer, name: str | None
 def _unit_steps(count: Size, axis: int, rank: int) -> Any:
     """As many numbers from 0 to 1 as run time says, along one of several axes."""
     place = _cast(grid(count, axis, rank), "float64")
+    # The last step is 1 exactly, whatever (count - 1)·(1/(count - 1)) rounds to; a single number has the step 0.
     last = _cast(number_of(count), "float64") - 1.0
     return where(place == last, ones((), "float64") * _cast(last > 0.0, "float64"), place * (1.0 / maximum(last, 1.0)))
 

@@ -25,6 +25,7 @@ def _shifted(out: Array, x: Array, axis: int, first: float) -> Array:
 def _running(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool, first: float) -> Array:
     if reverse:
         x = np.flip(x, axis)
+    # The dtype is said because NumPy would sum small integers in wider ones.
     out = ufunc.accumulate(x, axis, dtype=x.dtype) if x.shape[axis] else x.copy()
     if exclusive:
         out = _shifted(out, x, axis, first)
@@ -54,6 +55,7 @@ def _samples() -> list[Sample]:
     ]
 
 
+# out_i = Σ_{j≤i} x_j, so x̄_j = Σ_{i≥j} ct_i: the same sum run the other way.
 CUMSUM: Op = linear(
     "cumsum",
     "x",
@@ -79,6 +81,8 @@ def cumprod(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: boo
     return apply(CUMPROD, x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
+# ∂out_i/∂x_j is the running product without the factor x_j. Dividing out_i by x_j would be O(n), and wrong at zeros; this is
+# O(n²), exact everywhere, and itself a running product, so that it can be differentiated again.
 def cumprod_jacobian(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """∂out_i/∂x_j as an array with i on the last axis and j before it (the running axis last): no division, so exact
     at zeros. Built from the running product of a matrix whose column j has its entry x_j replaced by 1."""
@@ -149,6 +153,7 @@ def _recurrence_impl(decay: Array, x: Array, *, axis: int, reverse: bool) -> Arr
     return out
 
 
+# h_{i-1} in the formulas below.
 def previous(h: Tensor, axis: int, reverse: bool) -> Tensor:
     """h moved one step on in the direction of the recurrence, 0 at its start."""
     # longer first, then cut: an axis without elements, which may show only at run time, is no special case
@@ -215,6 +220,7 @@ def logsumexp_tangent(t: Tensor, x: Tensor, out: Tensor, axis: int, reverse: boo
 
 def logsumexp_factors(x: Tensor, out: Tensor, axis: int, reverse: bool) -> tuple[Tensor, ...]:
     """(exp(x_j - out_j), exp(out_j - out_{j+1}))."""
+    # out_i = -inf where all so far is -inf: there exp(-inf - 0) = 0 is the right weight, and -inf - (-inf) would be NaN.
     base = finite_or_zero(out)
     ahead = previous(base, axis, not reverse)
     there = previous(ones_like(base), axis, not reverse) != 0.0  # the last factor is never used: exp(0)
@@ -265,6 +271,7 @@ def cumulative_logsumexp(
     out = apply(CUMULATIVE_LOGSUMEXP, x, axis=place, reverse=bool(reverse))
     if not exclusive:
         return out
+    # Ones moved in step with the values say which places got one and which are the start, whatever the values are.
     there = previous(ones_like(out), place, bool(reverse)) != 0.0
     return where(there, previous(out, place, bool(reverse)), zeros_like(out) - np.inf)
 

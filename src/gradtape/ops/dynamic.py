@@ -41,6 +41,7 @@ def whole_key(key: Key, rank: int) -> Key:
     used = sum(1 for k in key if k is not None and k is not Ellipsis)
     if used > rank:
         raise OutOfRangeError(f"too many indices: {used} for a tensor of rank {rank}")
+    # Without an ellipsis the missing axes are at the end.
     fill = (slice(None),) * (rank - used)
     for at, part in enumerate(key):
         if part is Ellipsis:
@@ -51,6 +52,7 @@ def whole_key(key: Key, rank: int) -> Key:
 def result_axes(key: Key, rank: int, ranks: tuple[int, ...]) -> list[Any]:
     """Where each axis of x[key] comes from: (axis of x, its slice), None for a new one, or the number of an axis of the
     index arrays. `ranks` are those of the operands. Index arrays apart from each other put their axes first, as in NumPy."""
+    # All index arrays are broadcast together, so as many axes as the largest of them has take the place of those they index.
     count = max([ranks[part.index] for part in key if isinstance(part, Slot)], default=0)
     axes: list[Any] = []
     places: list[int] = []
@@ -65,6 +67,8 @@ def result_axes(key: Key, rank: int, ranks: tuple[int, ...]) -> list[Any]:
             start = start if places else len(axes)
             places.append(place)
         axis += 1
+    # NumPy's rule: index arrays side by side leave their axes where they are, with a slice or a new axis between them there is
+    # no such place, and the axes go to the front. Integers count among them.
     apart = places and places[-1] - places[0] != len(places) - 1
     at = 0 if apart else start
     return [*axes[:at], *range(count), *axes[at:]]
@@ -103,6 +107,7 @@ def lengths_of(shape: Dims, key: Key, rank: int, ranks: tuple[int, ...]) -> Any:
     if not any(is_open(part) for part in key):
         return None
     axes = result_axes(key, rank, ranks)
+    # A size of 1 says nothing: the value may be broadcast along that axis.
     dims = [None] * (len(axes) - len(shape)) + [None if d.__class__ is int and d == 1 else d for d in shape]
     known = {source[0]: d for source, d in zip(axes, dims, strict=True) if isinstance(source, tuple)}
     return tuple([known[axis] for axis in open_axes(key, rank)])
@@ -205,6 +210,8 @@ def _batch(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: d
     if any(flags[count:]):
         return _batch_places(op, flags, inputs, attrs, count)
     shape = attrs["shape"] if op is PUT_AT else tuple(inputs[0].shape)[1 if flags[0] else 0 :]
+    # The same places in every example: the batch axis is a full slice in front of the key. Its axis of the result is then
+    # wherever `result_axes` puts it, which need not be the front.
     wide, ranks = (slice(None), *key), ranks_of(indices)
     values = list(batching.all_batched(flags[:count], inputs[:count]))
     axes = result_axes(wide, len(shape) + 1, ranks)
@@ -240,6 +247,8 @@ def _batch_places(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], a
         if op is GETITEM_AT:
             return INDEX.batch(INDEX, named, (inputs[0], *arrays), {})  # type: ignore[misc]
         return INDEX_ADD.batch(INDEX_ADD, named, (inputs[0], *arrays), {"shape": shape})  # type: ignore[misc]
+    # Other places in each example: no key can say that. The positions in the flattened array can, so each example's are counted
+    # out, and the op becomes one on (example, position) pairs.
     places = PLACES_AT.batch(PLACES_AT, flags[count:], indices, {"key": key, "shape": shape})  # type: ignore[misc]
     own = np.arange(length).reshape((length, *([1] * (places.ndim - 1))))
     total = math.prod(shape)
@@ -422,6 +431,7 @@ MASK_INDICES = nondiff(
 def is_dynamic(x: Tensor, key: Index) -> bool:
     """Whether an index has places that are known only at run time (or for each example of a batch)."""
     trace = TRACING.get()
+    # A captured tensor is concrete while the function is traced, but the next call may come with another value: an operand.
     captured = trace.is_input if trace is not None and isinstance(x, Tensor) and x.wraps else _never
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, slice):
@@ -456,6 +466,7 @@ class _KeyTemplate:
 
     def slot(self, value: Tensor | Array) -> Slot:
         """One more operand; the same tensor gets the same slot."""
+        # `x[i:i + n]` names one tensor twice: as one operand, the two bounds can be seen to belong together.
         for number, known in enumerate(self.indices):
             if known is value:
                 return Slot(number)
@@ -479,6 +490,7 @@ class _KeyTemplate:
         if kind == "b":
             if not len(part.shape):
                 raise InvalidArgumentError("an index with a single True or False must be a Python bool in a traced function")
+            # A mask takes as many axes as it has: those from the first axis that no earlier part has taken.
             start = sum(1 for k in self.key if k is not None)
             target = tuple(self.x.shape)[start : start + len(part.shape)] if Ellipsis not in self.key else tuple(part.shape)
             self.key.extend(self.slot(places) for places in apply(MASK_INDICES, part, shape=target))
@@ -519,6 +531,7 @@ def _signed(part: Tensor | Array) -> Any:
 
 def _offset(tensor: Tensor) -> tuple[Any, int]:
     """(v, n) where a traced scalar was computed as v + n with a static n."""
+    # The program is read backwards through additions of constants. Casts are passed: indices keep their value in all of them.
     value, offset = tensor._data, 0
     while (producer := getattr(value, "producer", None)) is not None and producer.op.name in ("add", "subtract", "cast"):
         if producer.op.name == "cast":

@@ -116,6 +116,7 @@ def _quotient_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
 
 def _divide_impl(x: Array, y: Array) -> Array:
     out = x / y
+    # NumPy divides integers of all sizes in double, TensorFlow small ones in float32. The common case, floats, is out first.
     if out.dtype is not _FLOAT64 or (y if x.__class__ in _NUMBERS else x).dtype.kind == "f":
         return out
     sizes = [v.dtype.itemsize for v in (x, y) if v.__class__ not in _NUMBERS and v.dtype.kind != "f"]
@@ -152,6 +153,7 @@ MULTIPLY = elementwise(
     overwrites=operator.imul,
     samples=_PAIR,
 )
+# ∂(x/y)/∂x = 1/y and ∂/∂y = -(x/y)/y: with the quotient saved, x is not. `products` says ct/y for ct·(1/y): one rounding less.
 DIVIDE = elementwise(
     "divide",
     "x y",
@@ -185,6 +187,7 @@ negative = unary(NEGATIVE, "-x.")
 def _power_impl(x: Array, *, exponent: float) -> Array:
     if x.dtype.kind == "b":
         raise TypeError(inference.NO_BOOLEANS)
+    # NumPy's scalars have no short way for squares, as its arrays have.
     if x.__class__ is not np.ndarray and exponent == 2:
         return x * x
     return x**exponent if x.dtype.kind != BFLOAT16 else _wide_power(x, exponent=exponent)
@@ -324,6 +327,7 @@ def _square_impl(x: Array) -> Array:
     return x * x
 
 
+# Where a derivative can be said in terms of the result, it is: the result is computed anyway, and often what others save too.
 SQUARE = _unary("square", _square_impl, lambda x: x * 2.0, _any, floating=False, cost=Cost.CHEAP)
 SQRT = _unary("sqrt", np.sqrt, lambda out: 0.5 / out, _positive, cost=Cost.DIVISION)
 RSQRT = _unary("rsqrt", _rsqrt_impl, lambda x, out: -0.5 * out / x, _positive)
@@ -342,6 +346,7 @@ SINH = _unary("sinh", np.sinh, lambda x: cosh(x), _any)
 COSH = _unary("cosh", np.cosh, lambda x: sinh(x), _any)
 TANH = _unary("tanh", np.tanh, lambda out: 1.0 - out * out, _any)
 ASINH = _unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1.0), _unit)
+# 1/√(x² - 1) as a product of roots: the difference of squares would cancel near 1, and lose the branch of complex numbers.
 ACOSH = _unary(
     "acosh",
     np.arccosh,
@@ -408,6 +413,8 @@ def _both() -> list[Sample]:
     return [Sample(normal(3) + 1j * normal(3)), Sample(away(2, 2)), Sample(normal(0) + 0j), Sample(away())]
 
 
+# For the real inner product Re⟨a, b⟩, d|z| = Re(conj(u) dz) with u = z/|z|, so the cotangent of z is ct·u. No holomorphic
+# function: hence `general`, with the two modes written out. At 0 the derivative is 0, as in TensorFlow.
 ABS = general(
     "abs",
     "x",

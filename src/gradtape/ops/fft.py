@@ -31,6 +31,7 @@ def _axes(rank: int) -> tuple[int, ...]:
 
 def points(shape: Dims, rank: int, like: Tensor) -> float | Tensor:
     """How many elements one transform works on, as a factor of `like`."""
+    # Of a program that does not know its sizes the count is a dimension, and enters as a tensor.
     count = math.prod(tuple(shape)[-rank:])
     return float(count) if count.__class__ is int else cast(number_of(count), like.dtype)
 
@@ -41,6 +42,8 @@ def half_weights(n: Size, inner: float, spec: TensorSpec) -> Tensor | Array:
         place = grid(n // 2 + 1, 0, 1)
         alone = logical_or(equal(place, 0), equal(2 * place, number_of(n)))
         return cast(where(alone, 1.0, inner), as_dtype(spec.dtype).real_dtype)
+    # A real signal has X_{n-k} = conj(X_k): element k of the half stands for both, except where k = n - k (mod n): at 0 and,
+    # if n is even, at n/2.
     weights = np.full(n // 2 + 1, inner, as_dtype(spec.dtype).real_dtype.dtype)
     weights[0] = 1.0
     if n % 2 == 0:
@@ -110,6 +113,7 @@ RFFT: Op = linear(
         Sample(normal(3) + 0j, 1, raises=(ValueError, "real")),
     ],
 )
+# The adjoint of the above: inner elements of the half spectrum act twice on the result, so they get twice the cotangent.
 IRFFT: Op = linear(
     "irfft",
     "x",
@@ -137,6 +141,7 @@ def _checked(x: TensorLike, rank: int, op: str) -> Tensor:
     x = floating(x)
     if x.ndim < rank:
         raise InvalidArgumentError(f"{op}: the input needs rank {rank} or more, got shape {tuple(x.shape)}")
+    # NumPy has no transforms of half precision.
     if x.dtype.size < 4:
         x = cast(x, "float32")
     return x
@@ -182,6 +187,7 @@ def _inverse_real_transform(x: TensorLike, fft_length: Integers | None, rank: in
         x = cast(x, _complex(x))
     lengths = _lengths(fft_length, rank, op)
     if lengths is None:
+        # Half a spectrum does not tell an even length from an odd one; even is everybody's convention.
         lengths = (*tuple(x.shape)[x.ndim - rank : -1], 2 * (x.shape[-1] - 1))
         if lengths[-1] < 1:
             raise InvalidArgumentError(f"{op}: a half spectrum of shape {tuple(x.shape)} needs an explicit fft_length")

@@ -46,6 +46,8 @@ def in_double(name: str) -> Any:
 @cache
 def _tail_rule() -> tuple[Any, Any]:
     """Nodes and weights for ∫₀^∞ f(δ) dδ with f decaying like exp(-δ)."""
+    # δ = exp(u - e^-u): the nodes crowd doubly exponentially towards 0 and grow exponentially towards ∞, where f has decayed.
+    # The trapezoidal rule in u then converges faster than any power of the step.
     step = 0.025
     u = np.arange(-4.2, 6.7, step)
     nodes = np.exp(u - np.exp(-u))
@@ -96,7 +98,11 @@ def gamma_density(a: Tensor, x: Tensor) -> Tensor:
 def _gamma_tail(order: int) -> Callable[..., Any]:
     def integrate(a: Array, x: Array) -> Array:
         delta, weights = _tail_rule()
+        # P and Q = 1 - P have opposite derivatives, so the tail without the mode (near t = a) is integrated: the density decays
+        # monotonically there, and nothing cancels.
         lower = (x < a) | (x < 0.05)
+        # How fast the density decays away from x in w = log t: its logarithmic slope there is a - t. At the mode that is 0, and
+        # the width √x of the peak takes over. Scaled by this rate, every case decays like exp(-δ).
         rate = np.maximum(np.abs(a - x), np.where(lower, np.minimum(np.sqrt(x), a), np.sqrt(x)))
         rate = np.where(lower & (x >= a), a, rate)[:, None]
         side = np.where(lower, -1.0, 1.0)[:, None]
@@ -104,6 +110,7 @@ def _gamma_tail(order: int) -> Callable[..., Any]:
         slopes = {(1, 0): w - _psi(0, a)[:, None]}
         slopes |= {(k, 0): -_psi(k - 1, a)[:, None] for k in range(2, order + 1)}
         density = np.exp(a[:, None] * w - np.exp(w) - scipy_function("gammaln")(a)[:, None])
+        # The polynomial in front may have overflowed where the density is 0 already: 0·inf is 0 here.
         terms = np.where(density == 0, 0.0, density * bell(slopes, order, 0))
         total = -side[:, 0] * np.sum(terms * weights, 1) / rate[:, 0]
         total = np.where((x == 0) | np.isposinf(x), 0.0, total)
@@ -188,11 +195,13 @@ def _beta_tail(orders: tuple[int, int]) -> Callable[..., Any]:
     def integrate(a: Array, b: Array, x: Array) -> Array:
         delta, weights = _tail_rule()
         total = a + b
+        # The mean a/(a + b) divides the two tails, as above; the variable is the logit, in which both ends decay exponentially.
         lower = x * total < a
         bend = np.minimum(np.sqrt(total * x * (1.0 - x)), np.where(lower, a, b))
         rate = np.maximum(np.abs(a - total * x), bend)[:, None]
         side = np.where(lower, -1.0, 1.0)[:, None]
         w = (np.log(x) - np.log1p(-x))[:, None] + side * delta / rate  # w = logit t
+        # log t and log(1 - t) from the logit, neither of which cancels near 0 or 1.
         log_t, log_rest = -np.logaddexp(0.0, -w), -np.logaddexp(0.0, w)
         slopes: dict[Any, Any] = {}
         for p in range(i + 1):
@@ -310,6 +319,7 @@ def _zeta_series(order: int) -> Callable[..., Any]:
     def evaluate(s: Array, q: Array) -> Array:
         total = np.sum([power(q + n, s) for n in range(_TERMS)], 0)
         u = q + _TERMS
+        # Euler-Maclaurin from u on: ∫_u^∞ t^-s dt = u^(1-s)/(s-1), half of the first term, then Bernoulli's numbers.
         tail = power(u, s)
         inverse = [(-1.0) ** m / (s - 1.0) ** (m + 1) for m in range(size)]
         total = total + np.array(_times([t * u for t in tail], inverse)) + np.array(tail) / 2.0
@@ -317,6 +327,7 @@ def _zeta_series(order: int) -> Callable[..., Any]:
         rising = _times(linear(s), [t / u for t in tail])
         for k, number in enumerate(_BERNOULLI, 1):
             total = total + np.array(rising) * (number / math.factorial(2 * k))
+            # The next term has two more factors of the rising product, and u² more in the denominator.
             for shift in (2 * k - 1, 2 * k):
                 rising = [r / u for r in _times(linear(s + shift), rising)]
         return np.where((s > 1) & (q > 0), total[order] * math.factorial(order), np.nan)

@@ -38,6 +38,7 @@ def _banded_solve_impl(band: Array, b: Array, *, lower: int, upper: int) -> Arra
     out = np.empty(b.shape, np.result_type(band, b))
     if not out.size:
         return out
+    # One call of LAPACK for each matrix, on views of the flattened batch.
     count, rhs = band.shape[-1], b.shape[-1]
     band, b = for_lapack(band), for_lapack(b)
     each = zip(band.reshape(-1, band.shape[-2], count), b.reshape(-1, count, rhs), out.reshape(-1, count, rhs), strict=True)
@@ -56,6 +57,8 @@ def transposed_band(band: Tensor, lower: int, upper: int) -> Tensor:
     """The band of the conjugate transpose: row r of a band holds element (j - upper + r, j) at column j."""
     rows = []
     for row in range(lower + upper + 1):
+        # Aᴴ has at (i, j) what A has at (j, i), conjugated: the diagonals come in the opposite order, and since columns
+        # become rows, the elements of each move by its distance from the main one.
         source = lower + upper - row
         rows.append(shifted(conj(band[..., source, :]), source - upper))
     return stack(rows, -2)
@@ -66,6 +69,7 @@ def shifted(x: Tensor, places: int) -> Tensor:
     n = x.shape[-1]
     if not places:
         return x
+    # Padding on one side and cutting on the other, not `roll`: what leaves the band at one end must not come in at the other.
     lead = ((0, 0),) * (x.ndim - 1)
     if places > 0:
         return apply(PAD, x, paddings=(*lead, (places, 0)))[..., :n]
@@ -79,6 +83,7 @@ def banded_cts(ct: Tensor, band: Tensor, out: Tensor, lower: int, upper: int, ne
     return (-outer_band(rhs, out, lower, upper) if needed[0] else None), rhs
 
 
+# Never the full outer product: the band has (lower + upper + 1)·n elements of its n².
 def outer_band(left: Tensor, right: Tensor, lower: int, upper: int) -> Tensor:
     """The band of left·rightᴴ: at column j of row r, Σ left[j - upper + r] · conj(right[j])."""
     rows = []
@@ -99,6 +104,7 @@ def band_product(band: Tensor, x: Tensor, lower: int, upper: int) -> Tensor:
 
 def banded_tangent(tangents: tuple[Any, Any], band: Tensor, out: Tensor, lower: int, upper: int) -> Tensor:
     """The tangent of the solution."""
+    # A Ẋ = Ḃ - Ȧ X: the system of the primal, with another right-hand side.
     change, right = tangents
     if change is not None:
         moved = band_product(change, out, lower, upper)
@@ -213,6 +219,7 @@ def tridiagonal_solve(
     op = "tridiagonal_solve"
     parts, shape = _parts(diagonals, diagonals_format, op)
     b = of_rank(differentiable(rhs, "rhs", op), 1, "rhs", op)
+    # As TensorFlow tells them apart: a right-hand side of the rank of one diagonal is a vector for each matrix.
     vector = b.ndim == len(shape)
     _check_rows(shape[-1], b.shape[-1 if vector or transpose_rhs else -2], b, op)
     band, b = promote(_band(parts, diagonals_format), b)
@@ -281,6 +288,7 @@ def banded_triangular_solve(
     count = band.shape[-2]
     if not 1 <= count <= band.shape[-1]:
         raise InvalidArgumentError(f"{op}: bands of {count} diagonals do not fit a matrix of {band.shape[-1]} rows")
+    # LAPACK's general banded solver takes one-sided bands too: without a diagonal below there is nothing to eliminate.
     below, above = (count - 1, 0) if lower else (0, count - 1)
     band = stack([shifted(band[..., row, :], above - row) for row in range(count)], -2)  # aligned with the columns
     if adjoint:

@@ -55,7 +55,9 @@ DET = general(
 def _adjugate_impl(x: Array) -> Array:
     u, s, vh = np.linalg.svd(x)
     n = x.shape[-1]
+    # adj(S) of a diagonal S has on its diagonal the products of all other singular values: no division by a zero one.
     others = np.where(np.eye(n, dtype=bool), np.ones((), s.dtype), s[..., None, :]).prod(-1)
+    # The determinants of the two unitary factors are phases (signs, if real), which |s| does not know.
     phase = np.linalg.det(u) * np.linalg.det(vh)
     return _turned(vh) @ ((phase[..., None] * others)[..., None] * _turned(u))
 
@@ -70,6 +72,7 @@ def adjugate_change(e: Tensor, s: Tensor) -> Tensor:
     """diag(P diag(E)) - P∘E."""
     n = s.shape[-1]
     index = np.arange(n)
+    # P[i, j] leaves out two indices, so the products are taken over an axis of its own, with ones at the places left out.
     left_out = (index == index[:, None, None]) | (index == index[:, None])
     rows = broadcast_to(s[..., None, None, :], (*tuple(s.shape)[:-1], n, n, n))
     pairs = apply(PROD_LAST, where(left_out, ones_like(rows), rows))
@@ -135,6 +138,7 @@ def slogdet_ct(ct: tuple[Tensor, ...], x: Tensor, out: tuple[Tensor, ...]) -> Te
     inverse = matrix_transposed(apply(INV, x))
     if not is_complex(x):
         return ct[1][..., None, None] * inverse
+    # The sign moves along the unit circle only, in direction i·sign: of its cotangent, the component along that counts.
     turn = real(conj(ct[0]) * out[0] * 1j)
     return (cast(ct[1], x.dtype) + cast(turn, x.dtype) * 1j)[..., None, None] * inverse
 
@@ -341,6 +345,7 @@ def lstsq(
         extra = (np.eye(n) * weight**0.5).astype(numpy_dtype(a.dtype))
         a = concat([a, broadcast_to(extra, (*tuple(a.shape)[:-2], n, n))], -2)
         b = concat([b, zeros((*tuple(b.shape)[:-2], n, b.shape[-1]), b.dtype)], -2)
+    # Fewer equations than unknowns: with Aᴴ = Q R the shortest solution is Q R⁻ᴴ b, orthogonal to the kernel of A.
     wide = a.shape[-2] < a.shape[-1]
     q, r = apply(QR, matrix_transposed(a) if wide else a, full=False, user="lstsq")
     if wide:

@@ -38,6 +38,7 @@ def derivative_of(op: Op, a: Tensor, e: Tensor) -> Tensor:
     n = a.shape[-1]
     if n == 0:
         return zeros_like(e)
+    # The scale cancels exactly, so its own derivative is 0 and need not be recorded.
     size = stop_gradient(reduce_max(abs(e), (-2, -1), True))
     size = cast(where(size == 0, ones_like(size), size), e.dtype)
     block = concat([concat([a, e / size], -1), concat([zeros_like(a), a], -1)], -2)
@@ -95,6 +96,8 @@ def _sylvester_one(a: Array, b: Array, c: Array) -> Array:
     a, b, c = (for_lapack(x) for x in (a, b, c))
     kind = "complex" if any(x.dtype.kind == "c" for x in (a, b, c)) else "real"
     r, u = schur(a, output=kind)
+    # With A = U R Uᴴ and Bᴴ = V S Vᴴ the equation is R Y + Y Sᴴ = Uᴴ C V for Y = Uᴴ X V, both factors triangular; LAPACK's
+    # answer comes with a scale that kept the back substitution from overflowing.
     s, v = schur(np.conj(b.T), output=kind)
     f = np.conj(u.T) @ c @ v
     (trsyl,) = get_lapack_funcs(("trsyl",), (r, s, f))

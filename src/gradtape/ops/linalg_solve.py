@@ -56,6 +56,7 @@ def _same_lead(a: Tensor, b: Tensor, op: str) -> tuple[Any, Any]:
         raise InvalidArgumentError(
             f"{op}: matrix of shape {tuple(a.shape)} and right-hand side of shape {tuple(b.shape)} differ in rows"
         )
+    # Here, and not in the primitives: un-broadcasting the cotangents is then the work of `broadcast_to`, once for all of them.
     lead_a, lead_b = tuple(a.shape)[:-2], tuple(b.shape)[:-2]
     if lead_a == lead_b:
         return a, b
@@ -63,6 +64,7 @@ def _same_lead(a: Tensor, b: Tensor, op: str) -> tuple[Any, Any]:
     return broadcast_to(a, (*lead, *tuple(a.shape)[-2:])), broadcast_to(b, (*lead, *tuple(b.shape)[-2:]))
 
 
+# The projection onto Hermitian directions: for functions that are defined along these only.
 def hermitian_part(x: Tensor) -> Tensor:
     """(X + Xᴴ)/2."""
     return (x + matrix_transposed(x)) * 0.5
@@ -210,14 +212,17 @@ def _triangular_impl(a: Array, b: Array, *, lower: bool, adjoint: bool) -> Array
     dtype = np.result_type(a, b)
     if a.size == 0 or b.size == 0:
         return np.zeros(b.shape, dtype)
+    # LAPACK would divide by the zero: a triangular matrix is singular exactly when its diagonal has one.
     if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise _singular("triangular_solve", a)
+    # A call of LAPACK per matrix costs a few microseconds, more than eliminating a small one.
     if a.ndim > 2 and n <= 16:
         return _small_triangular(a, b, lower, adjoint)
     from scipy.linalg.lapack import get_lapack_funcs
 
     (trtrs,) = get_lapack_funcs(("trtrs",), (a, b))
     matrices_a, rights = a.reshape(-1, n, n), b.reshape(-1, *b.shape[-2:])
+    # LAPACK reads the adjoint in place; forming it would copy the matrix.
     trans = 2 if adjoint else 0
     out = np.stack([trtrs(m, r, lower=lower, trans=trans)[0] for m, r in zip(matrices_a, rights, strict=True)])
     return out.reshape(b.shape).astype(dtype, copy=False)
@@ -228,6 +233,8 @@ def _small_triangular(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:
     a = np.tril(a) if lower else np.triu(a)
     if adjoint:
         a = np.conj(np.swapaxes(a, -1, -2))
+    # An upper triangle as it is, or the adjoint of a lower one, is an upper one now. A lower one becomes one by half a turn:
+    # with J that reverses the rows, A X = B is (J A J)(J X) = J B.
     if lower == adjoint:
         return np.linalg.solve(a, b)
     return np.linalg.solve(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
@@ -239,6 +246,7 @@ def triangular_cts(ct: Tensor, a: Tensor, out: Tensor, lower: bool, adjoint: boo
     rhs = apply(TRIANGULAR_SOLVE, a, ct, lower=lower, adjoint=not adjoint)
     if not needed[0]:
         return None, rhs
+    # The other triangle of A is never read, so it has no cotangent, whatever the dense formula says there.
     full = out @ matrix_transposed(rhs) if adjoint else rhs @ matrix_transposed(out)
     return -triangle(full, 0, upper=not lower), rhs
 
@@ -313,6 +321,7 @@ def _cholesky_impl(x: Array, *, average: bool) -> Array:
 # A = L Lᴴ:  dL = L Φ(L⁻¹ dA L⁻ᴴ), Φ = lower triangle with half the diagonal (Murray, arXiv:1602.07527)
 def cholesky_ct(ct: Tensor, out: Tensor) -> Tensor:
     """L⁻ᴴ Φ(Lᴴ L̄) L⁻¹, Hermitian part."""
+    # Only the lower triangle of L is a result: what a caller adds to the upper one of L̄ is dropped first.
     middle = triangle(matrix_transposed(out) @ triangle(ct, 0), 0, diagonal=0.5)
     left = apply(TRIANGULAR_SOLVE, out, middle, lower=True, adjoint=True)
     right = apply(TRIANGULAR_SOLVE, out, matrix_transposed(left), lower=True, adjoint=True)
@@ -321,6 +330,7 @@ def cholesky_ct(ct: Tensor, out: Tensor) -> Tensor:
 
 def cholesky_tangent(t: Tensor, out: Tensor) -> Tensor:
     """L Φ(L⁻¹ Ȧ L⁻ᴴ), with the Hermitian part of the tangent."""
+    # Φ splits a Hermitian matrix as Φ + Φᴴ, which is what d(L Lᴴ) = dL Lᴴ + L dLᴴ asks for; no inverse is ever formed.
     left = apply(TRIANGULAR_SOLVE, out, hermitian_part(t), lower=True, adjoint=False)
     middle = apply(TRIANGULAR_SOLVE, out, matrix_transposed(left), lower=True, adjoint=False)
     return out @ triangle(matrix_transposed(middle), 0, diagonal=0.5)
@@ -399,6 +409,7 @@ def _lu_impl(x: Array, *, dtype: DType) -> tuple[Any, Any]:
     (getrf,) = get_lapack_funcs(("getrf",), (x,))
     packed, orders = [], []
     for matrix in x.reshape(-1, n, n):
+        # LAPACK lists the exchanges of rows it made, one after the other; the order is what they do to 0, 1, 2, …
         lu_, swaps, _ = getrf(matrix)
         order = np.arange(n)
         for i, j in enumerate(swaps):
@@ -419,6 +430,7 @@ def lu_permutation(order: Tensor, like: Tensor) -> Tensor:
     return cast(expand_dims(order, -1) == np.arange(order.shape[-1]).astype(numpy_dtype(order.dtype)), like.dtype)
 
 
+# The pivots are constant in pieces, so P has no derivative. (At a tie of two pivots the factors jump.)
 # P A = L U:  with F = L⁻¹ P dA U⁻¹,  dL = L·tril(F, -1) and dU = triu(F)·U
 def lu_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     """Pᵀ L⁻ᴴ (tril(Lᴴ L̄, -1) + triu(Ū Uᴴ)) U⁻ᴴ."""

@@ -21,6 +21,7 @@ class TensorList(list[Any]):
     """A list at run time: arrays (NumPy scalars for 0-d) or lists of them. `item` is the type of the items, if known."""
 
     __slots__ = ("__weakref__", "item")
+    # It passes for a 0-d value where only shapes are asked: to a program, a list is one operand.
     shape: tuple[int, ...] = ()
     ndim = 0
 
@@ -117,6 +118,7 @@ def zero_like(value: Any, known: dict[Any, Array] | None = None, dtype: np.dtype
     if isinstance(value, TensorList):
         known = {} if known is None else known
         return TensorList([zero_like(v, known, dtype) for v in value], value.item)
+    # Nobody writes into an item, so that a thousand items may share one array of zeros.
     key = (value.shape, value.dtype if dtype is None else dtype)
     zeros = None if known is None else known.get(key)
     if zeros is None:

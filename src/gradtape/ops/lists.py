@@ -35,6 +35,7 @@ def place_of(index: int) -> Array:
     return np.array(index, np.intp)[()]
 
 
+# The adjoint of making a list is reading each of its items.
 LIST_NEW = general(
     "list_new",
     "*items",
@@ -48,6 +49,7 @@ LIST_NEW = general(
     call=lambda *items: list_stack(list_new(items), 3),
     samples=lambda: [Sample(normal(2), normal(2), normal(2)), Sample(normal(), normal(), normal())],
 )
+# Taking a tensor apart into rows and stacking rows are one another's inverse, and adjoint.
 LIST_FROM_TENSOR = general(
     "list_from_tensor",
     "x",
@@ -127,6 +129,7 @@ LIST_SPLIT = general(
     call=lambda x, lengths: list_concat(list_split(x, lengths)),
     samples=lambda: [Sample(normal(5, 2), np.array([2, 0, 3])), Sample(normal(0, 2), np.zeros(0, int))],
 )
+# (list, v) ↦ list + [v]: the cotangent of the list lacks the last item, which is that of the value.
 LIST_PUSH = general(
     "list_push",
     "values value",
@@ -155,6 +158,7 @@ LIST_DROP = general(
         Sample(normal(1)),
     ],
 )
+# Reading item i: the cotangent of the list is zero at all other items.
 LIST_GET = general(
     "list_get",
     "values index",
@@ -171,6 +175,7 @@ LIST_GET = general(
         Sample(normal(3), np.array(-1)),
     ],
 )
+# What was overwritten has no influence: its cotangent is cleared, and the new value's is what stands there.
 LIST_SET = general(
     "list_set",
     "values index value",
@@ -231,6 +236,7 @@ LIST_ADD_AT = general(
     overwrites=list_values.add_at,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
 )
+# Grown with zeros: their cotangent is cut off again. Cutting in turn is undone by zeros like those that were dropped.
 LIST_RESIZE = general(
     "list_resize",
     "values length",
@@ -340,12 +346,12 @@ def list_new(items: Sequence[Tensor] = (), item: Spec | None = None) -> Any:
         return apply(LIST_NEW, *values, item=item)
     if item is None and values:
         item = item_spec(values[0]._data)
-    values = nullary(LIST_NEW, item=item)
-    if not values.wraps:
+    grown = nullary(LIST_NEW, item=item)
+    if not grown.wraps:
         return apply(LIST_NEW, *values, item=item)
-    for value in values:
-        values = list_push(values, value)
-    return values
+    for value in values:  # while a function is traced: a list of the program, filled with constants
+        grown = list_push(grown, value)
+    return grown
 
 
 def list_from_tensor(x: TensorLike) -> Tensor:

@@ -28,6 +28,7 @@ from gradtape.ops.shape import normal_axis
 
 def _log_normalised(logits: Array) -> Array:
     """Minus log softmax along the last axis."""
+    # max - x is never negative, so that exp(-shifted) is at most 1 and one of them is 1: no overflow, and a sum of 1 at least.
     shifted = np.maximum.reduce(logits, axis=-1, keepdims=True, initial=-np.inf) - logits
     shifted += np.log(np.add.reduce(np.exp(-shifted), axis=-1, keepdims=True))
     return shifted
@@ -179,6 +180,7 @@ def _sigmoid_impl(labels: Array, logits: Array) -> Array:
     return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
 
 
+# In the logit x and label z: d/dz = -x, d/dx = σ(x) - z.
 SIGMOID_CROSS_ENTROPY = elementwise(
     "sigmoid_cross_entropy",
     "labels logits",

@@ -40,6 +40,7 @@ def matrix_transposed(x: Tensor) -> Tensor:
     return conj(out) if is_complex(out) else out
 
 
+# C = A B:  Ā = C̄ Bᴴ and B̄ = Aᴴ C̄, summed over leading axes that were broadcast.
 MATMUL = multilinear(
     "matmul",
     "a b",

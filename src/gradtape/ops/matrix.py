@@ -44,6 +44,7 @@ def matrices(x: TensorLike, op: str, square: bool = False) -> Tensor:
 def _places(rows: int, columns: int, k: tuple[int, int], align: str) -> tuple[Any, Any, int]:
     """Where the elements of diagonals k[0]..k[1] stand in the flat matrix and in their flat packed form, and its width."""
     lower, upper = k
+    # Diagonal d has the elements (i, i + d): d > 0 lies above the main one and loses columns, d < 0 loses rows.
     lengths = {d: min(rows + min(d, 0), columns - max(d, 0)) for d in range(lower, upper + 1)}
     width = max(lengths.values())
     # align names superdiagonals first: "RIGHT_LEFT" pushes those right and the subdiagonals left
@@ -251,6 +252,7 @@ def set_diag(
         raise InvalidArgumentError(
             f"set_diag: the diagonal k={k} of shape {tuple(x.shape)} needs shape {wanted}, got {tuple(new.shape)}"
         )
+    # Where the mask says, not where `placed` is nonzero: a zero on the new diagonal replaces what was there too.
     placed = apply(MATRIX_DIAG, new, k=band, rows=rows, columns=columns, align=align)
     return where(_band_mask(rows, columns, band), placed, x)
 
@@ -333,6 +335,7 @@ def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: s
     return where(kept, x, zeros_like(x))
 
 
+# One product with a constant does both, the cutting and the factor of the diagonal.
 def triangle(x: Tensor, k: int, upper: bool = False, diagonal: float = 1.0) -> Tensor:
     """For rules: square matrices with only what lies on and below (above) diagonal k, the main diagonal times a factor."""
     n = x.shape[-1]
@@ -429,6 +432,7 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     a, b = promote(a, b)
     if a.ndim < 1 or b.ndim < 1 or a.shape[-1] != 3 or b.shape[-1] != 3:
         raise InvalidArgumentError(f"cross: the last axis must be 3, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    # (a × b)_i = a_{i+1} b_{i+2} - a_{i+2} b_{i+1}, indices modulo 3.
     return roll(a, -1, -1) * roll(b, -2, -1) - roll(a, -2, -1) * roll(b, -1, -1)
 
 

@@ -62,6 +62,7 @@ def _max_pool_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Ar
 def _winner_impl(x: Array, out: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding, _lowest(x.dtype))
     places = _slices(x.shape[1:-1], ksize, strides, padding)
+    # `before` is true as long as no tap has reached the maximum: its sum over the taps is the number of the first that does.
     # the number of taps before the first maximum
     tap = np.zeros(out.shape, np.uint8 if len(places) < 256 else np.int32)
     before = np.ones(out.shape, bool)
@@ -130,6 +131,7 @@ def _merged(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: 
 _PLAIN: dict[str, Any] = {"ksize": (2, 2), "strides": (2, 2), "padding": ((0, 0), (0, 0))}
 _OVERLAP: dict[str, Any] = {"ksize": (3,), "strides": (2,), "padding": ((1, 1),)}
 
+# With the winners fixed, max pooling is linear: `pool_take` reads the winning taps, `pool_put` sends cotangents back to them.
 POOL_TAKE: Op = multilinear(
     "pool_take",
     "x tap",
@@ -204,6 +206,7 @@ MAX_POOL: Op = general(
         Sample(normal(0, 4, 4, 1), **_PLAIN),
     ],
 )
+# Sums, not averages: how many elements a window has depends on its place only, and is a constant factor behind.
 POOL_SUM: Op = linear(
     "pool_sum",
     "x",

@@ -220,7 +220,7 @@ def _floating(dtype: DTypeLike, op: str) -> DType:
     return target
 
 
-def key_uniform(draw: Draw, shape: Shape, minval: TensorLike, maxval: TensorLike | None, dtype: DTypeLike, op: str) -> Tensor:
+def key_uniform(draw: Draw, shape: Shape, minval: Any, maxval: TensorLike | None, dtype: DTypeLike, op: str) -> Tensor:
     """Uniform numbers in [minval, maxval) from a key."""
     target, dims = as_dtype(dtype), _dims(shape)
     if target.is_integer:
@@ -428,7 +428,7 @@ def seed_key(seed: TensorLike) -> Tensor:
 def stateless_uniform(
     shape: Shape,
     seed: TensorLike,
-    minval: TensorLike = 0,
+    minval: TensorLike | None = 0,
     maxval: TensorLike | None = None,
     dtype: DTypeLike = float32,
     name: str | None = None,

@@ -203,6 +203,7 @@ def _prod_spec(x: TensorSpec) -> TensorSpec:
     return TensorSpec(x.shape[:-1], x.dtype)
 
 
+# ∂Πx/∂x_j = the product of the others, by two running products from both ends: no division, so exact at zeros.
 PROD_LAST = general(
     "prod_last",
     "x",
@@ -233,6 +234,7 @@ def _extreme_samples() -> list[Sample]:
     ]
 
 
+# Ties share: the average of the one-sided choices, which is in the subdifferential and does not depend on the order.
 def extreme_ct(ct: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """ct shared evenly among the elements equal to the extremum."""
     chosen = extreme_share(x, out, axis, keepdims)
@@ -345,12 +347,14 @@ def reduce_variance(input_tensor: TensorLike, axis: Axes = None, keepdims: bool 
     x = convert(input_tensor)
     if not x.dtype.is_differentiable:
         raise TypeError(f"reduce_variance: needs a floating or complex tensor, got dtype {x.dtype.name}; use gt.cast first")
+    # Two passes: the mean of squares minus the square of the mean would cancel.
     centred = x - reduce_mean(x, axis, True)
     return reduce_mean(square(abs(centred)) if is_complex(x) else square(centred), axis, keepdims)
 
 
 def safe_sqrt(total: Tensor) -> Tensor:
     """√total with derivative 0 at 0, at every order: the length of a zero vector, the spread of equal numbers."""
+    # The inner `where` keeps the root away from 0 also in the lane that is not chosen: its infinite slope would be 0·inf.
     zero = equal(total, 0)
     return where(zero, zeros_like(total), sqrt(where(zero, ones_like(total), total)))
 
@@ -384,6 +388,7 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool
     np.float32(1000.0)
     """
     x = convert(input_tensor)
+    # Any constant shift gives the same value and derivative, so the maximum is one for the tape as well.
     top = stop_gradient(reduce_max(x, axis, True))
     top = where(is_finite(top), top, zeros_like(top))
     out = log(reduce_sum(exp(x - top), axis, True)) + top

@@ -33,10 +33,12 @@ from gradtape.ops.shape import normal_axis, reshape
 def _flat_index_impl(indices: Array, *, shape: tuple[int, ...], caller: str) -> Array:
     limits = np.array(shape, np.int64)
     wide = indices.astype(np.int64)
+    # Negative numbers are refused, as in TensorFlow: they are mostly a mistake in the code that computed the indices.
     outside = (wide < 0) | (wide >= limits)
     if outside.any():
         bad = wide[outside.any(-1)][0].tolist()
         raise InvalidIndexError(f"{caller}: index {bad} does not lie in a tensor whose indexed shape is {list(shape)}")
+    # Row-major: a step along an axis steps over all axes behind it.
     strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
     return (wide * strides).sum(-1)
 
@@ -109,6 +111,7 @@ def gather_nd(
             raise InvalidArgumentError(
                 f"gather_nd: the first {count} axes of params {tuple(params.shape)} and indices {tuple(indices.shape)} differ"
             )
+        # Batch axes are indices that count themselves: with their own positions in front, the tuples name places of the whole.
         grids = np.indices(lead).reshape(count, *lead, *([1] * (indices.ndim - 1 - count)))
         grids = np.broadcast_to(np.moveaxis(grids, 0, -1), (*tuple(indices.shape)[:-1], count))
         indices = concat([convert(grids.astype(indices.dtype.dtype)), indices], -1)
@@ -145,6 +148,7 @@ def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Axis | None = None,
         raise InvalidArgumentError(
             f"boolean_mask: a mask of shape {tuple(mask.shape)} does not fit {dims} from axis {place} on"
         )
+    # The masked axes become one, in the order in which the flattened mask counts them.
     flat = reshape(tensor, (*dims[:place], math.prod(mask.shape), *dims[place + mask.ndim :]))
     places = reshape(where(reshape(cast(mask, bool_), (-1,))), (-1,))
     return apply(TAKE, flat, places, axis=place)
@@ -258,6 +262,7 @@ def _put_rows_into(x: Array, indices: Array, values: Array) -> Array:
 def _last_writers_impl(indices: Array, *, count: int) -> Array:
     flat = indices.ravel()
     last = np.full(count, -1)
+    # NumPy writes in the order of the indices, so what stands here in the end is the number of the last who wrote there.
     last[flat] = np.arange(flat.size)
     return (last[flat] == np.arange(flat.size)).reshape(indices.shape)
 
@@ -266,6 +271,7 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
     """Each batch entry gets its own range of rows."""
     x, indices, values = batching.all_batched(flags, inputs)
     size, count = x.shape[0], x.shape[1]
+    # Row r of example e becomes row e·count + r of one tall array, so that no two examples write to one place.
     own = np.arange(size).reshape((size, *([1] * (indices.ndim - 1)))) * count
     flat = reshape(x, (size * count, *tuple(x.shape)[2:]))
     return reshape(apply(op, flat, cast(indices, "int64") + convert(own), values, **attrs), tuple(x.shape))
@@ -284,6 +290,8 @@ LAST_WRITERS: Op = nondiff(
 )
 
 
+# out = x outside the written rows and values inside: x̄ is ct with these rows cleared, v̄ the rows of ct that were not
+# overwritten by a later value for the same place.
 def with_zero_rows(ct: Tensor, indices: Tensor, values_spec: TensorSpec) -> Tensor:
     """ct with zeros in the rows that were overwritten."""
     return apply(PUT_ROWS, ct, indices, zeros(values_spec.shape, ct.dtype))
@@ -328,6 +336,8 @@ def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool
     return x
 
 
+# out = max(x, values written there). Where k of the candidates are equal, each gets 1/k of the cotangent: the average over
+# the orders in which ties could be broken, and the convention of `reduce_max`.
 def row_ties(x: Tensor, indices: Tensor, values: Tensor, out: Tensor) -> Tensor:
     """How many candidates reach the extremum at each place."""
     hits = cast(values == apply(TAKE, out, indices, axis=0), x.dtype)
@@ -400,6 +410,7 @@ def combine_rows(tensor: Tensor, places: Tensor, values: Tensor, mode: str) -> T
     if mode in ("max", "min"):
         return apply(EXTREME_ROWS, tensor, places, values, largest=mode == "max")
     if mode in ("mul", "div"):
+        # Repeated rows multiply up, so the factors of each row are collected first; a row without values has the factor 1.
         factor = unsorted_segment_prod(values, places, dims[0])
         return tensor * factor if mode == "mul" else tensor / factor
     if mode not in ("add", "sub"):
@@ -454,6 +465,7 @@ def scatter_nd(
 
 def _obey(policy: str, indices: TensorLike, updates: TensorLike, dims: Dims) -> tuple[TensorLike, TensorLike]:
     """The indices and updates that remain under TensorFlow's `bad_indices_policy`."""
+    # Errors come from `flat_index`, which looks at every index anyway.
     if policy in ("", "DEFAULT", "ERROR"):
         return indices, updates
     if policy != "IGNORE":

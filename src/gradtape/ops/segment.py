@@ -135,9 +135,11 @@ def _product(data: Tensor, ids: Tensor, num: int) -> Tensor:
     rest = tuple(data.shape)[ids.ndim :]
     flat_ids = reshape(ids, (-1,))
     rows = reshape(data, (flat_ids.shape[0], *rest))
+    # The order within a segment does not change a product, but a stable one gives the same rounding each time.
     order = argsort(flat_ids, stable=True)
     owner, rows = apply(TAKE, flat_ids, order, axis=0), apply(TAKE, rows, order, axis=0)
     count = owner.shape[0]
+    # A traced program cannot look at the ids: it must be ready for all rows being in one segment.
     longest = int(np.bincount(flat_ids._data, minlength=1).max()) if flat_ids.__class__ is Tensor else count
     step = 1
     while step < longest:
@@ -147,8 +149,10 @@ def _product(data: Tensor, ids: Tensor, num: int) -> Tensor:
         rows = concat([rows[:step], rows[step:] * reached], 0)
         step *= 2
     last = ones_like(owner[:1]) if count else owner
+    # The last row of each segment has its product; all other rows are zeros in the sum that sends each to its place.
     ends = concat([cast(not_equal(owner[1:], owner[:-1]), owner.dtype), last], 0)
     ends = cast(reshape(ends, (count, *([1] * len(rest)))), rows.dtype)
+    # An empty product is 1, where the sum left 0.
     empty = cast(equal(_counts(ids, num, "int32", len(rest)), 0), rows.dtype)
     return _sum(where(not_equal(ends, 0), rows, zeros_like(rows)), owner, num) + empty
 
@@ -161,12 +165,14 @@ def _extreme_impl(data: Array, ids: Array, *, num: int, largest: bool, empty: Ar
     low, high = (-np.inf, np.inf) if data.dtype.kind == "f" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
     out = np.full((num, *rest), low if largest else high, data.dtype)
     (np.maximum if largest else np.minimum).at(out, ids, data)
+    # What nobody wrote to cannot be told from the values: an element may be the limit of its dtype.
     blank = np.ones(num, bool)
     blank[ids] = False
     out[blank] = empty
     return out
 
 
+# Ties share the cotangent evenly, as in `reduce_max`: the result does not depend on the order of the rows.
 def extreme_shares(data: Tensor, ids: Tensor, out: Tensor, num: int) -> Tensor:
     """For each element its share of the extremum of its segment: 1/k among k ties, else 0."""
     hits = cast(data == apply(TAKE, out, ids, axis=0), data.dtype)
@@ -178,6 +184,7 @@ def _batch_segments(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...],
     """Each batch entry gets its own range of segments."""
     data, ids = batching.all_batched(flags, inputs)
     size, num = ids.shape[0], attrs["num"]
+    # Segment s of example e becomes segment e·num + s of one long list of segments.
     own = np.arange(size).reshape((size, *([1] * (ids.ndim - 1)))) * num
     out = apply(op, data, cast(ids, "int64") + convert(own), **{**attrs, "num": size * num})
     return reshape(out, (size, num, *tuple(out.shape)[1:]))
@@ -400,6 +407,7 @@ def bincount(
 
 def _bins_later(arr: Tensor, minlength: Integer | None, maxlength: Integer | None) -> tuple[Any, Any]:
     """(values, number of bins) that only run time knows."""
+    # The -1 stands for no values at all, whose maximum would not exist: the number of bins is then 0.
     highest = reduce_max(concat([cast(reshape(arr, (-1,)), "int64"), [np.int64(-1)]], 0))
     size = maximum(highest + 1, cast(convert(0 if minlength is None else minlength), "int64"))
     top = size if maxlength is None else minimum(size, cast(convert(maxlength), "int64"))

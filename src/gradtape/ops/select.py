@@ -106,6 +106,7 @@ def _extremes() -> list[Sample]:
     ]
 
 
+# One of the two partials is 1 and the other 0, also at a tie; next to a NaN, which compares as false, both are 0.
 MAXIMUM = elementwise(
     "maximum",
     "x y",
@@ -229,6 +230,8 @@ def cleaned(seed: Tensor, partial: Tensor | float) -> Tensor | float:
     """`partial` with zeros where it is non-finite and the seed (cotangent or tangent) is zero."""
     if isinstance(partial, (int, float)) and math.isfinite(partial):
         return partial  # a constant factor, kept weakly typed
+    # The partial is cleaned, not the product: what is left is linear in the seed wherever the partial is finite, so that its
+    # derivative, at every order, is the one of the product.
     return where(logical_and(equal(seed, 0.0), logical_not(is_finite(partial))), 0.0, partial)
 
 

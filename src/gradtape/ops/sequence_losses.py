@@ -100,6 +100,8 @@ def ctc_loss(
     skips = logical_and(skips, grid(states, 1, 2) >= 2)
     impossible = zeros_like(extended, logits.dtype) + _NEVER
     alpha = where(grid(states, 1, 2) < 1, zeros_like(impossible), impossible)  # before the first frame nothing has been said
+    # α_t(s): the log-probability of all alignments of the first t frames that are in state s. One stays in a state, comes from
+    # the one before it, or skips a blank; frames beyond the length of a sequence leave its α alone.
     for t in range(frames):
         one = pad(alpha, [(0, 0), (1, 0)], constant_values=_NEVER)[:, :states]
         two = where(skips, pad(alpha, [(0, 0), (2, 0)], constant_values=_NEVER)[:, :states], impossible)

@@ -71,6 +71,7 @@ def _told(tensor: Tensor, shape: Any) -> Any:
     known = [known_size(vector[i]) for i in range(vector.shape[0])]
     if -1 in known or None not in known:
         return shape
+    # -1 takes what the others leave. Their product is made 1 at least: a size of 0 is an error of `reshape`, not of `//`.
     free = equal(vector, -1)
     rest = reduce_prod(where(free, ones_like(vector), vector))
     size = cast(convert(math.prod(tuple(tensor.shape))), vector.dtype)
@@ -82,6 +83,7 @@ def full_shape(wanted: tuple[Any, ...], have: tuple[Any, ...]) -> tuple[Any, ...
     size = math.prod(have)
     symbolic = is_symbolic((*wanted, size))
     if wanted.count(-1) == 1:
+        # The product of all but the -1, which changes its sign.
         rest = -math.prod(wanted)
         if symbolic or (rest and size % rest == 0):
             wanted = tuple(size // rest if d == -1 else d for d in wanted)
@@ -124,6 +126,7 @@ def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
     if have == want:
         return ct
     extra = len(have) - len(want)
+    # New axes in front, and unit axes that were stretched.
     axes = tuple(i for i, d in enumerate(have) if i < extra or (want[i - extra] == 1 and d != 1))
     part = apply(REDUCE_SUM, ct, axis=axes, keepdims=False) if axes else ct
     # a size that only run time knows may be 1 there

@@ -54,6 +54,7 @@ def _argsort_impl(x: Array, *, axis: int, descending: bool) -> Array:
     # stable in both directions: equal elements keep their order
     if not descending:
         return np.argsort(x, axis, kind="stable").astype(np.int32)
+    # Flipping an ascending order would reverse equal elements; sorting the flipped line and flipping back keeps them.
     mirrored = np.argsort(np.flip(x, axis), axis, kind="stable")
     return (x.shape[axis] - 1 - np.flip(mirrored, axis)).astype(np.int32)
 
@@ -105,11 +106,13 @@ def along(x: Tensor, order: Tensor, axis: int) -> Tensor:
     swap = tuple(last if i == axis else axis if i == last else i for i in range(x.ndim))
     if axis != last:
         x, order = apply(TRANSPOSE, x, perm=swap), apply(TRANSPOSE, order, perm=swap)
+    # `take` has one order for all lines; with the positions of the other axes as indices each line has its own.
     lines = [grid(x.shape[i], i, last + 1) for i in range(last)]
     out = apply(INDEX, x, *lines, order)
     return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
 
+# out = x[order], so x̄[order] = ct; sorting the order itself inverts the permutation, and a gather is cheaper than a scatter.
 def unsorted(ct: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
     """The sorted line `ct` put back in the order of x: gathered by the inverse permutation."""
     order = apply(ARGSORT, x, axis=axis, descending=descending)

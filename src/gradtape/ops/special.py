@@ -93,6 +93,7 @@ _TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
 _HALF_ROOT_PI = math.sqrt(math.pi) / 2.0
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 
+# erf' = 2/√π · e^(-x²). The inverse functions are differentiated through their result y: dy/dx = 1/f'(y).
 ERF = _unary("erf", "erf", lambda x: exp(-x * x) * _TWO_OVER_ROOT_PI, _any)
 ERFC = _unary("erfc", "erfc", lambda x: exp(-x * x) * -_TWO_OVER_ROOT_PI, _any)
 ERFINV = _unary("erfinv", "erfinv", lambda out: exp(out * out) * _HALF_ROOT_PI, _inside)
@@ -107,6 +108,7 @@ NDTRI = _unary("ndtri", "ndtri", lambda out: exp(out * out * 0.5) * _ROOT_TWO_PI
 
 # -- gamma family ----------------------------------------------------------------------------------------------------
 
+# (log Γ)' = ψ, ψ' = ψ⁽¹⁾, and from there on `polygamma` counts the order up: derivatives of any order are closed.
 LGAMMA = _unary("lgamma", "gammaln", lambda x: digamma(x), _positive)
 DIGAMMA = _unary("digamma", "psi", lambda x: trigamma(x), _positive)
 
