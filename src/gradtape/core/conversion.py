@@ -60,8 +60,8 @@ def twin(x: Tensor) -> Tensor:
     """The same version as another tensor object: what an op returns when it has nothing to do, so that `t[i] = v` on the
     result leaves its argument alone. Rules on bare arrays do without it."""
     if isinstance(x, Tensor) and (node := x._node) is not None and node.keys:
-        # A variable's own version (the leaf of its key, or an assignment) stands for all reads of the variable: as a source, the
-        # tensor the user gets must be one read only.
+        # A variable's own version (the leaf of its key, or an assignment) stands for all reads of the variable: as a source,
+        # the tensor the user gets must be one read only.
         writer = node.op
         if writer.name == "assign" if writer is not None else node.nodes and node.nodes[0].__class__ is VariableKey:
             return snapshot(x)

@@ -288,11 +288,9 @@ def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
     ]
 )
 def accumulate_n(
-    inputs: Sequence[TensorLike],
-    shape: Iterable[int | None] | None = None,
-    tensor_dtype: DTypeLike | None = None,
+    inputs: Sequence[TensorLike], shape: Iterable[int | None] | None = None, tensor_dtype: DTypeLike | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`add_n`; `shape` and `tensor_dtype` are checked when given."""
     tensors = [convert(x) for x in inputs]
     for x in tensors:
@@ -405,10 +403,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
 
 
 @composite(
-    samples=lambda: [
-        Sample(normal(2, 3), (2, None)),
-        Sample(normal(2, 3), (3, None), raises=(ValueError, "not compatible")),
-    ]
+    samples=lambda: [Sample(normal(2, 3), (2, None)), Sample(normal(2, 3), (3, None), raises=(ValueError, "not compatible"))]
 )
 def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | None = None) -> Tensor:
     """`x` if its shape fits `shape` (None fits any size), an error otherwise.
@@ -495,32 +490,11 @@ __all__ = [  # of `gt.math`
     "scalar_mul", "squared_difference", "truediv", "truncatediv", "truncatemod", "xdivy", "xlog1py", "xlogy",
     "zero_fraction",
 ]  # fmt: skip
-OPS = (
-    DIVIDE_NO_NAN,
-    MULTIPLY_NO_NAN,
-    XLOGY,
-    XLOG1PY,
-    XDIVY,
-    NEXTAFTER,
-    ADD_N,
-    ANGLE,
-)
+OPS = (DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, ADD_N, ANGLE)
 COMPOSITES = (
-    reciprocal_no_nan,
-    truncatediv,
-    truncatemod,
-    squared_difference,
-    scalar_mul,
-    accumulate_n,
-    polyval,
-    meshgrid,
-    ensure_shape,
-    broadcast_dynamic_shape,
-    count_nonzero,
-    zero_fraction,
-    is_non_decreasing,
-    is_strictly_increasing,
-)
+    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, accumulate_n, polyval, meshgrid, ensure_shape,
+    broadcast_dynamic_shape, count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
+)  # fmt: skip
 
 from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal
 from gradtape.ops.create import fits, ones_like, zeros_like

@@ -344,14 +344,9 @@ def _convolve(
     ]
 )
 def convolution(
-    input: TensorLike,
-    filters: TensorLike,
-    strides: Integers | None = None,
-    padding: Padding = "VALID",
-    data_format: str | None = None,
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filters: TensorLike, strides: Integers | None = None, padding: Padding = "VALID",
+    data_format: str | None = None, dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Convolution in 1, 2 or 3 dimensions, told by the rank of the filter.
 
     >>> import gradtape as gt
@@ -372,14 +367,9 @@ def convolution(
     ]
 )
 def conv1d(
-    input: TensorLike,
-    filters: TensorLike,
-    stride: Integers,
-    padding: Padding,
-    data_format: str | None = "NWC",
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filters: TensorLike, stride: Integers, padding: Padding, data_format: str | None = "NWC",
+    dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """1-D convolution of (batch, width, in) with a filter (width, in, out).
 
     >>> import gradtape as gt
@@ -406,14 +396,9 @@ def conv1d(
     ]
 )
 def conv2d(
-    input: TensorLike,
-    filters: TensorLike,
-    strides: Integers,
-    padding: Padding,
-    data_format: str | None = "NHWC",
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filters: TensorLike, strides: Integers, padding: Padding, data_format: str | None = "NHWC",
+    dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """2-D convolution of (batch, height, width, in) with a filter (height, width, in, out).
 
     Padding is "SAME", "VALID" or a list of pairs. A filter with fewer input channels than the input makes groups.
@@ -428,14 +413,9 @@ def conv2d(
 
 @composite(samples=lambda: [Sample(normal(1, 3, 3, 2, 2), normal(2, 2, 1, 2, 1), [1, 1, 2, 1, 1], "SAME")])
 def conv3d(
-    input: TensorLike,
-    filters: TensorLike,
-    strides: Integers,
-    padding: Padding,
-    data_format: str | None = "NDHWC",
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filters: TensorLike, strides: Integers, padding: Padding, data_format: str | None = "NDHWC",
+    dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out)."""
     return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
 
@@ -489,15 +469,9 @@ def _transposed(
     ]
 )
 def conv2d_transpose(
-    input: TensorLike,
-    filters: TensorLike,
-    output_shape: Shape,
-    strides: Integers,
-    padding: Padding = "SAME",
-    data_format: str | None = "NHWC",
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filters: TensorLike, output_shape: Shape, strides: Integers, padding: Padding = "SAME",
+    data_format: str | None = "NHWC", dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The transpose of `conv2d` with respect to its input; the filter is (height, width, out, in).
 
     >>> import gradtape as gt
@@ -533,14 +507,9 @@ def conv3d_transpose(
     ]
 )
 def depthwise_conv2d(
-    input: TensorLike,
-    filter: TensorLike,
-    strides: Integers,
-    padding: Padding,
-    data_format: str | None = None,
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, filter: TensorLike, strides: Integers, padding: Padding, data_format: str | None = None,
+    dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Each input channel convolved with its own filters: (height, width, in, multiplier) gives in·multiplier channels.
 
     >>> import gradtape as gt
@@ -561,15 +530,9 @@ def depthwise_conv2d(
 
 @composite(samples=lambda: [Sample(normal(1, 3, 3, 2), normal(2, 2, 2, 2), normal(1, 1, 4, 2), [1, 1, 1, 1], "SAME")])
 def separable_conv2d(
-    input: TensorLike,
-    depthwise_filter: TensorLike,
-    pointwise_filter: TensorLike,
-    strides: Integers,
-    padding: Padding,
-    data_format: str | None = None,
-    dilations: Integers | None = None,
-    name: str | None = None,
-) -> Tensor:
+    input: TensorLike, depthwise_filter: TensorLike, pointwise_filter: TensorLike, strides: Integers, padding: Padding,
+    data_format: str | None = None, dilations: Integers | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """A depthwise convolution followed by a 1×1 convolution that mixes the channels."""
     inner_result = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
     return _convolve(inner_result, pointwise_filter, 1, "VALID", data_format, None, 2, "separable_conv2d")
@@ -577,16 +540,9 @@ def separable_conv2d(
 
 OPS = (CONV, CONV_INPUT, CONV_FILTER)
 COMPOSITES = (
-    convolution,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv1d_transpose,
-    conv2d_transpose,
-    conv3d_transpose,
-    depthwise_conv2d,
+    convolution, conv1d, conv2d, conv3d, conv1d_transpose, conv2d_transpose, conv3d_transpose, depthwise_conv2d,
     separable_conv2d,
-)
+)  # fmt: skip
 
 from gradtape.ops.create import fits, is_symbolic
 from gradtape.ops.padding import PAD

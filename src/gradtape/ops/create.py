@@ -213,12 +213,9 @@ def fill(dims: Shape, value: TensorLike, name: str | None = None) -> Tensor:
 
 
 def eye(
-    num_rows: Integer,
-    num_columns: Integer | None = None,
-    batch_shape: Shape | None = None,
-    dtype: DTypeLike = float32,
+    num_rows: Integer, num_columns: Integer | None = None, batch_shape: Shape | None = None, dtype: DTypeLike = float32,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Identity matrix (or a batch of them)."""
     rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
     batch = () if batch_shape is None else static_shape(batch_shape)
@@ -233,12 +230,9 @@ def _symbolic_eye(rows: Size, columns: Size, batch: tuple[Any, ...], dtype: DTyp
 
 
 def range(
-    start: TensorLike,
-    limit: TensorLike | None = None,
-    delta: TensorLike = 1,
-    dtype: DTypeLike | None = None,
+    start: TensorLike, limit: TensorLike | None = None, delta: TensorLike = 1, dtype: DTypeLike | None = None,
     name: str = "range",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """start, start + delta, … below limit: ⌈(limit − start) / delta⌉ items, computed in the dtype of the result.
 
     >>> import gradtape as gt
@@ -332,14 +326,9 @@ def _unit_steps(count: Size, axis: int, rank: int) -> Any:
     ]
 )
 def one_hot(
-    indices: TensorLike,
-    depth: Integer,
-    on_value: TensorLike | None = None,
-    off_value: TensorLike | None = None,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    name: str | None = None,
-) -> Tensor:
+    indices: TensorLike, depth: Integer, on_value: TensorLike | None = None, off_value: TensorLike | None = None,
+    axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Vectors that are on_value (1) at the index and off_value (0) elsewhere; indices outside [0, depth) are all off.
 
     >>> import gradtape as gt

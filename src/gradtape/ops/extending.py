@@ -38,12 +38,9 @@ from gradtape.ops.staged import SIZED, size_of
     ]
 )
 def pad(
-    tensor: TensorLike,
-    paddings: Array | Sequence[Any],
-    mode: str = "CONSTANT",
-    constant_values: TensorLike = 0,
+    tensor: TensorLike, paddings: Array | Sequence[Any], mode: str = "CONSTANT", constant_values: TensorLike = 0,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
 
     >>> import gradtape as gt

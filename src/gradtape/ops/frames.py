@@ -50,14 +50,9 @@ Window = Callable[..., Any]  # window(length, dtype=...) -> tensor
     ]
 )
 def frame(
-    signal: TensorLike,
-    frame_length: Integer,
-    frame_step: Integer,
-    pad_end: bool = False,
-    pad_value: TensorLike = 0,
-    axis: int = -1,
-    name: str | None = None,
-) -> Tensor:
+    signal: TensorLike, frame_length: Integer, frame_step: Integer, pad_end: bool = False, pad_value: TensorLike = 0,
+    axis: int = -1, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The windows of `frame_length` elements along an axis, one every `frame_step`: that axis becomes (frames, elements).
 
     With `pad_end` the last frames are filled up with `pad_value`, and every element begins or is in some frame.
@@ -232,14 +227,9 @@ def _window_of(window_fn: Callable[..., Any], length: int, dtype: DTypeLike, arg
     ]
 )
 def stft(
-    signals: TensorLike,
-    frame_length: Integer,
-    frame_step: Integer,
-    fft_length: Integer | None = None,
-    window_fn: Window | None = hann_window,
-    pad_end: bool = False,
-    name: str | None = None,
-) -> Tensor:
+    signals: TensorLike, frame_length: Integer, frame_step: Integer, fft_length: Integer | None = None,
+    window_fn: Window | None = hann_window, pad_end: bool = False, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The Fourier transforms of windowed frames of real signals: (…, samples) becomes (…, frames, fft_length//2 + 1).
 
     >>> import gradtape as gt
@@ -290,13 +280,9 @@ def inverse_stft_window_fn(frame_step: Integer, forward_window_fn: Window = hann
     ]
 )
 def inverse_stft(
-    stfts: TensorLike,
-    frame_length: Integer,
-    frame_step: Integer,
-    fft_length: Integer | None = None,
-    window_fn: Window | None = hann_window,
-    name: str | None = None,
-) -> Tensor:
+    stfts: TensorLike, frame_length: Integer, frame_step: Integer, fft_length: Integer | None = None,
+    window_fn: Window | None = hann_window, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Signals from short-time Fourier transforms: the windowed inverse transforms of the frames, overlapping, added up."""
     op = "inverse_stft"
     x = of_rank(numeric(stfts, "stfts", op), 2, "stfts", op)
@@ -311,14 +297,9 @@ def inverse_stft(
 
 
 def linear_to_mel_weight_matrix(
-    num_mel_bins: int = 20,
-    num_spectrogram_bins: int = 129,
-    sample_rate: float = 8000,
-    lower_edge_hertz: float = 125.0,
-    upper_edge_hertz: float = 3800.0,
-    dtype: DTypeLike = float32,
-    name: str | None = None,
-) -> Tensor:
+    num_mel_bins: int = 20, num_spectrogram_bins: int = 129, sample_rate: float = 8000, lower_edge_hertz: float = 125.0,
+    upper_edge_hertz: float = 3800.0, dtype: DTypeLike = float32, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """The matrix (spectrogram bins, mel bins) of overlapping triangles on the mel scale; the zero frequency has none.
 
     >>> import gradtape as gt

@@ -123,35 +123,23 @@ class Generator:
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     def uniform(
-        self,
-        shape: Shape,
-        minval: TensorLike = 0,
-        maxval: TensorLike | None = None,
-        dtype: DTypeLike = float32,
+        self, shape: Shape, minval: TensorLike = 0, maxval: TensorLike | None = None, dtype: DTypeLike = float32,
         name: str | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Uniform numbers in [minval, maxval); differentiable in both bounds."""
         return numbers.key_uniform(self._next, shape, minval, maxval, dtype, "Generator.uniform")
 
     def normal(
-        self,
-        shape: Shape,
-        mean: TensorLike = 0.0,
-        stddev: TensorLike = 1.0,
-        dtype: DTypeLike = float32,
+        self, shape: Shape, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
         name: str | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Normal numbers; differentiable in mean and stddev."""
         return numbers.key_normal(numbers.RANDOM_NORMAL, self._next, shape, mean, stddev, dtype, "Generator.normal")
 
     def truncated_normal(
-        self,
-        shape: Shape,
-        mean: TensorLike = 0.0,
-        stddev: TensorLike = 1.0,
-        dtype: DTypeLike = float32,
+        self, shape: Shape, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
         name: str | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev."""
         op = numbers.RANDOM_TRUNCATED_NORMAL
         return numbers.key_normal(op, self._next, shape, mean, stddev, dtype, "Generator.truncated_normal")

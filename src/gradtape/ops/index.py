@@ -507,13 +507,9 @@ def _getitem_arrays(x: Tensor, key: Key) -> Tensor:
     ]
 )
 def gather(
-    params: TensorLike,
-    indices: TensorLike,
-    validate_indices: bool | None = None,
-    axis: Axis | None = None,
-    batch_dims: int = 0,
-    name: str | None = None,
-) -> Tensor:
+    params: TensorLike, indices: TensorLike, validate_indices: bool | None = None, axis: Axis | None = None,
+    batch_dims: int = 0, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Slices of `params` along `axis` at the given indices; the gradient on axis 0 is an `IndexedSlices`.
 
     >>> import gradtape as gt

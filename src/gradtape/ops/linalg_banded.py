@@ -199,15 +199,9 @@ def _band(parts: tuple[Any, ...], layout: str) -> Tensor:
     ]
 )
 def tridiagonal_solve(
-    diagonals: TensorLike,
-    rhs: TensorLike,
-    diagonals_format: str = "compact",
-    transpose_rhs: bool = False,
-    conjugate_rhs: bool = False,
-    name: str | None = None,
-    partial_pivoting: bool = True,
-    perturb_singular: bool = False,
-) -> Tensor:
+    diagonals: TensorLike, rhs: TensorLike, diagonals_format: str = "compact", transpose_rhs: bool = False,
+    conjugate_rhs: bool = False, name: str | None = None, partial_pivoting: bool = True, perturb_singular: bool = False,
+) -> Tensor:  # fmt: skip
     """Solve tridiagonal systems in time proportional to their size; `diagonals` holds super-, main and subdiagonal.
 
     >>> import gradtape as gt

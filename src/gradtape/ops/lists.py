@@ -119,10 +119,7 @@ LIST_SPLIT = general(
     "list_split",
     "x lengths",
     list_values.parted,
-    vjps=(
-        lambda ct, x_spec, axis, size: put_together(ct, tuple(x_spec.shape), axis, size),
-        None,
-    ),
+    vjps=(lambda ct, x_spec, axis, size: put_together(ct, tuple(x_spec.shape), axis, size), None),
     jvps=(lambda t, lengths, axis, size: apply(LIST_SPLIT, t, lengths, axis=axis, size=size), None),
     infer=list_values.parted_spec,
     batch=lambda op, flags, inputs, attrs: batches.split(op, flags, inputs, attrs),
@@ -153,10 +150,7 @@ LIST_DROP = general(
     call=lambda x: list_stack(list_pop(list_from_tensor(x))[0]),
     fails=Fails.VALUES,
     overwrites=list_values.drop,
-    samples=lambda: [
-        Sample(normal(3, 2)),
-        Sample(normal(1)),
-    ],
+    samples=lambda: [Sample(normal(3, 2)), Sample(normal(1))],
 )
 # Reading item i: the cotangent of the list is zero at all other items.
 LIST_GET = general(
@@ -170,10 +164,7 @@ LIST_GET = general(
     call=lambda x, i: list_get(list_from_tensor(x), i),
     memory=Memory.ITEM,
     fails=Fails.VALUES,
-    samples=lambda: [
-        Sample(normal(3, 2), np.array(1)),
-        Sample(normal(3), np.array(-1)),
-    ],
+    samples=lambda: [Sample(normal(3, 2), np.array(1)), Sample(normal(3), np.array(-1))],
 )
 # What was overwritten has no influence: its cotangent is cleared, and the new value's is what stands there.
 LIST_SET = general(
@@ -189,10 +180,7 @@ LIST_SET = general(
     call=lambda x, i, v: list_stack(list_set(list_from_tensor(x), i, v)),
     fails=Fails.VALUES,
     overwrites=list_values.put,
-    samples=lambda: [
-        Sample(normal(3, 2), np.array(1), normal(2)),
-        Sample(normal(3), np.array(-1), normal()),
-    ],
+    samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
 )
 LIST_CLEAR_AT = general(
     "list_clear_at",
@@ -217,9 +205,7 @@ LIST_ADD = general(
     batch=lambda op, flags, inputs, attrs: apply(op, *batches.all_batched(flags, inputs)),
     call=lambda x, y: list_stack(list_add(list_from_tensor(x), list_from_tensor(y))),
     fails=Fails.VALUES,  # lists of two lengths
-    samples=lambda: [
-        Sample(normal(3, 2), normal(3, 2)),
-    ],
+    samples=lambda: [Sample(normal(3, 2), normal(3, 2))],
 )
 LIST_ADD_AT = general(
     "list_add_at",

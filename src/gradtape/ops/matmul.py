@@ -78,19 +78,10 @@ def _batch_matmul(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...]) -
 
 
 def matmul(
-    a: TensorLike,
-    b: TensorLike,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    adjoint_a: bool = False,
-    adjoint_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
-    output_type: DTypeLike | None = None,
-    grad_a: bool = False,
-    grad_b: bool = False,
-    name: str | None = None,
-) -> Tensor:
+    a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False,
+    adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False, output_type: DTypeLike | None = None,
+    grad_a: bool = False, grad_b: bool = False, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Product of the matrices in the last two axes, broadcast over the leading ones, in `output_type` if one is given.
 
     The flags about sparsity and gradients are hints to TensorFlow's kernels and change nothing here.

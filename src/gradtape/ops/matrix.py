@@ -143,12 +143,7 @@ def _inside(rows: int, columns: int, k: tuple[int, int], align: str, op: str) ->
         raise InvalidArgumentError(f"{op}: diagonal k={k} lies outside matrices of {rows} rows and {columns} columns")
 
 
-@composite(
-    samples=lambda: [
-        Sample(normal(2, 3, 4), k=(0, 2), padding_value=9.0),
-        Sample(normal(3, 3)),
-    ]
-)
+@composite(samples=lambda: [Sample(normal(2, 3, 4), k=(0, 2), padding_value=9.0), Sample(normal(3, 3))])
 def diag_part(
     input: TensorLike, name: str = "diag_part", k: Integers = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
@@ -174,14 +169,9 @@ def diag_part(
 
 @composite(samples=lambda: [Sample(normal(2, 3), padding_value=7.0), Sample(normal(3), k=1, num_rows=5, num_cols=4)])
 def diag(
-    diagonal: TensorLike,
-    name: str = "diag",
-    k: Integers = 0,
-    num_rows: int = -1,
-    num_cols: int = -1,
-    padding_value: TensorLike = 0,
-    align: str = "RIGHT_LEFT",
-) -> Tensor:
+    diagonal: TensorLike, name: str = "diag", k: Integers = 0, num_rows: int = -1, num_cols: int = -1,
+    padding_value: TensorLike = 0, align: str = "RIGHT_LEFT",
+) -> Tensor:  # fmt: skip
     """Matrices with the given diagonal (or band of diagonals, as `diag_part` packs it) and `padding_value` elsewhere.
 
     >>> import gradtape as gt
@@ -273,11 +263,7 @@ def tensor_diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
 
 
 @composite(
-    samples=lambda: [
-        Sample(normal(3, 3)),
-        Sample(normal(2, 3, 2, 3)),
-        Sample(normal(2, 3), raises=(ValueError, "halves")),
-    ]
+    samples=lambda: [Sample(normal(3, 3)), Sample(normal(2, 3, 2, 3)), Sample(normal(2, 3), raises=(ValueError, "halves"))]
 )
 def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """The elements whose index has two equal halves: undoes `tensor_diag`.
@@ -394,14 +380,9 @@ def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     ]
 )
 def matvec(
-    a: TensorLike,
-    b: TensorLike,
-    transpose_a: bool = False,
-    adjoint_a: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
-    name: str | None = None,
-) -> Tensor:
+    a: TensorLike, b: TensorLike, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
+    b_is_sparse: bool = False, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Matrix times vector in the last axes, broadcast over the leading ones.
 
     >>> import gradtape as gt
@@ -530,20 +511,9 @@ def _matrix_norm(x: Tensor, ord: str | float, axis: Sequence[int], keep: bool) -
 
 OPS = (MATRIX_DIAG_PART, MATRIX_DIAG)
 COMPOSITES = (
-    diag_part,
-    diag,
-    set_diag,
-    tensor_diag,
-    tensor_diag_part,
-    trace,
-    band_part,
-    matrix_transpose,
-    adjoint,
-    matvec,
-    cross,
-    norm,
+    diag_part, diag, set_diag, tensor_diag, tensor_diag_part, trace, band_part, matrix_transpose, adjoint, matvec, cross, norm,
     normalize,
-)
+)  # fmt: skip
 
 from gradtape.core.tensor import Tensor
 from gradtape.ops.compare import logical_and, logical_or

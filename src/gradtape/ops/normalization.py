@@ -57,14 +57,9 @@ def moments(
     ]
 )
 def batch_normalization(
-    x: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    offset: TensorLike | None,
-    scale: TensorLike | None,
-    variance_epsilon: TensorLike,
-    name: str | None = None,
-) -> Tensor:
+    x: TensorLike, mean: TensorLike, variance: TensorLike, offset: TensorLike | None, scale: TensorLike | None,
+    variance_epsilon: TensorLike, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + variance_epsilon) · scale + offset; offset and scale may be None.
 
     >>> import gradtape as gt
@@ -127,13 +122,9 @@ NORMALIZE: Op = general(
     ]
 )
 def layer_norm(
-    x: TensorLike,
-    offset: TensorLike | None = None,
-    scale: TensorLike | None = None,
-    axis: Axis = -1,
-    variance_epsilon: float = 1e-3,
-    name: str | None = None,
-) -> Tensor:
+    x: TensorLike, offset: TensorLike | None = None, scale: TensorLike | None = None, axis: Axis = -1,
+    variance_epsilon: float = 1e-3, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Each example shifted and scaled to mean 0 and variance 1 over the given axes, then · scale + offset.
 
     >>> import gradtape as gt

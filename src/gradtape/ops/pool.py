@@ -227,25 +227,16 @@ POOL_SPREAD: Op = linear(
     infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
     batch=_merged,
     memory=Memory.FRESH,
-    samples=lambda: [
-        Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN),
-        Sample(normal(1, 3, 2), space=(5,), **_OVERLAP),
-    ],
+    samples=lambda: [Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN), Sample(normal(1, 3, 2), space=(5,), **_OVERLAP)],
 )
 
 # -- the public functions ----------------------------------------------------------------------------------------------
 
 
 def _pooled(
-    x: TensorLike,
-    ksize: Integers,
-    strides: Integers,
-    padding: Padding,
-    data_format: str | None,
-    rank: int,
-    average: bool,
+    x: TensorLike, ksize: Integers, strides: Integers, padding: Padding, data_format: str | None, rank: int, average: bool,
     op: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     x = real_numbers(x, "input", op)
     x = real_floats(x, "input", op) if average or not x.dtype.is_integer else x
     if x.ndim < rank + 2:
@@ -408,15 +399,9 @@ def avg_pool3d(
     ]
 )
 def max_pool_with_argmax(
-    input: TensorLike,
-    ksize: Integers,
-    strides: Integers,
-    padding: str,
-    data_format: str = "NHWC",
-    output_dtype: DTypeLike = int64,
-    include_batch_in_index: bool = False,
-    name: str | None = None,
-) -> tuple[Any, Any]:
+    input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NHWC",
+    output_dtype: DTypeLike = int64, include_batch_in_index: bool = False, name: str | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """The largest elements of each window, and where they stand: flat indices (row·width + column)·channels + channel of
     each image, or of the whole batch with `include_batch_in_index`.
 

@@ -316,13 +316,9 @@ def set_seed(seed: int) -> None:
 
 
 def uniform(
-    shape: Shape,
-    minval: TensorLike = 0,
-    maxval: TensorLike | None = None,
-    dtype: DTypeLike = float32,
-    seed: int | None = None,
+    shape: Shape, minval: TensorLike = 0, maxval: TensorLike | None = None, dtype: DTypeLike = float32, seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Uniform numbers in [minval, maxval); for integer dtypes maxval must be given. Differentiable in both bounds.
 
     >>> import gradtape as gt
@@ -333,13 +329,9 @@ def uniform(
 
 
 def normal(
-    shape: Shape,
-    mean: TensorLike = 0.0,
-    stddev: TensorLike = 1.0,
-    dtype: DTypeLike = float32,
-    seed: int | None = None,
+    shape: Shape, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32, seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Normal numbers; differentiable in mean and stddev.
 
     >>> import gradtape as gt
@@ -350,13 +342,9 @@ def normal(
 
 
 def truncated_normal(
-    shape: Shape,
-    mean: TensorLike = 0.0,
-    stddev: TensorLike = 1.0,
-    dtype: DTypeLike = float32,
-    seed: int | None = None,
+    shape: Shape, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32, seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev.
 
     >>> import gradtape as gt
@@ -367,13 +355,9 @@ def truncated_normal(
 
 
 def gamma(
-    shape: Shape,
-    alpha: TensorLike,
-    beta: TensorLike | None = None,
-    dtype: DTypeLike = float32,
-    seed: int | None = None,
+    shape: Shape, alpha: TensorLike, beta: TensorLike | None = None, dtype: DTypeLike = float32, seed: int | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both."""
     return key_gamma(lambda: STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
 
@@ -426,14 +410,9 @@ def seed_key(seed: TensorLike) -> Tensor:
 
 
 def stateless_uniform(
-    shape: Shape,
-    seed: TensorLike,
-    minval: TensorLike | None = 0,
-    maxval: TensorLike | None = None,
-    dtype: DTypeLike = float32,
-    name: str | None = None,
-    alg: str = "auto_select",
-) -> Tensor:
+    shape: Shape, seed: TensorLike, minval: TensorLike | None = 0, maxval: TensorLike | None = None, dtype: DTypeLike = float32,
+    name: str | None = None, alg: str = "auto_select",
+) -> Tensor:  # fmt: skip
     """Uniform numbers that depend only on the seed (two integers) and the arguments.
 
     >>> import gradtape as gt
@@ -447,27 +426,17 @@ def stateless_uniform(
 
 
 def stateless_normal(
-    shape: Shape,
-    seed: TensorLike,
-    mean: TensorLike = 0.0,
-    stddev: TensorLike = 1.0,
-    dtype: DTypeLike = float32,
-    name: str | None = None,
-    alg: str = "auto_select",
-) -> Tensor:
+    shape: Shape, seed: TensorLike, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
+    name: str | None = None, alg: str = "auto_select",
+) -> Tensor:  # fmt: skip
     """Normal numbers that depend only on the seed (two integers) and the arguments."""
     return key_normal(RANDOM_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
 
 
 def stateless_truncated_normal(
-    shape: Shape,
-    seed: TensorLike,
-    mean: TensorLike = 0.0,
-    stddev: TensorLike = 1.0,
-    dtype: DTypeLike = float32,
-    name: str | None = None,
-    alg: str = "auto_select",
-) -> Tensor:
+    shape: Shape, seed: TensorLike, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
+    name: str | None = None, alg: str = "auto_select",
+) -> Tensor:  # fmt: skip
     """Truncated normal numbers that depend only on the seed (two integers) and the arguments."""
     return key_normal(
         RANDOM_TRUNCATED_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal"
@@ -475,13 +444,9 @@ def stateless_truncated_normal(
 
 
 def stateless_gamma(
-    shape: Shape,
-    seed: TensorLike,
-    alpha: TensorLike,
-    beta: TensorLike | None = None,
-    dtype: DTypeLike = float32,
+    shape: Shape, seed: TensorLike, alpha: TensorLike, beta: TensorLike | None = None, dtype: DTypeLike = float32,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`."""
     target, dims = _floating(dtype, "random.stateless_gamma"), _dims(shape)
     alpha = broadcast_to(cast(convert(alpha, hint=target), target), dims)
@@ -497,13 +462,9 @@ def stateless_poisson(
 
 
 def stateless_binomial(
-    shape: Shape,
-    seed: TensorLike,
-    counts: TensorLike,
-    probs: TensorLike,
-    output_dtype: DTypeLike = int32,
+    shape: Shape, seed: TensorLike, counts: TensorLike, probs: TensorLike, output_dtype: DTypeLike = int32,
     name: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`."""
     return key_binomial(lambda: seed_key(seed), shape, counts, probs, output_dtype)
 
@@ -540,18 +501,9 @@ def fold_in(seed: TensorLike, data: TensorLike, alg: str = "auto_select") -> Ten
 
 
 OPS = (
-    RANDOM_UNIFORM,
-    RANDOM_NORMAL,
-    RANDOM_TRUNCATED_NORMAL,
-    RANDOM_INTEGERS,
-    RANDOM_BITS,
-    RANDOM_GAMMA,
-    RANDOM_POISSON,
-    RANDOM_BINOMIAL,
-    RANDOM_CATEGORICAL,
-    RANDOM_PERMUTATION,
-    REPARAMETERIZED_GAMMA,
-)
+    RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_TRUNCATED_NORMAL, RANDOM_INTEGERS, RANDOM_BITS, RANDOM_GAMMA, RANDOM_POISSON,
+    RANDOM_BINOMIAL, RANDOM_CATEGORICAL, RANDOM_PERMUTATION, REPARAMETERIZED_GAMMA,
+)  # fmt: skip
 
 from gradtape.ops.elementwise import cast
 from gradtape.ops.incomplete import gamma_density, igamma_da

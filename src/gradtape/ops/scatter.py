@@ -213,18 +213,9 @@ def _told(sizes: tuple[Any, ...], starts: tuple[Any, ...], dims: tuple[Any, ...]
     ]
 )
 def strided_slice(
-    input_: TensorLike,
-    begin: Integers,
-    end: Integers,
-    strides: Integers | None = None,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-    var: object = None,
-    name: str | None = None,
-) -> Tensor:
+    input_: TensorLike, begin: Integers, end: Integers, strides: Integers | None = None, begin_mask: int = 0, end_mask: int = 0,
+    ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0, var: object = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """`input_[begin:end:strides]` over the first axes; bit i of a mask changes entry i, as in TensorFlow.
 
     >>> import gradtape as gt
@@ -533,18 +524,9 @@ def tensor_scatter_nd_min(
 
 OPS = (FLAT_INDEX, LAST_WRITERS, PUT_ROWS, EXTREME_ROWS)
 COMPOSITES = (
-    gather_nd,
-    batch_gather,
-    boolean_mask,
-    slice,
-    strided_slice,
-    scatter_nd,
-    tensor_scatter_nd_update,
-    tensor_scatter_nd_add,
-    tensor_scatter_nd_sub,
-    tensor_scatter_nd_max,
-    tensor_scatter_nd_min,
-)
+    gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update, tensor_scatter_nd_add,
+    tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
+)  # fmt: skip
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import zeros

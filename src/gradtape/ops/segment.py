@@ -43,10 +43,7 @@ SEGMENT_SLOTS: Op = nondiff(
     batch=batching.elementwise,
     call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
     fails=Fails.VALUES,
-    samples=lambda: [
-        Sample(np.array([2, -1, 0]), 3),
-        Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments")),
-    ],
+    samples=lambda: [Sample(np.array([2, -1, 0]), 3), Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments"))],
 )
 
 
@@ -194,10 +191,7 @@ SEGMENT_EXTREME: Op = general(
     "segment_extreme",
     "data ids",
     _extreme_impl,
-    vjps=(
-        lambda ct, data, ids, out, num: apply(TAKE, ct, ids, axis=0) * extreme_shares(data, ids, out, num),
-        None,
-    ),
+    vjps=(lambda ct, data, ids, out, num: apply(TAKE, ct, ids, axis=0) * extreme_shares(data, ids, out, num), None),
     jvps=(
         lambda t, data, ids, out, num: apply(
             TAKE_ADD, t * extreme_shares(data, ids, out, num), ids, axis=0, shape=tuple(out.shape)
@@ -363,15 +357,9 @@ def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments
     ]
 )
 def bincount(
-    arr: TensorLike,
-    weights: TensorLike | None = None,
-    minlength: Integer | None = None,
-    maxlength: Integer | None = None,
-    dtype: DTypeLike = "int32",
-    name: str | None = None,
-    axis: Axes = None,
-    binary_output: bool = False,
-) -> Tensor:
+    arr: TensorLike, weights: TensorLike | None = None, minlength: Integer | None = None, maxlength: Integer | None = None,
+    dtype: DTypeLike = "int32", name: str | None = None, axis: Axes = None, binary_output: bool = False,
+) -> Tensor:  # fmt: skip
     """How often each whole number occurs, or the sum of the weights of its occurrences; `axis=-1` counts per row.
 
     >>> import gradtape as gt
@@ -423,13 +411,9 @@ def _bins_later(arr: Tensor, minlength: Integer | None, maxlength: Integer | Non
     ]
 )
 def confusion_matrix(
-    labels: TensorLike,
-    predictions: TensorLike,
-    num_classes: Integer | None = None,
-    weights: TensorLike | None = None,
-    dtype: DTypeLike = "int32",
-    name: str | None = None,
-) -> Tensor:
+    labels: TensorLike, predictions: TensorLike, num_classes: Integer | None = None, weights: TensorLike | None = None,
+    dtype: DTypeLike = "int32", name: str | None = None,
+) -> Tensor:  # fmt: skip
     """How often label i (row) was predicted as j (column).
 
     >>> import gradtape as gt
@@ -452,20 +436,9 @@ def confusion_matrix(
 
 OPS = (SEGMENT_SLOTS, SEGMENT_COUNT, SEGMENT_EXTREME)
 COMPOSITES = (
-    segment_sum,
-    segment_mean,
-    segment_prod,
-    segment_max,
-    segment_min,
-    unsorted_segment_sum,
-    unsorted_segment_mean,
-    unsorted_segment_sqrt_n,
-    unsorted_segment_prod,
-    unsorted_segment_max,
-    unsorted_segment_min,
-    bincount,
-    confusion_matrix,
-)
+    segment_sum, segment_mean, segment_prod, segment_max, segment_min, unsorted_segment_sum, unsorted_segment_mean,
+    unsorted_segment_sqrt_n, unsorted_segment_prod, unsorted_segment_max, unsorted_segment_min, bincount, confusion_matrix,
+)  # fmt: skip
 
 from gradtape.ops.compare import equal, not_equal
 from gradtape.ops.create import fits, grid, ones_like, zeros_like

@@ -44,15 +44,9 @@ def _log_add(*terms: Tensor) -> Tensor:
     ]
 )
 def ctc_loss(
-    labels: TensorLike,
-    logits: TensorLike,
-    label_length: TensorLike,
-    logit_length: TensorLike,
-    logits_time_major: bool = True,
-    unique: object = None,
-    blank_index: int | None = None,
-    name: str | None = None,
-) -> Tensor:
+    labels: TensorLike, logits: TensorLike, label_length: TensorLike, logit_length: TensorLike, logits_time_major: bool = True,
+    unique: object = None, blank_index: int | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
     """Minus the log-probability of each label sequence under all its alignments (Graves et al. 2006).
 
     Args:
@@ -163,14 +157,9 @@ def _candidates(
 
 
 def uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: Integer,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
+    true_classes: TensorLike, num_true: int, num_sampled: Integer, unique: bool, range_max: int, seed: int | None = None,
     name: str | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Classes drawn with equal chances from [0, range_max), and how often the true and the drawn ones are expected.
 
     >>> import gradtape as gt
@@ -184,14 +173,9 @@ def uniform_candidate_sampler(
 
 
 def log_uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: Integer,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
+    true_classes: TensorLike, num_true: int, num_sampled: Integer, unique: bool, range_max: int, seed: int | None = None,
     name: str | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency."""
     op = "log_uniform_candidate_sampler"
     count = whole(range_max, "range_max", op, least=1)
@@ -275,17 +259,10 @@ def _given(samples: Array) -> tuple[Array, Array, Array]:
     ]
 )
 def nce_loss(
-    weights: TensorLike,
-    biases: TensorLike,
-    labels: TensorLike,
-    inputs: TensorLike,
-    num_sampled: Integer,
-    num_classes: Integer,
-    num_true: int = 1,
-    sampled_values: Sequence[TensorLike] | None = None,
-    remove_accidental_hits: bool = False,
+    weights: TensorLike, biases: TensorLike, labels: TensorLike, inputs: TensorLike, num_sampled: Integer, num_classes: Integer,
+    num_true: int = 1, sampled_values: Sequence[TensorLike] | None = None, remove_accidental_hits: bool = False,
     name: str = "nce_loss",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Noise-contrastive estimation (Gutmann & Hyvärinen 2010): true classes against classes drawn at random.
 
     Args:
@@ -309,22 +286,14 @@ def nce_loss(
 
 @composite(
     samples=lambda: [
-        Sample(normal(5, 3), normal(5), integers(5, 2, 1), normal(2, 3), 3, 5, sampled_values=_given(np.array([0, 2, 4]))),
+        Sample(normal(5, 3), normal(5), integers(5, 2, 1), normal(2, 3), 3, 5, sampled_values=_given(np.array([0, 2, 4])))
     ]
 )
 def sampled_softmax_loss(
-    weights: TensorLike,
-    biases: TensorLike,
-    labels: TensorLike,
-    inputs: TensorLike,
-    num_sampled: Integer,
-    num_classes: Integer,
-    num_true: int = 1,
-    sampled_values: Sequence[TensorLike] | None = None,
-    remove_accidental_hits: bool = True,
-    seed: int | None = None,
-    name: str = "sampled_softmax_loss",
-) -> Tensor:
+    weights: TensorLike, biases: TensorLike, labels: TensorLike, inputs: TensorLike, num_sampled: Integer, num_classes: Integer,
+    num_true: int = 1, sampled_values: Sequence[TensorLike] | None = None, remove_accidental_hits: bool = True,
+    seed: int | None = None, name: str = "sampled_softmax_loss",
+) -> Tensor:  # fmt: skip
     """The softmax cross entropy over the true classes and some drawn at random: for very many classes."""
     logits, wanted = _sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits, seed,

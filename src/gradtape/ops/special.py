@@ -335,22 +335,7 @@ __all__ = [  # of `gt.math`
     "bessel_k1e", "bessel_y0", "bessel_y1", "dawsn", "digamma", "erf", "erfc", "erfcinv", "erfinv", "expint", "fresnel_cos",
     "fresnel_sin", "lbeta", "lgamma", "ndtr", "ndtri", "polygamma", "sinc",
 ]  # fmt: skip
-OPS = (
-    ERF,
-    ERFC,
-    ERFINV,
-    ERFCINV,
-    NDTR,
-    NDTRI,
-    LGAMMA,
-    DIGAMMA,
-    POLYGAMMA,
-    BESSEL,
-    DAWSN,
-    EXPINT,
-    FRESNEL_SIN,
-    FRESNEL_COS,
-)
+OPS = (ERF, ERFC, ERFINV, ERFCINV, NDTR, NDTRI, LGAMMA, DIGAMMA, POLYGAMMA, BESSEL, DAWSN, EXPINT, FRESNEL_SIN, FRESNEL_COS)
 COMPOSITES = (*_BESSELS, sinc, lbeta)
 
 from gradtape.ops.create import ones_like

@@ -92,12 +92,7 @@ SCAN = _region(
     ("in.carried", "fits", "out.carried"),
     ("body.out.ys", "item of", "out.ys"),
 )
-CALL = _region(
-    "call",
-    (),
-    ("in.*", "fits", "callee.in.*"),
-    ("callee.out.*", "fits", "out.*"),
-)
+CALL = _region("call", (), ("in.*", "fits", "callee.in.*"), ("callee.out.*", "fits", "out.*"))
 CUSTOM = _region(
     "custom",
     ("vjp",),
