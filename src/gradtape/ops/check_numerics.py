@@ -39,9 +39,7 @@ def _check_impl(x: Array, *, message: str) -> Array:
 
 
 CHECK_NUMERICS = linear(
-    "check_numerics",
-    "x",
-    _check_impl,
+    "check_numerics", "x", _check_impl,
     lambda ct: ct,
     infer=inference.same,
     batch=batching.elementwise,
@@ -53,6 +51,6 @@ CHECK_NUMERICS = linear(
         Sample(normal(), "sample"),
         Sample(np.array([1.0, np.nan, np.inf]), "sample", raises=(ValueError, "1 NaN and 1 Inf")),
     ],
-)
+)  # fmt: skip
 
 OPS = (CHECK_NUMERICS,)

@@ -180,9 +180,7 @@ def _batch_einsum(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], a
 
 
 EINSUM = general(
-    "einsum",
-    "*xs",
-    _einsum_impl,
+    "einsum", "*xs", _einsum_impl,
     vjp=einsum_cts,
     jvp=einsum_tangent,
     infer=_einsum_spec,
@@ -203,7 +201,7 @@ EINSUM = general(
         Sample([normal(2, 0), normal(0, 2)], "ij,jk->ik"),
         Sample([normal(2, 2) + 1j * normal(2, 2), normal(2, 3) + 1j * normal(2, 3)], "ij,ik->jk"),
     ],
-)
+)  # fmt: skip
 
 # -- einsum ------------------------------------------------------------------------------------------------------------
 

@@ -216,9 +216,7 @@ _ODD: dict[str, Any] = {"strides": (2, 1), "padding": ((1, 0), (2, 1)), "dilatio
 _GROUPED: dict[str, Any] = {"strides": (2,), "padding": ((1, 1),), "dilations": (1,), "groups": 2}
 
 CONV: Op = multilinear(
-    "conv",
-    "x w",
-    _conv_impl,
+    "conv", "x w", _conv_impl,
     lambda ct, x_spec, w, strides, padding, dilations, groups: apply(
         CONV_INPUT, ct, w, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
@@ -242,11 +240,9 @@ CONV: Op = multilinear(
         Sample(normal(0, 3, 3, 1), normal(2, 2, 1, 1), **_UNIT),
         Sample(normal(1, 2, 2, 1), normal(3, 1, 1, 1), raises=(ValueError, "does not fit"), **_UNIT),
     ],
-)
+)  # fmt: skip
 CONV_INPUT: Op = multilinear(
-    "conv_input",
-    "y w",
-    _conv_input_impl,
+    "conv_input", "y w", _conv_input_impl,
     lambda ct, w, strides, padding, dilations, groups: apply(
         CONV, ct, w, strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
@@ -268,11 +264,9 @@ CONV_INPUT: Op = multilinear(
         Sample(normal(2, 3, 6), normal(3, 2, 6), space=(5,), **_GROUPED),
         Sample(normal(2, 3, 4), normal(3, 1, 4), space=(5,), **_GROUPED),
     ],
-)
+)  # fmt: skip
 CONV_FILTER: Op = multilinear(
-    "conv_filter",
-    "x y",
-    _conv_filter_impl,
+    "conv_filter", "x y", _conv_filter_impl,
     lambda ct, x_spec, y, strides, padding, dilations, groups: apply(
         CONV_INPUT, y, ct, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
@@ -287,7 +281,7 @@ CONV_FILTER: Op = multilinear(
         Sample(normal(2, 5, 4), normal(2, 3, 6), kernel=(3,), **_GROUPED),
         Sample(normal(2, 5, 2), normal(2, 3, 4), kernel=(3,), **_GROUPED),
     ],
-)
+)  # fmt: skip
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------

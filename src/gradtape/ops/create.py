@@ -310,7 +310,7 @@ def linspace(start: TensorLike, stop: TensorLike, num: Integer, name: str | None
     return first + (expand_dims(stop, place) - first) * steps
 
 
-def _unit_steps(count: Size, axis: int, rank: int) -> Any:
+def _unit_steps(count: Size, axis: int, rank: int) -> Tensor:
     """As many numbers from 0 to 1 as run time says, along one of several axes."""
     place = _cast(grid(count, axis, rank), "float64")
     # The last step is 1 exactly, whatever (count - 1)·(1/(count - 1)) rounds to; a single number has the step 0.

@@ -57,8 +57,7 @@ def _samples() -> list[Sample]:
 
 # out_i = Σ_{j≤i} x_j, so x̄_j = Σ_{i≥j} ct_i: the same sum run the other way.
 CUMSUM: Op = linear(
-    "cumsum",
-    "x",
+    "cumsum", "x",
     lambda x, *, axis, exclusive, reverse: _running(np.add, x, axis, exclusive, reverse, 0.0),
     lambda ct, axis, exclusive, reverse: apply(CUMSUM, ct, axis=axis, exclusive=exclusive, reverse=not reverse),
     infer=inference.same,
@@ -66,7 +65,7 @@ CUMSUM: Op = linear(
     call=cumsum,
     memory=Memory.FRESH,
     samples=_samples,
-)
+)  # fmt: skip
 
 
 def cumprod(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
@@ -129,8 +128,7 @@ def cumprod_jvp(t: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool)
 
 
 CUMPROD: Op = general(
-    "cumprod",
-    "x",
+    "cumprod", "x",
     lambda x, *, axis, exclusive, reverse: _running(np.multiply, x, axis, exclusive, reverse, 1.0),
     vjps=(lambda ct, x, axis, exclusive, reverse: cumprod_vjp(ct, x, axis, exclusive, reverse),),
     jvps=(lambda t, x, axis, exclusive, reverse: cumprod_jvp(t, x, axis, exclusive, reverse),),
@@ -138,7 +136,7 @@ CUMPROD: Op = general(
     batch=batching.shifted("axis"),
     call=cumprod,
     samples=lambda: [*_samples(), Sample(np.array([1.5, 0.0, 2.0, 0.0, 3.0]))],
-)
+)  # fmt: skip
 
 # -- linear recurrence -------------------------------------------------------------------------------------------------
 
@@ -168,9 +166,7 @@ def next_decay(decay: Tensor, axis: int, reverse: bool) -> Tensor:
 
 # h_i = decay_i h_{i-1} + x_i. With g the same recurrence run backwards over ct: x gets g_i, decay gets g_i h_{i-1}
 RECURRENCE: Op = general(
-    "linear_recurrence",
-    "decay x",
-    _recurrence_impl,
+    "linear_recurrence", "decay x", _recurrence_impl,
     vjps=(
         lambda ct, decay, out, axis, reverse: (
             apply(RECURRENCE, next_decay(conj(decay), axis, reverse), ct, axis=axis, reverse=not reverse)
@@ -196,7 +192,7 @@ RECURRENCE: Op = general(
         Sample(normal(0), normal(0), 0, False),
         Sample(normal(1, 2), normal(1, 2), 0, True),
     ],
-)
+)  # fmt: skip
 
 # -- log-sum-exp -------------------------------------------------------------------------------------------------------
 
@@ -228,8 +224,7 @@ def logsumexp_factors(x: Tensor, out: Tensor, axis: int, reverse: bool) -> tuple
 
 
 CUMULATIVE_LOGSUMEXP: Op = general(
-    "running_logsumexp",
-    "x",
+    "running_logsumexp", "x",
     lambda x, *, axis, reverse: _running(np.logaddexp, x, axis, False, reverse, 0.0),
     vjps=(lambda ct, x, out, axis, reverse: logsumexp_ct(ct, x, out, axis, reverse),),
     jvps=(lambda t, x, out, axis, reverse: logsumexp_tangent(t, x, out, axis, reverse),),
@@ -242,7 +237,7 @@ CUMULATIVE_LOGSUMEXP: Op = general(
         Sample(np.array([-40.0, 0.5, 30.0, 29.0]), 0, False),
         Sample(normal(0), 0, False),
     ],
-)
+)  # fmt: skip
 
 
 @composite(

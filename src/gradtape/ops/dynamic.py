@@ -305,9 +305,7 @@ _KEYS = (
 )
 
 GETITEM_AT = general(
-    "getitem_at",
-    "x *indices",
-    _getitem_at_impl,
+    "getitem_at", "x *indices", _getitem_at_impl,
     vjps=(lambda ct, x_spec, indices, key: apply(PUT_AT, ct, *indices, key=key, shape=tuple(x_spec.shape)), None),
     jvp=lambda tangents, indices, key, size: apply(GETITEM_AT, tangents[0], *indices, key=key, size=size),
     infer=lambda x, *indices, key, size: TensorSpec(result_shape(x.shape, key, indices, size), x.dtype),
@@ -321,11 +319,9 @@ GETITEM_AT = general(
         Sample(normal(4), (Slot(0),), (np.array(4),), raises=(IndexError, "out of bounds")),
         Sample(normal(4), (slice(Slot(0), Slot(1)),), (np.array(3), np.array(6)), (3,), raises=(IndexError, "only 1")),
     ],
-)
+)  # fmt: skip
 PUT_AT = general(
-    "put_at",
-    "part *indices",
-    _put_at_impl,
+    "put_at", "part *indices", _put_at_impl,
     vjps=(lambda ct, part_spec, indices, key: read_for(ct, part_spec, indices, key), None),
     jvp=lambda tangents, indices, key, shape: apply(PUT_AT, tangents[0], *indices, key=key, shape=shape),
     infer=lambda part, *indices, key, shape: TensorSpec(shape, part.dtype),
@@ -339,11 +335,9 @@ PUT_AT = general(
         Sample(normal(2, 2), *_KEYS[4], (4, 3, 2)),
         Sample(normal(), (Slot(0),), (np.array(1),), (4,)),
     ],
-)
+)  # fmt: skip
 UPDATE_AT = general(
-    "update_at",
-    "x value *indices",
-    _update_at_impl,
+    "update_at", "x value *indices", _update_at_impl,
     overwrites=update_into,
     vjps=(
         lambda ct, indices, key: apply(UPDATE_AT, ct, zeros((), ct.dtype), *indices, key=key),
@@ -364,11 +358,9 @@ UPDATE_AT = general(
         Sample(normal(4), normal(), (Slot(0),), (np.array(4),), raises=(IndexError, "out of bounds")),
         Sample(normal(4), normal(3), (slice(None, Slot(0)),), (np.array(2),), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 ADD_AT = general(
-    "add_at",
-    "x value *indices",
-    _add_at_impl,
+    "add_at", "x value *indices", _add_at_impl,
     overwrites=add_into,
     vjps=(
         lambda ct: ct,
@@ -388,42 +380,36 @@ ADD_AT = general(
         Sample(normal(4, 3), normal(2), (slice(1, 3), 0), ()),
         Sample(normal(4), normal(), (Slot(0),), (np.array(-5),), raises=(IndexError, "out of bounds")),
     ],
-)
+)  # fmt: skip
 # the positions of x[key] in the flattened x
 PLACES_AT = nondiff(
-    "places_at",
-    "*indices",
-    _places_at_impl,
+    "places_at", "*indices", _places_at_impl,
     infer=lambda *indices, key, shape: TensorSpec(result_shape(shape, key, indices, None), "int64"),
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda key, indices, shape: apply(PLACES_AT, *map(convert, indices), key=key, shape=shape),
     fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[0], (4, 3, 2)), Sample(*_KEYS[4], (4, 3, 2))],
-)
+)  # fmt: skip
 WINNERS_AT = nondiff(
-    "winners_at",
-    "*indices",
-    _winners_at_impl,
+    "winners_at", "*indices", _winners_at_impl,
     infer=lambda *indices, key, shape: TensorSpec(result_shape(shape, key, indices, None), "bool"),
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda key, indices, shape: apply(WINNERS_AT, *map(convert, indices), key=key, shape=shape),
     fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[3], (4, 3, 3)), Sample(*_KEYS[4], (4, 3, 2)), Sample(*_KEYS[0], (4,))],
-)
+)  # fmt: skip
 # the places of True in a mask of this shape, one array per axis
 MASK_INDICES = nondiff(
-    "mask_indices",
-    "mask",
-    _mask_indices_impl,
+    "mask_indices", "mask", _mask_indices_impl,
     infer=lambda mask, *, shape: (TensorSpec((None,), "int64"),) * len(mask.shape),
     reason="a mask has no derivative",
     batch=batching.looped,
     outputs=0,
     call=lambda mask: apply(MASK_INDICES, convert(mask), shape=tuple(np.shape(mask))),
     samples=lambda: [Sample(np.array([True, False, True])), Sample(np.eye(2, dtype=bool))],
-)
+)  # fmt: skip
 
 # -- the index a user writes ---------------------------------------------------------------------------------------------
 

@@ -33,9 +33,7 @@ def _cast_impl(x: Array, *, dtype: DType) -> Array:
 
 
 CAST = general(
-    "cast",
-    "x",
-    _cast_impl,
+    "cast", "x", _cast_impl,
     # a complex cotangent of a real input keeps its real part (cast from complex to real drops the imaginary one)
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) if differentiable_dtype(x_spec) else None,),
     jvps=(lambda t, dtype: cast(t, dtype),),
@@ -51,7 +49,7 @@ CAST = general(
         Sample(normal(3), "nonsense", raises=(TypeError, "not a dtype")),
     ],
     skeleton=lambda attrs: attrs,
-)
+)  # fmt: skip
 HOOKS.cast_op = CAST
 
 
@@ -143,21 +141,17 @@ SUBTRACT = elementwise(
     "subtract", "x y", operator.sub, 1, -1, weak=True, cost=Cost.CHEAP, overwrites=operator.isub, samples=_PAIR
 )
 MULTIPLY = elementwise(
-    "multiply",
-    "x y",
-    operator.mul,
+    "multiply", "x y", operator.mul,
     lambda y: y,
     lambda x: x,
     weak=True,
     cost=Cost.CHEAP,
     overwrites=operator.imul,
     samples=_PAIR,
-)
+)  # fmt: skip
 # ∂(x/y)/∂x = 1/y and ∂/∂y = -(x/y)/y: with the quotient saved, x is not. `products` says ct/y for ct·(1/y): one rounding less.
 DIVIDE = elementwise(
-    "divide",
-    "x y",
-    _divide_impl,
+    "divide", "x y", _divide_impl,
     lambda y: 1.0 / y,
     lambda y, out: -out / y,
     products=(lambda ct, y: ct / conj(y) if is_complex(y) else ct / y, None),
@@ -165,7 +159,7 @@ DIVIDE = elementwise(
     weak=True,
     cost=Cost.DIVISION,
     samples=_PAIR_NONZERO,
-)
+)  # fmt: skip
 NEGATIVE = elementwise(
     "negative", "x", operator.neg, -1, cost=Cost.LIGHT, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))]
 )
@@ -206,9 +200,7 @@ def _power_partial(x: Tensor, exponent: float) -> Tensor:
 
 
 POWER = elementwise(
-    "power",
-    "x",
-    _power_impl,
+    "power", "x", _power_impl,
     _power_partial,
     infer=inference.numbers,
     call=lambda x, exponent: pow(x, exponent),
@@ -223,7 +215,7 @@ POWER = elementwise(
         Sample(normal(0), 3),
         Sample(np.arange(3), -1, raises=(ValueError, "negative integer powers")),
     ],
-)
+)  # fmt: skip
 
 
 def power(x: Tensor, exponent: float) -> Tensor:
@@ -239,9 +231,7 @@ def _pow_impl(x: Array, y: Array) -> Array:
 
 # d/dy x^y = x^y·log x, taken as 0 where x ≤ 0: there the power is real only at isolated y
 POW = elementwise(
-    "pow",
-    "x y",
-    _pow_impl,
+    "pow", "x y", _pow_impl,
     lambda x, y: y * safe_pow(x, y),
     lambda x, out: out * log_or_zero(x),
     infer=inference.numbers,
@@ -254,7 +244,7 @@ POW = elementwise(
         Sample(positive(2) + 1j * normal(2), normal(2) + 0j),
         Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 _pow = binary(POW)
 
 
@@ -377,9 +367,7 @@ acosh = unary(ACOSH, "Inverse hyperbolic cosine, of numbers from 1 on.")
 atanh = unary(ATANH, "Inverse hyperbolic tangent, of numbers in (-1, 1).")
 
 ATAN2 = elementwise(
-    "atan2",
-    "y x",
-    np.arctan2,
+    "atan2", "y x", np.arctan2,
     lambda y, x: x / (x * x + y * y),
     lambda y, x: -y / (x * x + y * y),
     floating=True,
@@ -391,7 +379,7 @@ ATAN2 = elementwise(
         Sample(away(), away(0)),
         Sample(away(2), away(3), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 _atan2 = binary(ATAN2)
 
 
@@ -416,27 +404,23 @@ def _both() -> list[Sample]:
 # For the real inner product Re⟨a, b⟩, d|z| = Re(conj(u) dz) with u = z/|z|, so the cotangent of z is ct·u. No holomorphic
 # function: hence `general`, with the two modes written out. At 0 the derivative is 0, as in TensorFlow.
 ABS = general(
-    "abs",
-    "x",
-    np.abs,
+    "abs", "x", np.abs,
     vjps=(lambda ct, x: sign(x) * cast(ct, x.dtype) if is_complex(x) else ct * sign(x),),
     jvps=(lambda t, x: real(conj(sign(x)) * t) if is_complex(x) else t * sign(x),),
     infer=inference.real_part,
     batch=batching.elementwise,
     cost=Cost.CHEAP,
     samples=_both,
-)
+)  # fmt: skip
 SIGN = general(
-    "sign",
-    "x",
-    np.sign,
+    "sign", "x", np.sign,
     # real: 0. complex u = z/|z| turns only: du = (dz - u Re(conj(u) dz)) / |z|, self-adjoint
     vjps=(lambda ct, x, out: sign_tangent(ct, x, out),),
     jvps=(lambda t, x, out: sign_tangent(t, x, out),),
     infer=inference.same,
     batch=batching.elementwise,
     samples=_both,
-)
+)  # fmt: skip
 
 
 def sign_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -449,8 +433,7 @@ def sign_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 REAL = general(
-    "real",
-    "x",
+    "real", "x",
     lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
     jvps=(lambda t: real(t),),
@@ -459,10 +442,9 @@ REAL = general(
     call=lambda x: real(x),
     memory=Memory.SHARED,
     samples=_both,
-)
+)  # fmt: skip
 IMAG = general(
-    "imag",
-    "x",
+    "imag", "x",
     lambda x: np.array(x.imag)[()],
     # d Im(z): the cotangent of z is i·ct
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
@@ -471,17 +453,16 @@ IMAG = general(
     batch=batching.elementwise,
     call=lambda x: imag(x),
     samples=_both,
-)
+)  # fmt: skip
 CONJ = general(
-    "conj",
-    "x",
+    "conj", "x",
     lambda x: np.conj(x) if x.dtype.kind != "b" else x,
     vjps=(lambda ct: conj(ct),),
     jvps=(lambda t: conj(t),),
     infer=inference.same,
     batch=batching.elementwise,
     samples=_both,
-)
+)  # fmt: skip
 
 
 def _complex_impl(real: Array, imag: Array) -> Array:
@@ -493,9 +474,7 @@ def _complex_impl(real: Array, imag: Array) -> Array:
 
 
 COMPLEX = general(
-    "complex",
-    "real imag",
-    _complex_impl,
+    "complex", "real imag", _complex_impl,
     vjps=(lambda ct: real(ct), lambda ct: imag(ct)),
     jvps=(lambda t: complex(t, zeros_like(t)), lambda t: complex(zeros_like(t), t)),
     infer=lambda real, imag: TensorSpec(
@@ -511,7 +490,7 @@ COMPLEX = general(
         Sample(normal(), normal(2)),
         Sample(np.arange(2), np.arange(2), raises=(TypeError, "floating")),
     ],
-)
+)  # fmt: skip
 
 abs = unary(ABS, "Absolute value; of complex numbers the modulus.")
 sign = unary(SIGN, "-1, 0 or 1; of complex numbers x / |x|.")

@@ -69,8 +69,7 @@ def _complex_samples() -> list[Sample]:
 
 # F is unnormalised and symmetric: Fᴴ = n·F⁻¹
 FFT: Op = linear(
-    "fft",
-    "x",
+    "fft", "x",
     lambda x, *, rank: np.fft.fftn(x, axes=_axes(rank)),
     lambda ct, rank: apply(IFFT, ct, rank=rank) * points(ct.shape, rank, ct),
     infer=inference.same,
@@ -78,10 +77,9 @@ FFT: Op = linear(
     call=lambda x, rank: (fft, fft2d, fft3d)[rank - 1](x),
     memory=Memory.FRESH,
     samples=_complex_samples,
-)
+)  # fmt: skip
 IFFT: Op = linear(
-    "ifft",
-    "x",
+    "ifft", "x",
     lambda x, *, rank: np.fft.ifftn(x, axes=_axes(rank)),
     lambda ct, rank: apply(FFT, ct, rank=rank) * (1.0 / points(ct.shape, rank, ct)),
     infer=inference.same,
@@ -89,11 +87,10 @@ IFFT: Op = linear(
     call=lambda x, rank: (ifft, ifft2d, ifft3d)[rank - 1](x),
     memory=Memory.FRESH,
     samples=_complex_samples,
-)
+)  # fmt: skip
 # x̄_j = Re Σ_k ct_k e^{2πi jk/n} over the half spectrum; n·irfft counts inner elements twice
 RFFT: Op = linear(
-    "rfft",
-    "x",
+    "rfft", "x",
     lambda x, *, rank: np.fft.rfftn(x, axes=_axes(rank)),
     lambda ct, x_spec, rank: (
         apply(IRFFT, ct * half_weights(x_spec.shape[-1], 0.5, ct), rank=rank, length=x_spec.shape[-1])
@@ -112,11 +109,10 @@ RFFT: Op = linear(
         Sample(normal(3, 2), 1),
         Sample(normal(3) + 0j, 1, raises=(ValueError, "real")),
     ],
-)
+)  # fmt: skip
 # The adjoint of the above: inner elements of the half spectrum act twice on the result, so they get twice the cotangent.
 IRFFT: Op = linear(
-    "irfft",
-    "x",
+    "irfft", "x",
     lambda x, *, rank, length: np.fft.irfftn(x, s=(*x.shape[-rank:-1], length), axes=_axes(rank)),
     lambda ct, x_spec, rank, length: (
         apply(RFFT, ct, rank=rank) * half_weights(length, 2.0, x_spec) * (1.0 / points(ct.shape, rank, ct))
@@ -132,7 +128,7 @@ IRFFT: Op = linear(
         Sample(normal(2, 3, 2) + 1j * normal(2, 3, 2), 3, 3),
         Sample(normal(1) + 1j * normal(1), 1, 1),
     ],
-)
+)  # fmt: skip
 
 # -- lengths -----------------------------------------------------------------------------------------------------------
 

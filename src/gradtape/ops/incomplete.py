@@ -32,7 +32,7 @@ from gradtape.ops.special import as_floats, polygamma, scipy_function
 _CHUNK = 2048  # elements integrated at once: bounds the memory of the quadrature
 
 
-def in_double(name: str) -> Any:
+def in_double(name: str) -> Rule:
     """An impl on scipy.special for several arguments, in the dtype of its inputs."""
 
     def impl(*values: Any) -> Array:
@@ -170,8 +170,7 @@ def igamma_da(a: Tensor, x: Tensor, order: int) -> Tensor:
 IGAMMA = _gamma("igamma", "gammainc", 1.0, igamma)
 IGAMMAC = _gamma("igammac", "gammaincc", -1.0, igammac)
 IGAMMA_DA: Op = elementwise(
-    "igamma_da",
-    "a x",
+    "igamma_da", "a x",
     lambda a, x, *, order: _lanewise(_gamma_tail(order), a, x),
     lambda a, x, order: igamma_da(a, x, order + 1),
     lambda a, x, order: gamma_density(a, x) * bell(gamma_slopes(a, x, order), order, 0),
@@ -179,7 +178,7 @@ IGAMMA_DA: Op = elementwise(
     infer=inference.elementwise_float,
     call=lambda a, x, order: apply(IGAMMA_DA, *as_floats(a, x), order=order),
     samples=lambda: [Sample(positive(3), positive(3), 1), Sample(positive(2, 1) + 2.0, positive(2) + 1.0, 2)],
-)
+)  # fmt: skip
 
 # -- incomplete beta function ----------------------------------------------------------------------------------------
 
@@ -257,13 +256,12 @@ def betainc_dab(a: Tensor, b: Tensor, x: Tensor, i: int, j: int) -> Tensor:
     return apply(BETAINC_DAB, a, b, x, i=i, j=j)
 
 
-def _fractions(*shape: int) -> Any:
+def _fractions(*shape: int) -> Array:
     return unit(*shape) * 0.5 + 0.5
 
 
 BETAINC = elementwise(
-    "betainc",
-    "a b x",
+    "betainc", "a b x",
     in_double("betainc"),
     lambda a, b, x: betainc_dab(a, b, x, 1, 0),
     lambda a, b, x: betainc_dab(a, b, x, 0, 1),
@@ -278,10 +276,9 @@ BETAINC = elementwise(
         Sample(positive(0), positive(0), _fractions(0)),
         Sample(positive(2), positive(3), _fractions(2), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 BETAINC_DAB: Op = elementwise(
-    "betainc_dab",
-    "a b x",
+    "betainc_dab", "a b x",
     lambda a, b, x, *, i, j: _lanewise(_beta_tail((i, j)), a, b, x),
     lambda a, b, x, i, j: betainc_dab(a, b, x, i + 1, j),
     lambda a, b, x, i, j: betainc_dab(a, b, x, i, j + 1),
@@ -293,7 +290,7 @@ BETAINC_DAB: Op = elementwise(
         Sample(positive(3), positive(3), _fractions(3), 1, 0),
         Sample(positive(2) + 1.0, positive(2), _fractions(2), 1, 1),
     ],
-)
+)  # fmt: skip
 
 # -- Hurwitz zeta function -------------------------------------------------------------------------------------------
 
@@ -351,8 +348,7 @@ def zeta_dx(x: Tensor, q: Tensor, order: int) -> Tensor:
 
 
 ZETA = elementwise(
-    "zeta",
-    "x q",
+    "zeta", "x q",
     in_double("zeta"),
     lambda x, q: zeta_dx(x, q, 1),
     lambda x, q: -x * zeta(x + 1.0, q),
@@ -366,10 +362,9 @@ ZETA = elementwise(
         Sample(positive(0), positive(0)),
         Sample(positive(2), positive(3), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 ZETA_DX: Op = elementwise(
-    "zeta_dx",
-    "x q",
+    "zeta_dx", "x q",
     lambda x, q, *, order: _lanewise(_zeta_series(order), x, q),
     lambda x, q, order: zeta_dx(x, q, order + 1),
     # d/dq (-log u)ᵏ u^-x = -x (-log u)ᵏ u^(-x-1) - k (-log u)ᵏ⁻¹ u^(-x-1)
@@ -378,7 +373,7 @@ ZETA_DX: Op = elementwise(
     infer=inference.elementwise_float,
     call=lambda x, q, order: apply(ZETA_DX, *as_floats(x, q), order=order),
     samples=lambda: [Sample(positive(3) + 1.2, positive(3), 1), Sample(positive(2) + 1.2, positive(2), 2)],
-)
+)  # fmt: skip
 
 OPS = (IGAMMA, IGAMMAC, IGAMMA_DA, BETAINC, BETAINC_DAB, ZETA, ZETA_DX)
 

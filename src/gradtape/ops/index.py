@@ -284,7 +284,7 @@ def update_value_ct(ct: Tensor, value_spec: TensorSpec, key: Key) -> Tensor:
     return unbroadcast(part, value_spec.shape)
 
 
-def winners_later(part: Tensor, whole: Tensor, key: Key) -> Any:
+def winners_later(part: Tensor, whole: Tensor, key: Key) -> Tensor | None:
     """As `winners`, where only run time knows which places -1 and the like are: numbers written there, and read again."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return None

@@ -22,7 +22,7 @@ from gradtape.ops.linalg_solve import for_lapack
 from gradtape.ops.sampling import away, normal
 
 
-def _sample_diagonals(*shape: int) -> Any:
+def _sample_diagonals(*shape: int) -> Array:
     """Tridiagonal, dominated by the main diagonal."""
     diagonals = normal(*shape) * 0.5
     diagonals[..., 1, :] += 3.0
@@ -113,9 +113,7 @@ def banded_tangent(tangents: tuple[Any, Any], band: Tensor, out: Tensor, lower: 
 
 
 BANDED_SOLVE: Op = general(
-    "banded_solve",
-    "band b",
-    _banded_solve_impl,
+    "banded_solve", "band b", _banded_solve_impl,
     vjp=banded_cts,
     jvp=banded_tangent,
     infer=lambda band, b, *, lower, upper: inference.same(b),
@@ -127,7 +125,7 @@ BANDED_SOLVE: Op = general(
         Sample(away(2, 4) + 0.5, normal(4, 1), lower=1, upper=0),
         Sample(np.zeros((1, 2)), normal(2, 1), lower=0, upper=0, raises=(ValueError, "singular")),
     ],
-)
+)  # fmt: skip
 
 
 def _with_lead(band: Tensor, b: Tensor, op: str) -> tuple[Any, Any]:

@@ -40,8 +40,7 @@ def _square_samples() -> list[Sample]:
 
 # d det(A) = tr(adj(A) dA)
 DET = general(
-    "det",
-    "x",
+    "det", "x",
     lambda x: np.linalg.det(x),
     vjps=(lambda ct, x: ct[..., None, None] * matrix_transposed(apply(ADJUGATE, x)),),
     jvps=(lambda t, x: reduce_sum(diagonal_of(apply(ADJUGATE, x) @ t), -1),),
@@ -49,7 +48,7 @@ DET = general(
     batch=batching.leading,
     call=lambda x: det(x),
     samples=_square_samples,
-)
+)  # fmt: skip
 
 
 def _adjugate_impl(x: Array) -> Array:
@@ -96,9 +95,7 @@ def adjugate_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 
 ADJUGATE = general(
-    "adjugate",
-    "x",
-    _adjugate_impl,
+    "adjugate", "x", _adjugate_impl,
     vjps=(adjugate_ct,),
     jvps=(adjugate_tangent,),
     infer=inference.same,
@@ -106,7 +103,7 @@ ADJUGATE = general(
     call=lambda x: apply(ADJUGATE, matrices(x, "adjugate", square=True)),
     fails=Fails.VALUES,
     samples=_square_samples,
-)
+)  # fmt: skip
 
 
 def det(input: TensorLike, name: str | None = None) -> Tensor:
@@ -152,9 +149,7 @@ def slogdet_tangent(t: Tensor, x: Tensor, out: tuple[Tensor, ...]) -> tuple[Any,
 
 
 SLOGDET = general(
-    "slogdet",
-    "x",
-    _slogdet_impl,
+    "slogdet", "x", _slogdet_impl,
     vjps=(slogdet_ct,),
     jvps=(slogdet_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-2], x.dtype), TensorSpec(x.shape[:-2], x.dtype.real_dtype)),
@@ -167,14 +162,14 @@ SLOGDET = general(
         Sample(complex_normal(3, 3)),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 class LogMatrixDeterminant(NamedTuple):
     """What `slogdet` returns."""
 
-    sign: Any
-    log_abs_determinant: Any
+    sign: Tensor
+    log_abs_determinant: Tensor
 
 
 def slogdet(input: TensorLike, name: str | None = None) -> LogMatrixDeterminant:
@@ -237,9 +232,7 @@ def pinv_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 PINV = general(
-    "pinv",
-    "x",
-    _pinv_impl,
+    "pinv", "x", _pinv_impl,
     vjps=(pinv_ct,),
     jvps=(pinv_tangent,),
     infer=lambda x, *, rcond: TensorSpec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype),
@@ -253,7 +246,7 @@ PINV = general(
         Sample(complex_normal(3, 2)),
         Sample(normal(3), raises=(ValueError, "rank 2")),
     ],
-)
+)  # fmt: skip
 
 
 def pinv(a: TensorLike, rcond: float | None = None, validate_args: bool = False, name: str | None = None) -> Tensor:

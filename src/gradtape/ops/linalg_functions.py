@@ -46,9 +46,7 @@ def derivative_of(op: Op, a: Tensor, e: Tensor) -> Tensor:
 
 
 EXPM = general(
-    "expm",
-    "x",
-    _expm_impl,
+    "expm", "x", _expm_impl,
     vjps=(lambda ct, x: derivative_of(EXPM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(EXPM, x, t),),
     infer=inference.same,
@@ -63,7 +61,7 @@ EXPM = general(
         Sample(complex_normal(2, 2)),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def expm(input: TensorLike, name: str | None = None) -> Tensor:
@@ -130,9 +128,7 @@ def sylvester_tangent(tangents: tuple[Any, Any, Any], a: Tensor, b: Tensor, out:
 
 
 SYLVESTER = general(
-    "sylvester",
-    "a b c",
-    _sylvester_impl,
+    "sylvester", "a b c", _sylvester_impl,
     vjp=sylvester_cts,
     jvp=sylvester_tangent,
     infer=lambda a, b, c: inference.same(c),
@@ -145,7 +141,7 @@ SYLVESTER = general(
         Sample(sample_regular(2, 2) + 1j * normal(2, 2), sample_regular(2, 2) + 0j, complex_normal(2, 2)),
         Sample(np.eye(2), -np.eye(2), normal(2, 2), raises=(ValueError, "unique")),
     ],
-)
+)  # fmt: skip
 
 # -- sqrtm -------------------------------------------------------------------------------------------------------------
 
@@ -176,9 +172,7 @@ def _sqrtm_impl(x: Array) -> Array:
 
 # X X = A:  X dX + dX X = dA
 SQRTM = general(
-    "sqrtm",
-    "x",
-    _sqrtm_impl,
+    "sqrtm", "x", _sqrtm_impl,
     vjps=(lambda ct, out: apply(SYLVESTER, matrix_transposed(out), matrix_transposed(out), ct),),
     jvps=(lambda t, out: apply(SYLVESTER, out, out, t),),
     infer=inference.same,
@@ -193,7 +187,7 @@ SQRTM = general(
         Sample(-np.eye(2), raises=(ValueError, "negative eigenvalue")),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
@@ -227,9 +221,7 @@ def _log_one(x: Array) -> Array:
 
 # as for exp: log([[A, E], [0, A]]) = [[log A, L(A, E)], [0, log A]] (Al-Mohy & Higham 2013)
 LOGM = general(
-    "logm",
-    "x",
-    _logm_impl,
+    "logm", "x", _logm_impl,
     vjps=(lambda ct, x: derivative_of(LOGM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(LOGM, x, t),),
     infer=inference.same,
@@ -246,7 +238,7 @@ LOGM = general(
         Sample(np.zeros((2, 2)), raises=(ValueError, "singular")),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def logm(input: TensorLike, name: str | None = None) -> Tensor:

@@ -29,12 +29,12 @@ def for_lapack(x: Array) -> Array:
     return x if x.dtype.char in "fdFD" else x.astype(np.float64)
 
 
-def complex_normal(*shape: int) -> Any:
+def complex_normal(*shape: int) -> Array:
     """Complex samples."""
     return normal(*shape) + 1j * normal(*shape)
 
 
-def sample_regular(*shape: int) -> Any:
+def sample_regular(*shape: int) -> Array:
     """Well-conditioned square samples that are not symmetric."""
     return normal(*shape) * 0.5 + 2.0 * np.eye(shape[-1])
 
@@ -82,9 +82,7 @@ def _inv_impl(x: Array) -> Array:
 
 # d(A⁻¹) = -A⁻¹ dA A⁻¹
 INV = general(
-    "inv",
-    "x",
-    _inv_impl,
+    "inv", "x", _inv_impl,
     vjps=(lambda ct, out: -(matrix_transposed(out) @ ct @ matrix_transposed(out)),),
     jvps=(lambda t, out: -(out @ t @ out),),
     infer=inference.same,
@@ -100,7 +98,7 @@ INV = general(
         Sample(normal(2, 3), raises=(ValueError, "square")),
         Sample(normal(3), raises=(ValueError, "rank 2")),
     ],
-)
+)  # fmt: skip
 
 
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -162,9 +160,7 @@ def _batch_solve(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], at
 
 
 SOLVE = general(
-    "solve",
-    "a b",
-    _solve_impl,
+    "solve", "a b", _solve_impl,
     vjp=solve_cts,
     jvp=solve_tangent,
     infer=lambda a, b: TensorSpec((*a.shape[:-1], b.shape[-1]), inference.promote_dtypes(a.dtype, b.dtype)),
@@ -184,7 +180,7 @@ SOLVE = general(
         Sample(normal(3, 3), normal(2, 1), raises=(ValueError, "rows")),
         Sample(normal(3, 3), normal(3), raises=(ValueError, "rank 2")),
     ],
-)
+)  # fmt: skip
 
 
 def solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -262,9 +258,7 @@ def triangular_tangent(tangents: tuple[Any, Any], a: Tensor, out: Tensor, lower:
 
 
 TRIANGULAR_SOLVE = general(
-    "triangular_solve",
-    "a b",
-    _triangular_impl,
+    "triangular_solve", "a b", _triangular_impl,
     vjp=triangular_cts,
     jvp=triangular_tangent,
     infer=lambda a, b, *, lower, adjoint: TensorSpec(b.shape, inference.promote_dtypes(a.dtype, b.dtype)),
@@ -285,7 +279,7 @@ TRIANGULAR_SOLVE = general(
         Sample(normal(2, 3), normal(2, 1), raises=(ValueError, "square")),
         Sample(normal(3, 3), normal(2, 1), raises=(ValueError, "rows")),
     ],
-)
+)  # fmt: skip
 
 
 def triangular_solve(
@@ -337,9 +331,7 @@ def cholesky_tangent(t: Tensor, out: Tensor) -> Tensor:
 
 
 CHOLESKY = general(
-    "cholesky",
-    "x",
-    _cholesky_impl,
+    "cholesky", "x", _cholesky_impl,
     vjps=(cholesky_ct,),
     jvps=(cholesky_tangent,),
     infer=inference.same,
@@ -355,7 +347,7 @@ CHOLESKY = general(
         Sample(-definite(2, 2), raises=(ValueError, "positive definite")),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
@@ -452,9 +444,7 @@ def lu_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
 
 
 LU = general(
-    "lu",
-    "x",
-    _lu_impl,
+    "lu", "x", _lu_impl,
     vjps=(lu_ct,),
     jvps=(lu_tangent,),
     infer=lambda x, *, dtype: (TensorSpec(x.shape, x.dtype), TensorSpec(x.shape[:-1], dtype)),
@@ -467,14 +457,14 @@ LU = general(
         Sample(sample_regular(2, 2) + 1j * normal(2, 2)),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 class Lu(NamedTuple):
     """What `lu` returns."""
 
-    lu: Any
-    p: Any
+    lu: Tensor
+    p: Tensor
 
 
 def lu(input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None) -> Lu:

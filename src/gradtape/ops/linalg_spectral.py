@@ -10,7 +10,7 @@ and do not have this limit.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -102,9 +102,7 @@ def _qr_spec(x: TensorSpec, *, full: bool, user: str) -> tuple[TensorSpec, Tenso
 
 
 QR = general(
-    "qr",
-    "x",
-    _qr_impl,
+    "qr", "x", _qr_impl,
     vjps=(qr_ct,),
     jvps=(qr_tangent,),
     infer=_qr_spec,
@@ -122,14 +120,14 @@ QR = general(
         Sample(normal(2, 4)),
         Sample(normal(3), raises=(ValueError, "rank 2")),
     ],
-)
+)  # fmt: skip
 
 
 class Qr(NamedTuple):
     """What `qr` returns."""
 
-    q: Any
-    r: Any
+    q: Tensor
+    r: Tensor
 
 
 def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) -> Qr:
@@ -240,9 +238,7 @@ def _svd_spec(x: TensorSpec, *, full: bool) -> tuple[TensorSpec, ...]:
 
 
 SVD = general(
-    "svd",
-    "x",
-    _svd_impl,
+    "svd", "x", _svd_impl,
     vjps=(svd_ct,),
     jvps=(svd_tangent,),
     infer=_svd_spec,
@@ -258,7 +254,7 @@ SVD = general(
         Sample(normal(3), raises=(ValueError, "rank 2")),
         Sample(np.full((2, 2), np.nan), raises=(ValueError, "NaN")),
     ],
-)
+)  # fmt: skip
 
 
 def _values_impl(x: Array) -> Array:
@@ -281,9 +277,7 @@ def values_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 
 SINGULAR_VALUES = general(
-    "singular_values",
-    "x",
-    _values_impl,
+    "singular_values", "x", _values_impl,
     vjps=(values_ct,),
     jvps=(values_tangent,),
     infer=lambda x: TensorSpec((*x.shape[:-2], min(x.shape[-2:])), x.dtype.real_dtype),
@@ -291,9 +285,15 @@ SINGULAR_VALUES = general(
     call=lambda x: svd(x, compute_uv=False),
     fails=Fails.VALUES,
     samples=lambda: [Sample(normal(3, 3)), Sample(normal(2, 4, 2)), Sample(normal(2, 3) + 1j * normal(2, 3))],
-)
+)  # fmt: skip
 
 
+@overload
+def svd(
+    tensor: TensorLike, full_matrices: bool = False, compute_uv: Literal[True] = True, name: str | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def svd(tensor: TensorLike, full_matrices: bool = False, *, compute_uv: bool, name: str | None = None) -> Any: ...
 def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """(s, u, v) with u·diag(s)·vᴴ = tensor, s decreasing; only s with `compute_uv=False`.
 
@@ -351,9 +351,7 @@ def eigh_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
 
 
 EIGH = general(
-    "eigh",
-    "x",
-    _eigh_impl,
+    "eigh", "x", _eigh_impl,
     vjps=(eigh_ct,),
     jvps=(eigh_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], x.dtype.real_dtype), TensorSpec(x.shape, x.dtype)),
@@ -367,7 +365,7 @@ EIGH = general(
         Sample(normal(1, 1)),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
@@ -406,9 +404,7 @@ def eigvalsh_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 
 EIGVALSH = general(
-    "eigvalsh",
-    "x",
-    _eigvalsh_impl,
+    "eigvalsh", "x", _eigvalsh_impl,
     vjps=(eigvalsh_ct,),
     jvps=(eigvalsh_tangent,),
     infer=lambda x: TensorSpec(x.shape[:-1], x.dtype.real_dtype),
@@ -421,7 +417,7 @@ EIGVALSH = general(
         Sample(symmetric(2, 2) + np.array([[0, -0.7j], [0.7j, 0]])),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
@@ -467,14 +463,12 @@ def eig_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
     return diagonal_of(inner), turn - v * cast(length, v.dtype)[..., None, :]
 
 
-def _complex_dtype(x: TensorSpec) -> Any:
+def _complex_dtype(x: TensorSpec) -> np.dtype:
     return np.result_type(numpy_dtype(x.dtype), np.complex64)
 
 
 EIG = general(
-    "eig",
-    "x",
-    _eig_impl,
+    "eig", "x", _eig_impl,
     vjps=(eig_ct,),
     jvps=(eig_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], _complex_dtype(x)), TensorSpec(x.shape, _complex_dtype(x))),
@@ -487,7 +481,7 @@ EIG = general(
         Sample(symmetric(2, 2, 2) + 0.3 * normal(2, 2, 2)),
         Sample(normal(2, 3), raises=(ValueError, "square")),
     ],
-)
+)  # fmt: skip
 
 
 def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:

@@ -67,9 +67,7 @@ def _expand_cross_entropy(labels: Tensor, logits: Tensor) -> Tensor:
 
 
 SOFTMAX_CROSS_ENTROPY = general(
-    "softmax_cross_entropy",
-    "labels logits",
-    _cross_entropy_impl,
+    "softmax_cross_entropy", "labels logits", _cross_entropy_impl,
     vjps=(
         lambda ct, logits: -expand_dims(ct, -1) * log_softmax_rows(logits),
         lambda ct, labels, logits: expand_dims(ct, -1) * logits_slope(labels, logits),
@@ -91,7 +89,7 @@ SOFTMAX_CROSS_ENTROPY = general(
         Sample(np.array([0.5, 0.5]), np.array([1000.0, -1000.0])),
         Sample(normal(2, 3), normal(2, 4), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 
 
 def softmax_cross_entropy_with_logits(
@@ -129,9 +127,7 @@ def sparse_slope(labels: Tensor, logits: Tensor) -> Tensor:
 
 
 SPARSE_CROSS_ENTROPY = general(
-    "sparse_softmax_cross_entropy",
-    "labels logits",
-    _sparse_impl,
+    "sparse_softmax_cross_entropy", "labels logits", _sparse_impl,
     vjps=(None, lambda ct, labels, logits: expand_dims(ct, -1) * sparse_slope(labels, logits)),
     jvps=(None, lambda t, labels, logits: reduce_sum(t * sparse_slope(labels, logits), -1)),
     infer=lambda labels, logits: TensorSpec(logits.shape[:-1], logits.dtype),
@@ -147,7 +143,7 @@ SPARSE_CROSS_ENTROPY = general(
         Sample(np.array([0]), normal(2, 3), raises=(ValueError, "shape")),
         Sample(np.array([0.0]), normal(1, 3), raises=(ValueError, "integers")),
     ],
-)
+)  # fmt: skip
 
 
 def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike, name: str | None = None) -> Tensor:
@@ -182,9 +178,7 @@ def _sigmoid_impl(labels: Array, logits: Array) -> Array:
 
 # In the logit x and label z: d/dz = -x, d/dx = σ(x) - z.
 SIGMOID_CROSS_ENTROPY = elementwise(
-    "sigmoid_cross_entropy",
-    "labels logits",
-    _sigmoid_impl,
+    "sigmoid_cross_entropy", "labels logits", _sigmoid_impl,
     lambda logits: -logits,
     lambda labels, logits: sigmoid(logits) - labels,
     call=lambda labels, logits: sigmoid_cross_entropy_with_logits(labels, logits),
@@ -195,7 +189,7 @@ SIGMOID_CROSS_ENTROPY = elementwise(
         Sample(np.array([1.0, 0.0]), np.array([9.0, -9.0])),
         Sample(unit(3), away(2), raises=(ValueError, "same shape")),
     ],
-)
+)  # fmt: skip
 _sigmoid_cross_entropy = binary(SIGMOID_CROSS_ENTROPY)
 
 

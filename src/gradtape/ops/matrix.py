@@ -81,9 +81,7 @@ def _diag_impl(x: Array, *, k: tuple[int, int], rows: int, columns: int, align: 
 
 
 MATRIX_DIAG_PART = linear(
-    "matrix_diag_part",
-    "x",
-    _diag_part_impl,
+    "matrix_diag_part", "x", _diag_part_impl,
     lambda ct, x_spec, k, align: apply(MATRIX_DIAG, ct, k=k, rows=x_spec.shape[-2], columns=x_spec.shape[-1], align=align),
     infer=lambda x, *, k, align: TensorSpec((*x.shape[:-2], *_packed_shape(x.shape[-2], x.shape[-1], k, align)), x.dtype),
     batch=batching.leading,
@@ -102,11 +100,9 @@ MATRIX_DIAG_PART = linear(
         Sample(normal(3, 3), 0, "MIDDLE", raises=(ValueError, "align")),
         Sample(normal(3), 0, "RIGHT_LEFT", raises=(ValueError, "rank")),
     ],
-)
+)  # fmt: skip
 MATRIX_DIAG = linear(
-    "matrix_diag",
-    "x",
-    _diag_impl,
+    "matrix_diag", "x", _diag_impl,
     lambda ct, k, align: apply(MATRIX_DIAG_PART, ct, k=k, align=align),
     infer=lambda x, *, k, rows, columns, align: TensorSpec((*x.shape[: -1 if k[0] == k[1] else -2], rows, columns), x.dtype),
     batch=batching.leading,
@@ -122,7 +118,7 @@ MATRIX_DIAG = linear(
         Sample(normal(2) + 1j * normal(2), 0, -1, -1, "RIGHT_LEFT"),
         Sample(normal(), 0, -1, -1, "RIGHT_LEFT", raises=(ValueError, "rank")),
     ],
-)
+)  # fmt: skip
 
 
 def _band(k: Integers, op: str) -> tuple[int, int]:

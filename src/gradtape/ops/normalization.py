@@ -95,9 +95,7 @@ def _expand_normalize(x: Tensor, *, axis: tuple[int, ...], epsilon: float) -> Te
 
 
 NORMALIZE: Op = general(
-    "normalize",
-    "x",
-    _normalize_impl,
+    "normalize", "x", _normalize_impl,
     vjps=(lambda ct, x, out, axis, epsilon: normalize_tangent(ct, x, out, axis, epsilon),),
     jvps=(lambda t, x, out, axis, epsilon: normalize_tangent(t, x, out, axis, epsilon),),
     expand=_expand_normalize,
@@ -110,7 +108,7 @@ NORMALIZE: Op = general(
         Sample(normal(3), (0,), 1e-5),
         Sample(normal(0, 3), (1,), 1e-5),
     ],
-)
+)  # fmt: skip
 
 
 @composite(

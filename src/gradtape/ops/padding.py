@@ -30,16 +30,14 @@ def crop(ct: Tensor, paddings: tuple[tuple[Size, Size], ...]) -> Tensor:
 
 
 PAD = linear(
-    "pad_zeros",
-    "x",
-    _pad_impl,
+    "pad_zeros", "x", _pad_impl,
     lambda ct, paddings: crop(ct, paddings),
     infer=lambda x, *, paddings: TensorSpec(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
     call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],
-)
+)  # fmt: skip
 
 OPS = (PAD,)
 

@@ -39,7 +39,7 @@ from gradtape.ops.windows import (
 # -- the maps on bare arrays -------------------------------------------------------------------------------------------
 
 
-def _slices(space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Any:
+def _slices(space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> list[tuple[Any, ...]]:
     """The slices of the padded array that the taps meet, in order."""
     ones = (1,) * len(ksize)
     out = out_space(space, ksize, strides, padding, ones, "pool")
@@ -133,9 +133,7 @@ _OVERLAP: dict[str, Any] = {"ksize": (3,), "strides": (2,), "padding": ((1, 1),)
 
 # With the winners fixed, max pooling is linear: `pool_take` reads the winning taps, `pool_put` sends cotangents back to them.
 POOL_TAKE: Op = multilinear(
-    "pool_take",
-    "x tap",
-    _pool_take_impl,
+    "pool_take", "x tap", _pool_take_impl,
     lambda ct, x_spec, tap, ksize, strides, padding: apply(
         POOL_PUT, ct, tap, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
     ),
@@ -146,11 +144,9 @@ POOL_TAKE: Op = multilinear(
         Sample(normal(2, 4, 4, 2), integers(4, 2, 2, 2, 2), **_PLAIN),
         Sample(normal(1, 5, 2), integers(3, 1, 3, 2), **_OVERLAP),
     ],
-)
+)  # fmt: skip
 POOL_PUT: Op = multilinear(
-    "pool_put",
-    "y tap",
-    _pool_put_impl,
+    "pool_put", "y tap", _pool_put_impl,
     lambda ct, tap, ksize, strides, padding: apply(POOL_TAKE, ct, tap, ksize=ksize, strides=strides, padding=padding),
     None,
     infer=lambda y, tap, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
@@ -159,17 +155,15 @@ POOL_PUT: Op = multilinear(
         Sample(normal(2, 2, 2, 2), integers(4, 2, 2, 2, 2), space=(4, 5), **_PLAIN),
         Sample(normal(1, 3, 2), integers(3, 1, 3, 2), space=(5,), **_OVERLAP),
     ],
-)
+)  # fmt: skip
 POOL_WINNER: Op = nondiff(
-    "pool_winner",
-    "x out",
-    _winner_impl,
+    "pool_winner", "x out", _winner_impl,
     infer=lambda x, out, *, ksize, **geometry: TensorSpec(out.shape, "uint8" if np.prod(ksize) < 256 else "int32"),
     reason="positions have no derivative",
     batch=_merged,
     call=lambda x, **geometry: apply(POOL_WINNER, convert(x), apply(MAX_POOL, convert(x), **geometry), **geometry),
     samples=lambda: [Sample(spread(2, 4, 4, 2), **_PLAIN), Sample(spread(1, 5, 2), **_OVERLAP)],
-)
+)  # fmt: skip
 
 
 def winner(x: Tensor, out: Tensor, ksize: Ints, strides: Ints, padding: Pads) -> Tensor:
@@ -178,9 +172,7 @@ def winner(x: Tensor, out: Tensor, ksize: Ints, strides: Ints, padding: Pads) ->
 
 
 MAX_POOL: Op = general(
-    "max_pool",
-    "x",
-    _max_pool_impl,
+    "max_pool", "x", _max_pool_impl,
     vjps=(
         lambda ct, x, out, ksize, strides, padding: apply(
             POOL_PUT,
@@ -205,12 +197,10 @@ MAX_POOL: Op = general(
         Sample(np.ones((1, 4, 1)), kinks=True, **_OVERLAP),
         Sample(normal(0, 4, 4, 1), **_PLAIN),
     ],
-)
+)  # fmt: skip
 # Sums, not averages: how many elements a window has depends on its place only, and is a constant factor behind.
 POOL_SUM: Op = linear(
-    "pool_sum",
-    "x",
-    _pool_sum_impl,
+    "pool_sum", "x", _pool_sum_impl,
     lambda ct, x_spec, ksize, strides, padding: apply(
         POOL_SPREAD, ct, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
     ),
@@ -218,17 +208,15 @@ POOL_SUM: Op = linear(
     batch=_merged,
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 4, 4, 2), **_PLAIN), Sample(normal(1, 5, 2), **_OVERLAP)],
-)
+)  # fmt: skip
 POOL_SPREAD: Op = linear(
-    "pool_spread",
-    "y",
-    _pool_spread_impl,
+    "pool_spread", "y", _pool_spread_impl,
     lambda ct, ksize, strides, padding: apply(POOL_SUM, ct, ksize=ksize, strides=strides, padding=padding),
     infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
     batch=_merged,
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN), Sample(normal(1, 3, 2), space=(5,), **_OVERLAP)],
-)
+)  # fmt: skip
 
 # -- the public functions ----------------------------------------------------------------------------------------------
 

@@ -185,8 +185,7 @@ def gamma_sample_slope(alpha: Tensor, z: Tensor) -> Tensor:
 
 # the sample z as a function of alpha: the same value, with the implicit derivative
 REPARAMETERIZED_GAMMA: Op = elementwise(
-    "reparameterized_gamma",
-    "alpha z",
+    "reparameterized_gamma", "alpha z",
     lambda alpha, z: z if alpha.shape == z.shape else np.broadcast_to(z, np.broadcast_shapes(alpha.shape, z.shape)),
     lambda alpha, out: gamma_sample_slope(alpha, out),
     None,
@@ -196,7 +195,7 @@ REPARAMETERIZED_GAMMA: Op = elementwise(
         Sample(sampling.positive(2), sampling.positive(3, 2), fixed=(1,), kinks=True),
         Sample(sampling.positive(), sampling.positive(), fixed=(1,), kinks=True),
     ],
-)
+)  # fmt: skip
 
 
 def _gamma_samples(draw: Draw, alpha: Tensor, shape: Dims) -> Tensor:

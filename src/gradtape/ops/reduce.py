@@ -11,7 +11,7 @@ from gradtape.core import batching, inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import apply_one
-from gradtape.core.opdef import Cost, Memory, Rule, Sample, composite, general, linear, nondiff
+from gradtape.core.opdef import Cost, Memory, Op, Rule, Sample, composite, general, linear, nondiff
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Axes, Dims, Number, Size, TensorLike
 from gradtape.errors import InvalidArgumentError
@@ -254,7 +254,7 @@ def _neutral(name: str, dtype: np.dtype) -> Number | np.generic:
     return not smallest if dtype.kind == "b" else dtype.type(-np.inf if smallest else np.inf)
 
 
-def _extreme(name: str, ufunc: np.ufunc, call: Rule) -> Any:
+def _extreme(name: str, ufunc: np.ufunc, call: Rule) -> Op:
     def impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
         if not x.size:  # the neutral element: -inf for max, or the dtype's least number
             return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=_neutral(name, x.dtype))

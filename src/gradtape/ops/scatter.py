@@ -44,9 +44,7 @@ def _flat_index_impl(indices: Array, *, shape: tuple[int, ...], caller: str) -> 
 
 
 FLAT_INDEX: Op = nondiff(
-    "flat_index",
-    "indices",
-    _flat_index_impl,
+    "flat_index", "indices", _flat_index_impl,
     infer=lambda indices, *, shape, caller: TensorSpec(indices.shape[:-1], "int64"),
     reason="indices have no derivative",
     batch=batching.leading,
@@ -57,7 +55,7 @@ FLAT_INDEX: Op = nondiff(
         Sample(np.zeros((2, 0), int), ()),
         Sample(np.array([[1, 3]]), (2, 3), raises=(ValueError, "does not lie")),
     ],
-)
+)  # fmt: skip
 
 
 def _places(indices: TensorLike, shape: Dims, op: str) -> tuple[Any, int]:
@@ -269,16 +267,14 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
 
 
 LAST_WRITERS: Op = nondiff(
-    "last_writers",
-    "indices",
-    _last_writers_impl,
+    "last_writers", "indices", _last_writers_impl,
     infer=lambda indices, *, count: TensorSpec(indices.shape, "bool"),
     reason="indices have no derivative",
     batch=batching.looped,
     call=lambda indices, count: apply(LAST_WRITERS, convert(indices), count=count),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([1, 0, 1]), 3), Sample(np.zeros(0, int), 3)],
-)
+)  # fmt: skip
 
 
 # out = x outside the written rows and values inside: x̄ is ct with these rows cleared, v̄ the rows of ct that were not
@@ -296,8 +292,7 @@ def kept_rows(ct: Tensor, indices: Tensor) -> Tensor:
 
 
 PUT_ROWS: Op = general(
-    "put_rows",
-    "x indices values",
+    "put_rows", "x indices values",
     lambda x, indices, values: _put_rows_into(np.array(x), indices, values),
     overwrites=_put_rows_into,
     vjps=(
@@ -319,7 +314,7 @@ PUT_ROWS: Op = general(
         Sample(normal(4), np.array([1, 1, 3]), normal(3)),
         Sample(normal(4), np.zeros(0, int), normal(0)),
     ],
-)
+)  # fmt: skip
 
 
 def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool) -> Array:
@@ -347,8 +342,7 @@ def values_share(x: Tensor, indices: Tensor, values: Tensor, out: Tensor) -> Ten
 
 
 EXTREME_ROWS: Op = general(
-    "extreme_rows",
-    "x indices values",
+    "extreme_rows", "x indices values",
     lambda x, indices, values, *, largest: _extreme_rows_into(np.array(x), indices, values, largest=largest),
     overwrites=_extreme_rows_into,
     vjps=(
@@ -373,7 +367,7 @@ EXTREME_ROWS: Op = general(
         Sample(spread(4, 2), np.array([2, 0, 2]), spread(3, 2) + 0.13, True),
         Sample(spread(4), np.array([1, 1]), spread(2) + 0.13, False),
     ],
-)
+)  # fmt: skip
 
 
 def scatter_rows(tensor: Tensor, indices: Tensor, values: Tensor, mode: str) -> Tensor:

@@ -35,16 +35,14 @@ def _slots_impl(ids: Array, *, num: int) -> Array:
 
 # negative ids go to one extra segment at the end, which the caller cuts off
 SEGMENT_SLOTS: Op = nondiff(
-    "segment_slots",
-    "ids",
-    _slots_impl,
+    "segment_slots", "ids", _slots_impl,
     infer=lambda ids, *, num: TensorSpec(ids.shape, ids.dtype),
     reason="indices have no derivative",
     batch=batching.elementwise,
     call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([2, -1, 0]), 3), Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments"))],
-)
+)  # fmt: skip
 
 
 def _sorted_ids(data: TensorLike, segment_ids: TensorLike, op: str) -> tuple[Tensor, Tensor, Any]:
@@ -68,9 +66,7 @@ def _count_impl(ids: Array, *, caller: str) -> Array:
 
 # an array as long as there are segments, and (nearly) without bytes: its axis is a dimension of the program
 SEGMENT_COUNT: Op = nondiff(
-    "segment_count",
-    "ids",
-    _count_impl,
+    "segment_count", "ids", _count_impl,
     infer=lambda ids, *, caller: TensorSpec((None,), "bool"),
     reason="the result does not depend on values that have derivatives",
     batch=batching.looped,
@@ -82,7 +78,7 @@ SEGMENT_COUNT: Op = nondiff(
         Sample(np.zeros(0, int), "segment_sum"),
         Sample(np.array([1, 0]), "segment_sum", raises=(ValueError, "sorted")),
     ],
-)
+)  # fmt: skip
 
 
 def _unsorted_ids(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, op: str) -> tuple[Tensor, Tensor, Any]:
@@ -188,9 +184,7 @@ def _batch_segments(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...],
 
 
 SEGMENT_EXTREME: Op = general(
-    "segment_extreme",
-    "data ids",
-    _extreme_impl,
+    "segment_extreme", "data ids", _extreme_impl,
     vjps=(lambda ct, data, ids, out, num: apply(TAKE, ct, ids, axis=0) * extreme_shares(data, ids, out, num), None),
     jvps=(
         lambda t, data, ids, out, num: apply(
@@ -210,7 +204,7 @@ SEGMENT_EXTREME: Op = general(
         Sample(spread(2, 3), np.array([[1, 0, 1], [1, 1, 0]]), 2, True, 0),
         Sample(spread(0), np.zeros(0, int), 2, True, -1.0),
     ],
-)
+)  # fmt: skip
 
 
 def _extreme(data: Tensor, ids: Tensor, num: int, largest: bool, empty: Array | int) -> Tensor:

@@ -51,9 +51,7 @@ def _where_impl(condition: Array, x: Array, y: Array) -> Array:
 
 # the unchosen lane gets an exact zero: select, never multiply
 WHERE = general(
-    "where",
-    "condition x y",
-    _where_impl,
+    "where", "condition x y", _where_impl,
     vjps=(
         None,
         lambda ct, condition, x_spec: unbroadcast(select_ct(condition, ct, True), x_spec.shape),
@@ -75,17 +73,16 @@ WHERE = general(
         Sample(np.ones(0, bool), normal(0), normal(0)),
         Sample(np.array([True]), normal(1), None, raises=(ValueError, "both x and y")),
     ],
-)
+)  # fmt: skip
 WHERE_TRUE = nondiff(
-    "where_true",
-    "condition",
+    "where_true", "condition",
     lambda condition: np.argwhere(condition).astype(np.int64),
     infer=lambda condition: TensorSpec((None, condition.ndim), "int64"),
     reason="indices have no derivative",
     batch=batching.looped,
     call=where,
     samples=lambda: [Sample(np.array([[True, False], [True, True]]))],
-)
+)  # fmt: skip
 
 
 def select_ct(condition: Tensor, ct: Tensor, chosen: bool) -> Tensor:
@@ -108,23 +105,19 @@ def _extremes() -> list[Sample]:
 
 # One of the two partials is 1 and the other 0, also at a tie; next to a NaN, which compares as false, both are 0.
 MAXIMUM = elementwise(
-    "maximum",
-    "x y",
-    np.maximum,
+    "maximum", "x y", np.maximum,
     lambda x, y: cast(x >= y, x.dtype),
     lambda x, y: cast(x < y, y.dtype),
     cost=Cost.CHEAP,
     samples=_extremes,
-)
+)  # fmt: skip
 MINIMUM = elementwise(
-    "minimum",
-    "x y",
-    np.minimum,
+    "minimum", "x y", np.minimum,
     lambda x, y: cast(x <= y, x.dtype),
     lambda x, y: cast(x > y, y.dtype),
     cost=Cost.CHEAP,
     samples=_extremes,
-)
+)  # fmt: skip
 maximum = binary(MAXIMUM, "The larger of x and y, element by element; at a tie the gradient goes to x.")
 minimum = binary(MINIMUM, "The smaller of x and y, element by element; at a tie the gradient goes to x.")
 
@@ -192,16 +185,14 @@ FLOORDIV = elementwise(
 )  # fmt: skip
 # x mod y = x - y·floor(x/y)
 MOD = elementwise(
-    "mod",
-    "x y",
-    _mod_impl,
+    "mod", "x y", _mod_impl,
     1,
     lambda x, y: -floordiv(x, y),
     infer=inference.numbers,
     weak=True,
     fails=Fails.INTEGERS,
     samples=_quotients,
-)
+)  # fmt: skip
 floordiv = binary(FLOORDIV, "x / y rounded down; its derivative is 0.")
 mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
 

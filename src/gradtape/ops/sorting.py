@@ -28,22 +28,22 @@ _REASON = "positions are constant almost everywhere"
 class TopK(NamedTuple):
     """What `top_k` returns."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class Unique(NamedTuple):
     """What `unique` returns."""
 
-    y: Any
-    idx: Any
+    y: Tensor
+    idx: Tensor
 
 
 class UniqueWithCounts(NamedTuple):
     """What `unique_with_counts` returns."""
 
-    y: Any
-    idx: Any
+    y: Tensor
+    idx: Tensor
     count: Any
 
 
@@ -80,9 +80,7 @@ def argsort(
 
 
 ARGSORT: Op = nondiff(
-    "argsort",
-    "x",
-    _argsort_impl,
+    "argsort", "x", _argsort_impl,
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, "int32"),
     reason=_REASON,
     batch=batching.shifted("axis"),
@@ -95,7 +93,7 @@ ARGSORT: Op = nondiff(
         Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
         Sample(spread(2), 1, raises=(ValueError, "out of range")),
     ],
-)
+)  # fmt: skip
 
 
 def along(x: Tensor, order: Tensor, axis: int) -> Tensor:
@@ -137,9 +135,7 @@ def sort(values: TensorLike, axis: Axis = -1, direction: str = "ASCENDING", name
 
 
 SORT: Op = general(
-    "sort",
-    "x",
-    _sort_impl,
+    "sort", "x", _sort_impl,
     vjps=(lambda ct, x, axis, descending: unsorted(ct, x, axis, descending),),
     jvps=(lambda t, x, axis, descending: along(t, apply(ARGSORT, x, axis=axis, descending=descending), axis),),
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, x.dtype),
@@ -152,7 +148,7 @@ SORT: Op = general(
         Sample(spread(0)),
         Sample(spread(2), direction="UP", raises=(ValueError, "direction")),
     ],
-)
+)  # fmt: skip
 
 
 @composite(
@@ -221,9 +217,7 @@ def searchsorted(
 
 
 SEARCHSORTED: Op = nondiff(
-    "searchsorted",
-    "edges values",
-    _searchsorted_impl,
+    "searchsorted", "edges values", _searchsorted_impl,
     infer=lambda edges, values, *, side, dtype: TensorSpec(values.shape, dtype),
     reason=_REASON,
     batch=batching.leading,
@@ -237,7 +231,7 @@ SEARCHSORTED: Op = nondiff(
         Sample(normal(4), normal(2), "middle", raises=(ValueError, "side")),
         Sample(normal(2, 4), normal(3, 2), raises=(ValueError, "leading axes")),
     ],
-)
+)  # fmt: skip
 
 
 # -- unique ----------------------------------------------------------------------------------------------------------
@@ -255,9 +249,7 @@ def _unique_impl(x: Array, *, dtype: DTypeLike) -> tuple[Array, ...]:
 
 
 UNIQUE: Op = nondiff(
-    "unique",
-    "x",
-    _unique_impl,
+    "unique", "x", _unique_impl,
     infer=lambda x, *, dtype: (TensorSpec((None,), dtype), TensorSpec(x.shape, dtype), TensorSpec((None,), dtype)),
     reason="positions and counts have no derivative",
     batch=batching.looped,
@@ -268,7 +260,7 @@ UNIQUE: Op = nondiff(
         Sample(np.array([0.5, 0.5])),
         Sample(np.zeros((2, 2)), raises=(ValueError, "vector")),
     ],
-)
+)  # fmt: skip
 
 
 @composite(
@@ -335,9 +327,7 @@ def argmin(input: TensorLike, axis: Axis | None = None, output_type: DTypeLike =
 
 
 ARG_EXTREME = nondiff(
-    "arg_extreme",
-    "x",
-    _arg_impl,
+    "arg_extreme", "x", _arg_impl,
     infer=lambda x, *, axis, largest, dtype: TensorSpec((*x.shape[:axis], *x.shape[axis + 1 :]), dtype),
     reason=_REASON,
     batch=batching.shifted("axis"),
@@ -349,7 +339,7 @@ ARG_EXTREME = nondiff(
         Sample(spread(3, 0), 1, raises=(ValueError, "empty")),
         Sample(spread(), raises=(ValueError, "scalar")),
     ],
-)
+)  # fmt: skip
 
 
 @composite(samples=lambda: [Sample(integers(4, 3), spread(3, 4), 2)], differentiable=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def scipy_function(name: str) -> Callable[..., Any]:
     return getattr(scipy.special, name)
 
 
-def on_scipy(name: str) -> Any:
+def on_scipy(name: str) -> Rule:
     """An impl that calls scipy.special and keeps the dtype of its input (SciPy widens half precision)."""
 
     def impl(x: Array) -> Array:
@@ -53,7 +53,7 @@ def as_floats(*values: TensorLike) -> tuple[Tensor, ...]:
     return tuple(cast(t, float32) for t in tensors)
 
 
-def no_derivative(op: str, argument: str, why: str) -> Any:
+def no_derivative(op: str, argument: str, why: str) -> NoReturn:
     """Refuse a derivative that does not exist, instead of answering a silent None."""
     raise UnimplementedError(
         f"{op} has no derivative with respect to `{argument}`: {why}; wrap that argument in gt.stop_gradient, "
@@ -126,9 +126,7 @@ def _polygamma_impl(a: Array, x: Array) -> Array:
 
 
 POLYGAMMA = elementwise(
-    "polygamma",
-    "a x",
-    _polygamma_impl,
+    "polygamma", "a x", _polygamma_impl,
     lambda a: no_derivative("polygamma", "a", "the order is a whole number"),
     lambda a, x: polygamma(a + 1.0, x),
     floating=True,
@@ -142,7 +140,7 @@ POLYGAMMA = elementwise(
         Sample(np.zeros(0), positive(0), fixed=(0,)),
         Sample(np.ones(2), positive(3), fixed=(0,), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 
 
 def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
@@ -200,9 +198,7 @@ def bessel_partial(x: Tensor, kind: str, order: int) -> Tensor:
 
 
 BESSEL: Op = elementwise(
-    "bessel",
-    "x",
-    _bessel_impl,
+    "bessel", "x", _bessel_impl,
     lambda x, kind, order: bessel_partial(x, kind, order),
     call=lambda x, kind, order: apply(BESSEL, convert(x), kind=kind, order=order),
     samples=lambda: [
@@ -214,7 +210,7 @@ BESSEL: Op = elementwise(
         Sample(away(), "jv", 0),
         Sample(away(2, 0), "iv", 0),
     ],
-)
+)  # fmt: skip
 
 
 def _bessel(name: str, kind: str, order: int, domain: Callable[..., Array]) -> Callable[..., Tensor]:
@@ -275,7 +271,7 @@ def sinc(x: TensorLike, name: str | None = None) -> Tensor:
 # -- integrals -------------------------------------------------------------------------------------------------------
 
 
-def _fresnel(index: int) -> Any:
+def _fresnel(index: int) -> Rule:
     def impl(x: Array) -> Array:
         out = scipy_function("fresnel")(x)[index]
         return out if out.dtype == x.dtype else out.astype(x.dtype)
@@ -286,23 +282,21 @@ def _fresnel(index: int) -> Any:
 DAWSN = _unary("dawsn", "dawsn", lambda x, out: 1.0 - 2.0 * x * out, _any_real)
 EXPINT = _unary("expint", "expi", lambda x: exp(x) / x, lambda: [Sample(away(3, 2)), Sample(away()), Sample(away(0))])
 FRESNEL_SIN = elementwise(
-    "fresnel_sin",
-    "x",
+    "fresnel_sin", "x",
     _fresnel(0),
     lambda x: sin(x * x * (math.pi / 2)),
     floating=True,
     infer=inference.elementwise_float,
     samples=_any_real,
-)
+)  # fmt: skip
 FRESNEL_COS = elementwise(
-    "fresnel_cos",
-    "x",
+    "fresnel_cos", "x",
     _fresnel(1),
     lambda x: cos(x * x * (math.pi / 2)),
     floating=True,
     infer=inference.elementwise_float,
     samples=_any_real,
-)
+)  # fmt: skip
 
 erf = unary(ERF, "The error function 2/√π ∫₀ˣ exp(-t²) dt.")
 erfc = unary(ERFC, "1 - erf(x), without cancellation.")

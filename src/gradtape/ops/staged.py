@@ -192,16 +192,14 @@ def _copy_impl(x: Array) -> Array:
 
 
 COPY = linear(
-    "copy",
-    "x",
-    _copy_impl,
+    "copy", "x", _copy_impl,
     lambda ct: ct,
     infer=lambda x: x if isinstance(x, ListSpec) else TensorSpec(x.shape, x.dtype),
     batch=batching.elementwise,
     call=lambda x: apply(COPY, convert(x)),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
-)
+)  # fmt: skip
 
 
 def _sized_impl(x: Array, *, shape: tuple[int, ...], caller: str | None, name: str | None = None) -> Array:
@@ -223,9 +221,7 @@ def _sized_impl(x: Array, *, shape: tuple[int, ...], caller: str | None, name: s
 
 # a value whose sizes, known at run time only, must be these: because it met another value, or because `caller` asks for them
 SIZED = linear(
-    "sized",
-    "x",
-    _sized_impl,
+    "sized", "x", _sized_impl,
     lambda ct: ct,
     infer=lambda x, *, shape, caller, name=None: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, **{**attrs, "shape": (inputs[0].shape[0], *attrs["shape"])}),
@@ -238,21 +234,19 @@ SIZED = linear(
         Sample(normal(1), (3,), raises=(ValueError, "not broadcast")),
         Sample(normal(2), (1,), "squeeze", raises=(ValueError, r"squeeze: the value has shape (2,)")),
     ],
-)
+)  # fmt: skip
 DIM_VALUE = nondiff(
-    "dim_value",
-    "x",
+    "dim_value", "x",
     lambda x, *, axis: np.int32(x.shape[axis]),
     infer=lambda x, *, axis: TensorSpec((), int32),
     reason="the result depends on the shape only",
     batch=lambda op, flags, inputs, attrs: broadcast_to(apply(op, *inputs, axis=attrs["axis"] + 1), (inputs[0].shape[0],)),
     call=lambda x, axis: apply(DIM_VALUE, convert(x), axis=axis),
     samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(0), 0)],
-)
+)  # fmt: skip
 # an array of `size` entries and (nearly) no bytes: its axis makes a dimension of an integer known at run time only
 EXTENT = nondiff(
-    "extent",
-    "size",
+    "extent", "size",
     lambda size: np.broadcast_to(np.False_, (_checked_size(size),)),
     infer=lambda size: TensorSpec((None,), "bool"),
     reason="the result does not depend on values",
@@ -261,7 +255,7 @@ EXTENT = nondiff(
     memory=Memory.SHARED,
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array(3)), Sample(np.array(-1), raises=(ValueError, "negative"))],
-)
+)  # fmt: skip
 
 
 _MOST = 1 << 46  # items: no machine has memory for more
@@ -289,9 +283,7 @@ def counted(start: Array, limit: Array, delta: Array, *, dtype: DTypeLike, lengt
 
 # start, start + delta, … below limit; `length` where the program knows it
 RANGE = nondiff(
-    "range",
-    "start limit delta",
-    counted,
+    "range", "start limit delta", counted,
     infer=lambda start, limit, delta, *, dtype, length: TensorSpec((length,), dtype),
     reason="steps have no derivative",
     batch=batching.looped,
@@ -303,7 +295,7 @@ RANGE = nondiff(
         Sample(np.array(0), np.array(4), np.array(1), "int32"),
         Sample(np.array(0), np.array(4), np.array(0), "int32", raises=(ValueError, "delta")),
     ],
-)
+)  # fmt: skip
 
 
 def _checked_size(size: Array) -> int:
@@ -422,9 +414,7 @@ def _masked_multiply_impl(x: Array, y: Array) -> Array:
 
 # ct · p' with p' = where((ct == 0) & ~isfinite(p), 0, p): what `ops/masking.py` composes, as one op of a program
 MASKED_MULTIPLY = elementwise(
-    "masked_multiply",
-    "x y",
-    _masked_multiply_impl,
+    "masked_multiply", "x y", _masked_multiply_impl,
     lambda x, y: cleaned(x, y),
     lambda x: x,
     cost=Cost.CHEAP,
@@ -436,7 +426,7 @@ MASKED_MULTIPLY = elementwise(
         Sample(normal(2), normal(2) + 1j * normal(2)),
         Sample(normal(2), normal(3), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is not finite.")
 
 OPS = (COPY, SIZED, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)

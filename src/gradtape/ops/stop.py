@@ -31,8 +31,7 @@ def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
 
 
 IDENTITY = linear(
-    "identity",
-    "x",
+    "identity", "x",
     lambda x: x,
     lambda ct: ct,
     infer=inference.same,
@@ -41,10 +40,9 @@ IDENTITY = linear(
     cost=Cost.FREE,
     memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
-)
+)  # fmt: skip
 STOP_GRADIENT = nondiff(
-    "stop_gradient",
-    "x",
+    "stop_gradient", "x",
     lambda x: x,
     infer=inference.same,
     reason="the program stopped the gradient here",
@@ -53,12 +51,11 @@ STOP_GRADIENT = nondiff(
     cost=Cost.FREE,
     memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3))],
-)
+)  # fmt: skip
 
 # the write of a value into a variable: an identity that names the variable, so that a tape can cut or report it
 ASSIGN = linear(
-    "assign",
-    "x",
+    "assign", "x",
     lambda x, *, variable: x,
     lambda ct: ct,
     infer=lambda x, *, variable: TensorSpec(x.shape, x.dtype),
@@ -68,11 +65,10 @@ ASSIGN = linear(
     samples=lambda: [Sample(normal(2, 3))],
     skeleton=lambda attrs: attrs,
     assigns=True,
-)
+)  # fmt: skip
 # the results of one `tape.gradient` call, expanded into the recorded backward pass only when differentiated again
 GRADIENT = linear(
-    "gradient",
-    "*xs",
+    "gradient", "*xs",
     lambda *xs: tuple(xs),
     lambda ct: ct,
     infer=lambda *xs: tuple(xs),
@@ -81,7 +77,7 @@ GRADIENT = linear(
     outputs=0,
     memory=Memory.VIEW,
     samples=lambda: [Sample([normal(2), normal(3)])],
-)
+)  # fmt: skip
 
 HOOKS.identity = identity
 OPS = (IDENTITY, STOP_GRADIENT, ASSIGN, GRADIENT)
