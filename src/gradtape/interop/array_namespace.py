@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,20 +20,27 @@ DEVICE = "/CPU:0"
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
-def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:
+class SupportsDlpack(Protocol):
+    """An array of any library that speaks DLPack."""
+
+    def __dlpack__(self, /, *, stream: None = ...) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+def array_namespace(self: Tensor | Readable, /, *, api_version: str | None = None) -> ModuleType:
     """Tensor.__array_namespace__: the namespace of the array API standard."""
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(f"array API version {api_version!r} is not supported; the newest is {VERSIONS[-1]}")
     return import_module("gradtape.array_api")  # a public namespace, made of what this room has
 
 
-def check_device(device: Any) -> None:
+def check_device(device: object) -> None:
     """There is one device, the CPU."""
     if device is not None and device != DEVICE:
         raise ValueError(f"device {device!r} is not known; gradtape has {DEVICE!r} only")
 
 
-def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+def to_device(self: Tensor | Readable, device: object, /, *, stream: object = None) -> Any:
     """Tensor.to_device: the tensor itself, there is one device."""
     check_device(device)
     if stream is not None:
@@ -41,7 +48,7 @@ def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     return convert(self)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: SupportsDlpack, /, *, device: object = None, copy: bool | None = None) -> Tensor:
     """A tensor with the values of an array of any library that speaks DLPack (copied).
 
     >>> import gradtape as gt, numpy as np

@@ -16,13 +16,14 @@ import numpy as np
 from gradtape import tree
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, Shape, TensorLike
 from gradtape.interop.numpy_shapes import values
 from gradtape.ops import shape as arrays
 from gradtape.ops.create import constant
 from gradtape.ops.elementwise import cast
 
 
-def _tensor(given: Any, dtype: Any, ndmin: int = 0) -> Any:
+def _tensor(given: TensorLike, dtype: DTypeLike | None, ndmin: int = 0) -> Any:
     """A tensor of a nested list of tensors and numbers, connected to the tensors in it."""
     if any(isinstance(leaf, (Tensor, Readable)) for leaf in tree.flatten(given)):
         tensor = twin(convert(given))
@@ -32,35 +33,44 @@ def _tensor(given: Any, dtype: Any, ndmin: int = 0) -> Any:
     return arrays.reshape(tensor, (1,) * (ndmin - tensor.ndim) + tuple(tensor.shape)) if ndmin > tensor.ndim else tensor
 
 
-def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0) -> Any:
+def array(
+    object: TensorLike, dtype: DTypeLike | None = None, *, copy: object = True, order: str | None = "K", subok: bool = False,
+    ndmin: int = 0,
+) -> Any:  # fmt: skip
     return _tensor(object, dtype, ndmin)
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
+def asarray(
+    a: TensorLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: object = None, copy: object = None
+) -> Any:
     return _tensor(a, dtype)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+def ascontiguousarray(a: TensorLike, dtype: DTypeLike | None = None) -> Any:
     return _tensor(a, dtype, 1)
 
 
-def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+def zeros(shape: Shape, dtype: DTypeLike | None = float, order: str = "C", *, device: object = None) -> Any:
     return constant(np.zeros(values(shape), dtype))
 
 
-def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+def ones(shape: Shape, dtype: DTypeLike | None = None, order: str = "C", *, device: object = None) -> Any:
     return constant(np.ones(values(shape), dtype))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+def full(
+    shape: Shape, fill_value: TensorLike, dtype: DTypeLike | None = None, order: str = "C", *, device: object = None
+) -> Any:
     return arrays.broadcast_to(_tensor(fill_value, dtype), values(shape))
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = float, order: str = "C", *, device: object = None
+) -> Any:
     return constant(np.eye(N, M, k, dtype))
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None) -> Any:
     return constant(np.identity(n, dtype))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from gradtape.core.arguments import numeric, option, whole
 from gradtape.core.dispatch import convert, promote, twin
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Axes, Axis, DTypeLike, Real, TensorLike
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_linalg import flat, moveaxis
@@ -33,7 +34,7 @@ Rule = Callable[..., Any]
 # -- reductions ------------------------------------------------------------------------------------------------------
 
 
-def _wide(x: Any, dtype: Any) -> Any:
+def _wide(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     """NumPy adds up small integers and bools in the platform's integer."""
     if dtype is not None:
         return e.cast(x, dtype)
@@ -43,29 +44,35 @@ def _wide(x: Any, dtype: Any) -> Any:
     return x
 
 
-def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0) -> Any:
+def sum_(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False,
+    initial: TensorLike = 0,
+) -> Any:  # fmt: skip
     total = r.reduce_sum(_wide(convert(a), dtype), axis, keepdims)
     return total if isinstance(initial, int) and initial == 0 else total + initial
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 1) -> Any:
+def prod(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False,
+    initial: TensorLike = 1,
+) -> Any:  # fmt: skip
     total = r.reduce_prod(_wide(convert(a), dtype), axis, keepdims)
     return total if isinstance(initial, int) and initial == 1 else total * initial
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def mean(a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False) -> Any:
     return r.reduce_mean(floats(a) if dtype is None else e.cast(a, dtype), axis, keepdims)
 
 
-def max_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def max_(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
     return r.reduce_max(_not_empty(a, axis, "max"), axis, keepdims)
 
 
-def min_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def min_(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
     return r.reduce_min(_not_empty(a, axis, "min"), axis, keepdims)
 
 
-def _not_empty(a: Any, axis: Any, function: str) -> Any:
+def _not_empty(a: TensorLike, axis: Axes, function: str) -> Tensor:
     """NumPy has no largest element of none; TensorFlow's `reduce_max` gives -inf."""
     x = convert(a)
     if 0 in (x.shape[place] for place in r.normal_axes(axis, x.ndim, function)):
@@ -73,27 +80,27 @@ def _not_empty(a: Any, axis: Any, function: str) -> Any:
     return x
 
 
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def ptp(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
     return max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims)
 
 
-def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def all_(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
     return r.reduce_all(as_bool(a), axis, keepdims)
 
 
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def any_(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
     return r.reduce_any(as_bool(a), axis, keepdims)
 
 
 def var(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False,
-    *, correction: Any = None,
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, ddof: Real = 0,
+    keepdims: bool = False, *, correction: Real | None = None,
 ) -> Any:  # fmt: skip
     x = floats(a) if dtype is None else e.cast(a, dtype)
     return r.reduce_variance(x, axis, keepdims) * _freedom(x, axis, ddof if correction is None else correction)
 
 
-def _freedom(x: Any, axis: Any, ddof: Any) -> Any:
+def _freedom(x: Tensor, axis: Axes, ddof: Real | None) -> Any:
     """n / (n - ddof): what turns a mean of squares into an estimate with `ddof` degrees of freedom less."""
     if isinstance(ddof, str) or ddof is None:
         raise TypeError(f"var: ddof must be a number, got {ddof!r}")
@@ -107,13 +114,15 @@ def _freedom(x: Any, axis: Any, ddof: Any) -> Any:
 
 
 def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False,
-    *, correction: Any = None,
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, ddof: Real = 0,
+    keepdims: bool = False, *, correction: Real | None = None,
 ) -> Any:  # fmt: skip
     return r.safe_sqrt(var(a, axis, dtype, None, ddof, keepdims, correction=correction))
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def average(
+    a: TensorLike, axis: Axes = None, weights: TensorLike | None = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
     x = floats(a)
     if weights is None:
         center = r.reduce_mean(x, axis, keepdims)
@@ -132,12 +141,12 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (center, total) if returned else center
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None, out: object = None) -> Any:
     x = _wide(convert(a), dtype)
     return running_sum(flat(x), 0) if axis is None else running_sum(x, axis)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None, out: object = None) -> Any:
     x = _wide(convert(a), dtype)
     return running_product(flat(x), 0) if axis is None else running_product(x, axis)
 
@@ -145,27 +154,33 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 def _without_nan(rule: Rule, filler: float) -> Rule:
     """A reduction that skips NaN: they are replaced by what does not count."""
 
-    def skipping(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def skipping(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
         x = floats(a)
         return rule(s.where(c.is_nan(x), e.cast(filler, x.dtype), x), axis, keepdims)
 
     return skipping
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanmean(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False
+) -> Any:
     x = floats(a) if dtype is None else e.cast(a, dtype)
     count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
     return _without_nan(r.reduce_sum, 0.0)(x, axis, None, keepdims) / count
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+def nanvar(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, ddof: Real = 0, keepdims: bool = False
+) -> Any:
     x = floats(a) if dtype is None else e.cast(a, dtype)
     count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
     off = x - nanmean(x, axis, keepdims=True)
     return _without_nan(r.reduce_sum, 0.0)(off * off, axis, None, keepdims) / (count - ddof)
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+def nanstd(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, ddof: Real = 0, keepdims: bool = False
+) -> Any:
     return r.safe_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
 
 
@@ -175,29 +190,35 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: A
 _SORTS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def sort(
+    a: TensorLike, axis: Axis | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None
+) -> Any:
     option(kind, "kind", "np.sort", _SORTS)
     return sorting.sort(flat(a), 0) if axis is None else sorting.sort(a, axis)
 
 
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(
+    a: TensorLike, axis: Axis | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None
+) -> Any:
     option(kind, "kind", "np.argsort", _SORTS)
     places = sorting.argsort(flat(a), 0, stable=True) if axis is None else sorting.argsort(a, axis, stable=True)
     return e.cast(places, np.int64)
 
 
-def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def partition(a: TensorLike, kth: TensorLike, axis: Axis | None = -1, kind: str = "introselect", order: object = None) -> Any:
     """Sorted altogether, which is a partition at every place."""
     _check_places(a, kth, axis, kind, "partition")
     return sort(a, axis)
 
 
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def argpartition(
+    a: TensorLike, kth: TensorLike, axis: Axis | None = -1, kind: str = "introselect", order: object = None
+) -> Any:
     _check_places(a, kth, axis, kind, "argpartition")
     return argsort(a, axis)
 
 
-def _check_places(a: Any, kth: Any, axis: Any, kind: Any, function: str) -> None:
+def _check_places(a: TensorLike, kth: TensorLike, axis: Axis | None, kind: str | None, function: str) -> None:
     option(kind, "kind", function, ("introselect", None))
     x = convert(a)
     size = x.size if axis is None else x.shape[arrays.normal_axis(axis, x.ndim, function)]
@@ -210,7 +231,7 @@ def _check_places(a: Any, kth: Any, axis: Any, kind: Any, function: str) -> None
 
 
 def _arg(rule: Rule) -> Rule:
-    def places_of(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def places_of(a: TensorLike, axis: Axis | None = None, out: object = None, *, keepdims: bool = False) -> Any:
         x = convert(a)
         places = rule(flat(x), 0, output_type=np.int64) if axis is None else rule(x, axis, output_type=np.int64)
         if not keepdims:
@@ -220,8 +241,10 @@ def _arg(rule: Rule) -> Rule:
     return places_of
 
 
-def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: bool = False) -> Any:  # fmt: skip
+def quantile(
+    a: TensorLike, q: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Linear interpolation between order statistics."""
     if method != "linear":
         raise InvalidArgumentError(f"quantile on tensors has the method 'linear' only, got {method!r}")
@@ -243,70 +266,77 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
     return arrays.reshape(out_, (*levels.shape, *kept)) if keepdims else out_
 
 
-def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-               keepdims: bool = False) -> Any:  # fmt: skip
+def percentile(
+    a: TensorLike, q: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False,
+) -> Any:  # fmt: skip
     return quantile(a, np.asarray(values(q), np.float64) / 100.0, axis, None, False, method, keepdims)
 
 
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(a: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     return quantile(a, 0.5, axis, keepdims=keepdims)
 
 
 # -- choosing and rounding -------------------------------------------------------------------------------------------
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, /) -> Any:
     if x is None and y is None:
         return nonzero(condition)
     return s.where(as_bool(condition), x, y)
 
 
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    a: TensorLike, a_min: TensorLike | None = None, a_max: TensorLike | None = None, out: object = None, *,
+    min: TensorLike | None = None, max: TensorLike | None = None,
+) -> Any:  # fmt: skip
     low, high = a_min if min is None else min, a_max if max is None else max
     x = convert(a)
     x = twin(x) if low is None else s.maximum(x, numeric(low, "min", "clip", x.dtype))
     return x if high is None else s.minimum(x, numeric(high, "max", "clip", x.dtype))
 
 
-def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round_(a: TensorLike, decimals: int = 0, out: object = None) -> Any:
     x, decimals = convert(a), whole(decimals, "decimals", "np.round")
     if x.dtype.is_integer:
         return twin(x)
     return s.round(x) if decimals == 0 else s.round(x * 10.0**decimals) / 10.0**decimals
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: TensorLike, copy: bool = True, nan: TensorLike = 0.0, posinf: TensorLike | None = None, neginf: TensorLike | None = None
+) -> Any:
     x = convert(x)
     if not x.dtype.is_differentiable:
         return x
     limits = np.finfo(x.dtype.dtype)
     high = e.cast(limits.max if posinf is None else posinf, x.dtype)
     low = e.cast(limits.min if neginf is None else neginf, x.dtype)
-    x = s.where(c.is_nan(x), e.cast(nan, x.dtype), x)
-    return s.where(c.is_inf(x), s.where(x > 0, high, low), x)
+    known = s.where(c.is_nan(x), e.cast(nan, x.dtype), x)
+    return s.where(c.is_inf(known), s.where(known > 0, high, low), known)
 
 
-def real(val: Any) -> Any:
+def real(val: TensorLike) -> Any:
     return e.real(val)
 
 
-def imag(val: Any) -> Any:
+def imag(val: TensorLike) -> Any:
     return e.imag(val)
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: TensorLike, deg: bool = False) -> Any:
     turned = angle_of(z)
     return turned * (180.0 / np.pi) if deg else turned
 
 
-def sinc(x: Any) -> Any:
+def sinc(x: TensorLike) -> Any:
     return normalised_sinc(floats(x))
 
 
 # -- differences, sums over grids, interpolation -----------------------------------------------------------------------
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None) -> Any:
     x = moveaxis(a, axis, -1)
     ends = [None if v is None else convert(v) for v in (prepend, append)]
     first, last = (
@@ -319,11 +349,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return moveaxis(x, -1, axis)
 
 
-def ediff1d(ary: Any) -> Any:
+def ediff1d(ary: TensorLike) -> Any:
     return diff(flat(ary))
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, axis: int = -1) -> Any:
     y = moveaxis(floats(y), axis, -1)
     if x is None:
         width = dx
@@ -333,7 +363,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return r.reduce_sum((y[..., 1:] + y[..., :-1]) * 0.5 * width, axis=-1)
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(
+    x: TensorLike, xp: TensorLike, fp: TensorLike, left: TensorLike | None = None, right: TensorLike | None = None,
+    period: object = None,
+) -> Any:  # fmt: skip
     """Piecewise linear interpolation, differentiable in the points, the grid and the values."""
     if period is not None:
         raise InvalidArgumentError("np.interp on tensors has no period")
@@ -347,8 +380,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
-) -> Any:
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: DTypeLike | None = None, axis: int = 0,
+) -> Any:  # fmt: skip
     start, stop = promote(floats(start), floats(stop))
     steps = max(num - 1 if endpoint else num, 1)
     step = (stop - start) / steps
@@ -362,7 +396,7 @@ def linspace(
     return (line, step) if retstep else line
 
 
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: TensorLike, x: TensorLike) -> Any:
     coefficients = arrays.unstack(convert(p))
     total = zeros_like(promote(coefficients[0], x)[1])
     for coefficient in coefficients:
@@ -370,7 +404,7 @@ def polyval(p: Any, x: Any) -> Any:
     return total
 
 
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
     a, v = promote(a, v)
     if a.ndim != 1 or v.ndim != 1:
         raise InvalidArgumentError(f"convolve: both arguments must be 1-d, got shapes {shape_of(a)} and {shape_of(v)}")
@@ -406,18 +440,18 @@ def _plain_tensor(function: Rule) -> Rule:
     return rule
 
 
-def nonzero(a: Any) -> Any:
+def nonzero(a: TensorLike) -> Any:
     return tuple(constant(places) for places in np.nonzero(values(a)))
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(a: TensorLike, b: TensorLike, rtol: TensorLike = 1e-5, atol: TensorLike = 1e-8, equal_nan: bool = False) -> Any:
     a, b = promote(floats(a), floats(b))
     near = c.less_equal(e.abs(a - b), atol + rtol * e.abs(b))
     close = c.logical_or(c.logical_and(near, c.is_finite(b)), c.equal(a, b))
     return c.logical_or(close, c.logical_and(c.is_nan(a), c.is_nan(b))) if equal_nan else close
 
 
-def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Any:
     ordered = a if sorter is None else take(a, sorter)
     return sorting.searchsorted(ordered, numeric(v, "v", "np.searchsorted", convert(a).dtype), side, "int64")
 

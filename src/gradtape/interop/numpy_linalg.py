@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 import math
 import string
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape.core.arguments import numeric, of_rank, promoted, real_floats, whole
 from gradtape.core.dispatch import convert, promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, DTypeLike, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_ufuncs import floats, vecdot
 from gradtape.ops import (
@@ -37,41 +39,42 @@ from gradtape.ops.select import where
 from gradtape.ops.shape import concat, normal_axis, reshape, roll, transpose
 
 Rule = Callable[..., Any]
+AxesToMove: TypeAlias = Integer | list[int] | tuple[int, ...]
 
 
-def flat(x: Any) -> Any:
+def flat(x: TensorLike) -> Tensor:
     return reshape(x, (-1,))
 
 
 # -- products --------------------------------------------------------------------------------------------------------
 
 
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: TensorLike, b: TensorLike, out: object = None) -> Any:
     a, b = promoted("dot", a=a, b=b)
     if a.ndim == 0 or b.ndim == 0:
         return a * b
     return contracted(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
-def vdot(a: Any, b: Any) -> Any:
+def vdot(a: TensorLike, b: TensorLike) -> Any:
     a, b = promote(a, b)
     return reduce_sum((e.conj(flat(a)) if a.dtype.is_complex else flat(a)) * flat(b))
 
 
-def inner(a: Any, b: Any) -> Any:
+def inner(a: TensorLike, b: TensorLike) -> Any:
     a, b = promote(a, b)
     return a * b if a.ndim == 0 or b.ndim == 0 else contracted(a, b, ([a.ndim - 1], [b.ndim - 1]))
 
 
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: TensorLike, b: TensorLike, out: object = None) -> Any:
     return reshape(convert(a), (-1, 1)) * reshape(convert(b), (1, -1))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: TensorLike, b: TensorLike, axes: int | Sequence[Any] = 2) -> Any:
     return contracted(a, b, axes)
 
 
-def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
+def einsum(*operands: Any, out: object = None, optimize: object = False) -> Any:
     """`np.einsum("ij,jk->ik", a, b)`, or with lists of axes: `np.einsum(a, [0, 1], b, [1, 2], [0, 2])`."""
     if not isinstance(operands[0], str):
         operands = _with_letters(operands)
@@ -89,7 +92,7 @@ def _with_letters(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return (",".join(_letters(axes) for axes in lists) + tail, *tensors)
 
 
-def _letters(axes: Any) -> str:
+def _letters(axes: object) -> str:
     names = []
     if not isinstance(axes, (list, tuple, np.ndarray)):
         raise TypeError(f"einsum: the axes of an operand must be a list of numbers, got {axes!r}")
@@ -100,7 +103,7 @@ def _letters(axes: Any) -> str:
     return "".join(names)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: TensorLike, b: TensorLike) -> Any:
     a, b = promote(a, b)
     rank = max(a.ndim, b.ndim)
     rows = (1,) * (rank - a.ndim) + tuple(a.shape)
@@ -110,11 +113,11 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(wide_a * wide_b, tuple(m * n for m, n in zip(rows, cols, strict=True)))
 
 
-def _at(x: Any, places: list[int]) -> Any:
+def _at(x: Tensor, places: list[int]) -> Any:
     return x[..., np.array(places)]
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: TensorLike, b: TensorLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = promote(a, b)
@@ -125,7 +128,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return moveaxis(product, -1, axisc)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: TensorLike, source: AxesToMove, destination: AxesToMove) -> Tensor:
     a = convert(a)
     places, targets = (
         [normal_axis(axis, a.ndim, "moveaxis") for axis in (axes if isinstance(axes, (list, tuple)) else [axes])]
@@ -145,7 +148,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 # -- diagonals -------------------------------------------------------------------------------------------------------
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     a = of_rank(numeric(a, "a", "diagonal"), 2, "a", "diagonal")
     first, second = (normal_axis(axis, a.ndim, "diagonal") for axis in (axis1, axis2))
     if first == second:
@@ -157,12 +160,14 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return a[..., i, j]
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: object = None
+) -> Any:
     total = reduce_sum(diagonal(a, offset, axis1, axis2), axis=-1)
     return total if dtype is None else e.cast(total, dtype)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: TensorLike, k: int = 0) -> Any:
     v = convert(v)
     if v.ndim == 2:
         return diagonal(v, k)
@@ -173,12 +178,12 @@ def diag(v: Any, k: int = 0) -> Any:
     return pad(square, [[max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)]])
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: TensorLike, k: int = 0) -> Any:
     m = convert(m)
     return where(np.tri(int(m.shape[-2]), int(m.shape[-1]), k, bool), m, e.cast(0, m.dtype))
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: TensorLike, k: int = 0) -> Any:
     m = convert(m)
     return where(~np.tri(int(m.shape[-2]), int(m.shape[-1]), k - 1, bool), m, e.cast(0, m.dtype))
 
@@ -186,7 +191,7 @@ def triu(m: Any, k: int = 0) -> Any:
 # -- numpy.linalg ----------------------------------------------------------------------------------------------------
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Any:
     x = floats(x)
     if axis is None:
         ones = (1,) * x.ndim
@@ -206,7 +211,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return e.pow(reduce_sum(e.pow(size, ord), axis, keepdims), 1.0 / ord)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     x = floats(x)
     if ord in ("fro", "f", None):
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
@@ -224,7 +229,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return out[..., None, None] if keepdims else out
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: TensorLike, ord: float | str | None = None, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     x = floats(x)
     if axis is None:
         if ord is None:
@@ -234,7 +239,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         axis = tuple(range(x.ndim))
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if len(axes) == 1:
-        return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+        order: Any = 2 if ord is None else ord
+        return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=order)
     if len(axes) != 2:
         raise ValueError(f"norm: give one or two axes, got {axis}")
     out = matrix_norm(moveaxis(x, axes, (-2, -1)), ord=ord)
@@ -244,26 +250,26 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return reshape(out, kept)
 
 
-def inv(a: Any) -> Any:
+def inv(a: TensorLike) -> Any:
     return solving.inv(floats(a))
 
 
-def det(a: Any) -> Any:
+def det(a: TensorLike) -> Any:
     return determinants.det(floats(a))
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: TensorLike, b: TensorLike) -> Any:
     a, b = promote(floats(a), floats(b))
     if b.ndim == 1:
         return solving.solve(a, b[..., None])[..., 0]
     return solving.solve(a, b)
 
 
-def slogdet(a: Any) -> Any:
+def slogdet(a: TensorLike) -> Any:
     return _named(np.linalg.slogdet(np.eye(1)), *determinants.slogdet(floats(a)))
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: TensorLike, /, *, upper: bool = False) -> Any:
     factor = solving.cholesky(floats(a))
     if not upper:
         return factor
@@ -271,24 +277,24 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return e.conj(factor) if factor.dtype.is_complex else factor
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: TensorLike, UPLO: str = "L") -> Any:
     return _named(np.linalg.eigh(np.eye(1)), *spectral.eigh(_triangle(floats(a), UPLO)))
 
 
-def eig(a: Any) -> Any:
+def eig(a: TensorLike) -> Any:
     """Always complex, so that a program has one dtype whatever its values; NumPy's are real where all eigenvalues are."""
     return _named(np.linalg.eig(np.eye(1)), *spectral.eig(floats(a)))
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: TensorLike) -> Any:
     return spectral.eigvals(floats(a))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: TensorLike, UPLO: str = "L") -> Any:
     return spectral.eigvalsh(_triangle(floats(a), UPLO))
 
 
-def _triangle(a: Any, UPLO: str) -> Any:
+def _triangle(a: Tensor, UPLO: str) -> Any:
     """The op reads the lower triangle; for the upper one, the (conjugate) transpose has it there."""
     if UPLO.upper() == "L":
         return a
@@ -296,7 +302,7 @@ def _triangle(a: Any, UPLO: str) -> Any:
     return e.conj(flipped) if a.dtype.is_complex else flipped
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """TensorFlow's svd gives (s, u, v); NumPy's gives (u, s, vᴴ)."""
     if not compute_uv:
         return spectral.svd(floats(a), compute_uv=False)
@@ -305,23 +311,23 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return _named(np.linalg.svd(np.eye(1)), u, s, e.conj(adjoint) if adjoint.dtype.is_complex else adjoint)
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: TensorLike, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode {mode!r} has no derivative; use 'reduced', 'complete' or 'r'")
     q, r = spectral.qr(floats(a), full_matrices=mode == "complete")
     return r if mode == "r" else _named(np.linalg.qr(np.eye(1)), q, r)
 
 
-def _named(example: Any, *values: Any) -> Any:
+def _named(example: tuple[Any, ...], *values: Any) -> Any:
     """The values in NumPy's named tuple."""
     return type(example)(*values)
 
 
-def pinv(a: Any, rcond: Any = None) -> Any:
+def pinv(a: TensorLike, rcond: float | None = None) -> Any:
     return determinants.pinv(floats(a), rcond)
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: TensorLike, n: int) -> Any:
     a = convert(a)
     if n == 0:
         return eye(int(a.shape[-1]), batch_shape=tuple(a.shape)[:-2], dtype=a.dtype)
@@ -329,34 +335,34 @@ def matrix_power(a: Any, n: int) -> Any:
     return functools.reduce(matmul, [base] * abs(n))
 
 
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(arrays: Sequence[TensorLike], *, out: object = None) -> Any:
     return functools.reduce(dot, arrays)
 
 
-def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def linalg_diagonal(x: TensorLike, /, *, offset: int = 0) -> Any:
     return diagonal(x, offset, -2, -1)
 
 
-def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def linalg_trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     return trace(x, offset, -2, -1, dtype)
 
 
-def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def linalg_cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
     return cross(x1, x2, axis=axis)
 
 
-def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def linalg_vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
     return vecdot(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: TensorLike, /) -> Any:
     return swap_last(convert(x))
 
 
 # -- numpy.fft -------------------------------------------------------------------------------------------------------
 
 
-def _last(a: Any, n: int | None, axis: int, op: str) -> tuple[Any, int]:
+def _last(a: TensorLike, n: int | None, axis: int, op: str) -> tuple[Tensor, int]:
     """The axis of a transform moved to the end, and how long the transform is asked to be: as long as the axis by default."""
     a = of_rank(numeric(a, "the input", op), 1, "the input", op)
     a = moveaxis(a, normal_axis(axis, a.ndim, op), -1)
@@ -365,7 +371,7 @@ def _last(a: Any, n: int | None, axis: int, op: str) -> tuple[Any, int]:
     return a, int(a.shape[-1]) if n is None else whole(n, "n", op, least=1)
 
 
-def _fitted(a: Any, n: int | None, axis: int, op: str) -> Any:
+def _fitted(a: TensorLike, n: int | None, axis: int, op: str) -> Tensor:
     """Cut or zero-padded to n along the last axis, where `axis` was moved."""
     a, n = _last(a, n, axis, op)
     if n == a.shape[-1]:
@@ -373,45 +379,48 @@ def _fitted(a: Any, n: int | None, axis: int, op: str) -> Any:
     return a[..., :n] if n < a.shape[-1] else concat([a, zeros((*tuple(a.shape)[:-1], n - int(a.shape[-1])), a.dtype)], -1)
 
 
-def _complex(a: Any, op: str) -> Any:
+def _complex(a: TensorLike, op: str) -> Tensor:
     a = numeric(a, "the input", op)
     if a.dtype.is_complex:
         return a
     return e.cast(a, "complex64" if a.dtype.name in ("float32", "float16") else "complex128")
 
 
-def _scale(out: Any, norm: str | None, n: int, forward: bool) -> Any:
+def _scale(out: Tensor, norm: str | None, n: int, forward: bool) -> Tensor:
     factors = {None: 1.0, "backward": 1.0, "ortho": n**-0.5 if forward else n**0.5, "forward": 1.0 / n if forward else float(n)}
     if norm not in factors:
         raise ValueError(f"fft: norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
     return out if factors[norm] == 1.0 else out * factors[norm]
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def fft(a: TensorLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Any:
     a = _fitted(_complex(a, "np.fft.fft"), n, axis, "np.fft.fft")
     return moveaxis(_scale(f.fft(a), norm, int(a.shape[-1]), True), -1, axis)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def ifft(a: TensorLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Any:
     a = _fitted(_complex(a, "np.fft.ifft"), n, axis, "np.fft.ifft")
     return moveaxis(_scale(f.ifft(a), norm, int(a.shape[-1]), False), -1, axis)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def rfft(a: TensorLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Any:
     a = _fitted(real_floats(a, "the input", "np.fft.rfft"), n, axis, "np.fft.rfft")
     return moveaxis(_scale(f.rfft(a), norm, int(a.shape[-1]), True), -1, axis)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def irfft(a: TensorLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Any:
     a, length = _last(_complex(a, "np.fft.irfft"), n, axis, "np.fft.irfft")
     length = 2 * (length - 1) if n is None else length
     return moveaxis(_scale(f.irfft(a, fft_length=[length]), norm, length, False), -1, axis)
 
 
-def _over_axes(one: Rule, default_axes: Any) -> Rule:
+def _over_axes(one: Rule, default_axes: tuple[int, ...] | None) -> Rule:
     """A transform over several axes: one after the other."""
 
-    def rule(a: Any, s: Any = None, axes: Any = default_axes, norm: str | None = None, out: Any = None) -> Any:
+    def rule(
+        a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default_axes, norm: str | None = None,
+        out: object = None,
+    ) -> Any:  # fmt: skip
         a = convert(a)
         if axes is None:
             axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
@@ -427,7 +436,10 @@ fft2, ifft2 = _over_axes(fft, (-2, -1)), _over_axes(ifft, (-2, -1))
 fftn, ifftn = _over_axes(fft, None), _over_axes(ifft, None)
 
 
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def rfftn(
+    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: object = None,
+) -> Any:  # fmt: skip
     a = convert(a)
     if axes is None:
         axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
@@ -435,7 +447,10 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
     return fftn(rfft(a, sizes[-1], axes[-1], norm), None if s is None else sizes[:-1], axes[:-1], norm)
 
 
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def irfftn(
+    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: object = None,
+) -> Any:  # fmt: skip
     a = convert(a)
     if axes is None:
         axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
@@ -443,26 +458,32 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
     return irfft(ifftn(a, None if s is None else sizes[:-1], axes[:-1], norm), sizes[-1], axes[-1], norm)
 
 
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+def rfft2(
+    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
+    out: object = None,
+) -> Any:  # fmt: skip
     return rfftn(a, s, axes, norm)
 
 
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+def irfft2(
+    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
+    out: object = None,
+) -> Any:  # fmt: skip
     return irfftn(a, s, axes, norm)
 
 
-def _shifted(x: Any, axes: Any, sign: int) -> Any:
+def _shifted(x: TensorLike, axes: int | Sequence[int] | None, sign: int) -> Any:
     x = convert(x)
     axes = tuple(range(x.ndim)) if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
     half = [int(x.shape[a]) // 2 for a in axes]
     return roll(x, [h if sign > 0 else -h for h in half], list(axes))
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
     return _shifted(x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
     return _shifted(x, axes, -1)
 
 

@@ -7,7 +7,7 @@ Rules have NumPy's argument names. Index arguments are values, not tensors to di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gradtape.core.dispatch import convert, promote
 from gradtape.core.inference import broadcast_shapes
 from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Axes, Axis, DTypeLike, Integers, Shape, TensorLike
 from gradtape.errors import InvalidArgumentError, InvalidIndexError
 from gradtape.interop.numpy_linalg import flat, moveaxis
 from gradtape.ops import extending, shape as arrays
@@ -28,11 +29,11 @@ from gradtape.ops.stop import identity
 Rule = Callable[..., Any]
 
 
-def shape_of(x: Any) -> tuple[int, ...]:
+def shape_of(x: Tensor) -> tuple[int, ...]:
     return tuple(int(d) for d in x.shape)
 
 
-def values(x: Any) -> Any:
+def values(x: object) -> Any:
     """Indices, counts and shapes given as tensors: their plain values."""
     return convert(x).numpy() if isinstance(x, (Tensor, Readable)) else x
 
@@ -45,21 +46,23 @@ def c_order(order: str) -> None:
 # -- axes ------------------------------------------------------------------------------------------------------------
 
 
-def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+def reshape(
+    a: TensorLike, /, shape: Shape | None = None, order: str = "C", *, newshape: Shape | None = None, copy: object = None
+) -> Any:
     c_order(order)
     return arrays.reshape(a, values(newshape if shape is None else shape))
 
 
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: TensorLike, order: str = "C") -> Any:
     c_order(order)
     return flat(a)
 
 
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: TensorLike, axes: Integers | None = None) -> Any:
     return arrays.transpose(a, axes)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: TensorLike, axis1: int, axis2: int) -> Any:
     a = convert(a)
     order = list(range(a.ndim))
     first, second = (arrays.normal_axis(axis, a.ndim, "swapaxes") for axis in (axis1, axis2))
@@ -67,17 +70,17 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return arrays.transpose(a, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: TensorLike, axis: int, start: int = 0) -> Any:
     a = convert(a)
     order = np.rollaxis(np.empty(tuple(range(1, a.ndim + 1))), axis, start).shape
     return arrays.transpose(a, [n - 1 for n in order])
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: TensorLike, axis: Axes = None) -> Any:
     return arrays.squeeze(a, None if axis is None else list(axis) if isinstance(axis, tuple) else axis)
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: TensorLike, axis: int | Sequence[int]) -> Any:
     a = convert(a)
     shape = np.expand_dims(np.empty(shape_of(a), np.bool_), axis).shape
     return arrays.reshape(a, shape)
@@ -100,7 +103,7 @@ def _each(rule: Rule, arys: tuple[Any, ...]) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-def broadcast_to(array: Any, shape: Any) -> Any:
+def broadcast_to(array: TensorLike, shape: Shape) -> Any:
     return arrays.broadcast_to(array, values(shape))
 
 
@@ -113,40 +116,45 @@ def broadcast_arrays(*args: Any) -> Any:
 # -- joining and cutting ---------------------------------------------------------------------------------------------
 
 
-def concatenate(arrays_: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+def concatenate(
+    arrays_: Sequence[TensorLike], /, axis: Axis | None = 0, out: object = None, *, dtype: DTypeLike | None = None,
+    casting: object = None,
+) -> Tensor:  # fmt: skip
     parts = list(arrays_)
     joined = arrays.concat([flat(p) for p in parts] if axis is None else parts, 0 if axis is None else axis)
     return joined if dtype is None else cast(joined, dtype)
 
 
-def stack(arrays_: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+def stack(
+    arrays_: Sequence[TensorLike], axis: int = 0, out: object = None, *, dtype: DTypeLike | None = None, casting: object = None
+) -> Any:
     joined = arrays.stack(list(arrays_), axis)
     return joined if dtype is None else cast(joined, dtype)
 
 
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+def vstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None, casting: object = None) -> Any:
     return concatenate([atleast_2d(p) for p in tup], 0, dtype=dtype)
 
 
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+def hstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None, casting: object = None) -> Any:
     parts = [atleast_1d(p) for p in tup]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(tup: Any) -> Any:
+def dstack(tup: Sequence[TensorLike]) -> Any:
     return concatenate([atleast_3d(p) for p in tup], 2)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Sequence[TensorLike]) -> Any:
     parts = [convert(p) for p in tup]
     return concatenate([arrays.reshape(p, (-1, 1)) if p.ndim < 2 else p for p in parts], 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def array_split(ary: TensorLike, indices_or_sections: TensorLike, axis: int = 0) -> Any:
     """Cuts as NumPy places them, found on a row of numbers."""
     x = convert(ary)
     axis = arrays.normal_axis(axis, x.ndim, "split")
@@ -155,33 +163,33 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [x[(*lead, slice(int(p[0]), int(p[-1]) + 1) if p.size else slice(0, 0))] for p in pieces]
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def split(ary: TensorLike, indices_or_sections: TensorLike, axis: int = 0) -> Any:
     x = convert(ary)
     if isinstance(indices_or_sections, int) and int(x.shape[axis]) % indices_or_sections:
         raise InvalidArgumentError(f"split: {x.shape[axis]} elements do not divide into {indices_or_sections} equal parts")
     return array_split(x, indices_or_sections, axis)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+def hsplit(ary: TensorLike, indices_or_sections: TensorLike) -> Any:
     return split(ary, indices_or_sections, 0 if convert(ary).ndim == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+def vsplit(ary: TensorLike, indices_or_sections: TensorLike) -> Any:
     return split(ary, indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+def dsplit(ary: TensorLike, indices_or_sections: TensorLike) -> Any:
     return split(ary, indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
+def unstack(x: TensorLike, /, *, axis: int = 0) -> Any:
     return tuple(arrays.unstack(x, axis=axis))
 
 
 # -- repeating and mirroring -----------------------------------------------------------------------------------------
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: TensorLike, reps: TensorLike) -> Any:
     a = convert(A)
     times = (reps,) if isinstance(reps, int) else tuple(int(r) for r in values(reps))
     rank = max(a.ndim, len(times))
@@ -189,25 +197,25 @@ def tile(A: Any, reps: Any) -> Any:
     return extending.tile(a, (1,) * (rank - len(times)) + times)
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(a: TensorLike, repeats: TensorLike, axis: int | None = None) -> Any:
     return extending.repeat(a, values(repeats), axis)
 
 
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: TensorLike, axis: int | Sequence[int] | None = None) -> Any:
     m = convert(m)
     axes = list(range(m.ndim)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return arrays.reverse(m, axes)
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: TensorLike) -> Any:
     return flip(m, 1)
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: TensorLike) -> Any:
     return flip(m, 0)
 
 
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: TensorLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     m = convert(m)
     turns = k % 4
     if turns == 0:
@@ -217,7 +225,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return flip(swapaxes(m, *axes), axes[0]) if turns == 1 else swapaxes(flip(m, axes[0]), *axes)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: TensorLike, shift: Integers, axis: int | Sequence[int] | None = None) -> Any:
     a = convert(a)
     if axis is None:
         return arrays.reshape(arrays.roll(flat(a), shift, 0), shape_of(a))
@@ -226,7 +234,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return arrays.roll(a, shift, axis)
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+def pad(array: TensorLike, pad_width: TensorLike, mode: str = "constant", *, constant_values: TensorLike = 0) -> Any:
     x = convert(array)
     pairs = [tuple(int(v) for v in p) for p in np.broadcast_to(np.asarray(values(pad_width)), (x.ndim, 2))]
     if mode == "constant":
@@ -248,7 +256,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 # -- picking ---------------------------------------------------------------------------------------------------------
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(a: TensorLike, indices: TensorLike, axis: int | None = None, out: object = None, mode: str = "raise") -> Tensor:
     x = convert(a)
     if axis is None:
         x, axis = flat(x), 0
@@ -264,7 +272,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 _MODES = ("raise", "wrap", "clip")  # what to do with indices that are outside
 
 
-def _places(indices: Any, argument: str, function: str) -> Any:
+def _places(indices: TensorLike, argument: str, function: str) -> Any:
     """Indices as an array, or as a tensor if a program computes them or examples have their own."""
     if isinstance(indices, (Tensor, Readable)) and convert(indices).wraps:
         return integral(indices, argument, function)
@@ -274,7 +282,7 @@ def _places(indices: Any, argument: str, function: str) -> Any:
     return places.astype(np.int64) if not places.size else places
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int | None = -1) -> Any:
     x = convert(arr)
     if axis is None:
         x, axis = flat(x), 0
@@ -285,20 +293,20 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return x[tuple(places if i == axis else grid(n, i, x.ndim) for i, n in enumerate(x.shape))]
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: TensorLike, a: TensorLike, axis: int | None = None, out: object = None) -> Any:
     mask = np.asarray(values(condition))
     if mask.ndim != 1 or mask.dtype.kind not in "biuf":
         raise InvalidArgumentError(f"compress: condition must be a row of booleans, got {condition!r}")
     return take(a, np.flatnonzero(mask), axis)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def delete(arr: TensorLike, obj: TensorLike, axis: int | None = None) -> Any:
     x = convert(arr)
     length = int(x.size if axis is None else x.shape[axis])
     return take(x, np.delete(np.arange(length), values(obj)), axis)
 
 
-def unique(ar: Any) -> Any:
+def unique(ar: TensorLike) -> Any:
     """The sorted distinct values; the gradient goes to the first place where each stands."""
     x = flat(ar)
     return take(x, np.unique(x.numpy(), return_index=True)[1])
@@ -307,7 +315,7 @@ def unique(ar: Any) -> Any:
 # -- writing into a tensor -------------------------------------------------------------------------------------------
 
 
-def _destination(function: str, target: Any) -> Any:
+def _destination(function: str, target: object) -> Any:
     """What NumPy's functions write into must be a tensor to take a tensor's values."""
     if not isinstance(target, (Tensor, Readable)):
         raise TypeError(
@@ -317,14 +325,14 @@ def _destination(function: str, target: Any) -> Any:
     return target
 
 
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+def copyto(dst: Tensor | Readable, src: TensorLike, casting: object = "same_kind", where: TensorLike = True) -> None:
     target = _destination("copyto", dst)
     src = cast(src, target.dtype)
     mask = values(where)
     target[...] = src if mask is True else choose(mask, src, convert(target))
 
 
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: Tensor | Readable, ind: TensorLike, v: TensorLike, mode: str = "raise") -> None:
     """`a.flat[ind] = v`, the values repeated as needed."""
     target = _destination("put", a)
     places = np.ravel(_places(ind, "indices", "put"))
@@ -341,7 +349,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target[np.unravel_index(places, shape_of(target))] = source
 
 
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: Tensor | Readable, mask: TensorLike, values: TensorLike) -> None:
     """Where the mask is true, `a.flat[i] = values[i % size]`."""
     target = _destination("putmask", a)
     source = cast(flat(convert(values)), target.dtype)
@@ -349,13 +357,13 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     target[...] = choose(convert(mask), arrays.reshape(source, shape_of(target)), convert(target))
 
 
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: Tensor | Readable, mask: TensorLike, vals: TensorLike) -> None:
     """The true places of the mask get the values one after the other."""
     target = _destination("place", arr)
     put(target, np.flatnonzero(np.asarray(values(mask))), vals)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: Tensor | Readable, val: TensorLike, wrap: bool = False) -> None:
     target = _destination("fill_diagonal", a)
     numbered = np.zeros(shape_of(target), bool)
     np.fill_diagonal(numbered, True, wrap)
@@ -365,25 +373,32 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 # -- like another ----------------------------------------------------------------------------------------------------
 
 
-def zeros_like_(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+def zeros_like_(
+    a: TensorLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None
+) -> Any:
     return _like(zeros_like, a, dtype, shape)
 
 
-def ones_like_(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+def ones_like_(
+    a: TensorLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None
+) -> Any:
     return _like(ones_like, a, dtype, shape)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+def full_like(
+    a: TensorLike, fill_value: TensorLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True,
+    shape: Shape | None = None,
+) -> Any:  # fmt: skip
     a = convert(a)
     value = cast(convert(fill_value), a.dtype if dtype is None else dtype)
     return arrays.broadcast_to(value, shape_of(a) if shape is None else values(shape))
 
 
-def _like(rule: Rule, a: Any, dtype: Any, shape: Any) -> Any:
+def _like(rule: Rule, a: TensorLike, dtype: DTypeLike | None, shape: Shape | None) -> Any:
     return rule(a, dtype) if shape is None else rule(zeros(values(shape), convert(a).dtype), dtype)
 
 
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: TensorLike, order: str = "K", subok: bool = False) -> Any:
     c_order(order)
     return identity(a)
 
@@ -396,22 +411,22 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(lined) if sparse else broadcast_arrays(*lined)
 
 
-def block(arrays_: Any) -> Any:
+def block(arrays_: TensorLike) -> Any:
     """Nested lists joined from the inside out, the innermost along the last axis."""
     depth = _depth(arrays_)
     rank = max(depth, max(leaf.ndim for leaf in _block_leaves(arrays_)))
     return _joined(arrays_, depth, rank)
 
 
-def _depth(nested: Any) -> int:
+def _depth(nested: TensorLike) -> int:
     return 1 + _depth(nested[0]) if isinstance(nested, list) else 0
 
 
-def _block_leaves(nested: Any) -> list[Any]:
+def _block_leaves(nested: TensorLike) -> list[Any]:
     return [leaf for part in nested for leaf in _block_leaves(part)] if isinstance(nested, list) else [convert(nested)]
 
 
-def _joined(nested: Any, depth: int, rank: int) -> Any:
+def _joined(nested: TensorLike, depth: int, rank: int) -> Any:
     if not isinstance(nested, list):
         x = convert(nested)
         return arrays.reshape(x, (1,) * (rank - x.ndim) + shape_of(x))

@@ -7,13 +7,15 @@ Rules have NumPy's argument names. Counts have no derivative; weights, edges and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.arguments import differentiable, integral, numeric, option, promoted, real_floats, real_numbers
 from gradtape.core.dispatch import convert, promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, DTypeLike, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_functions import linspace
 from gradtape.interop.numpy_linalg import flat, moveaxis
@@ -36,8 +38,8 @@ Rule = Callable[..., Any]
 
 
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-    aweights: Any = None, *, dtype: Any = None,
+    m: TensorLike, y: TensorLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: TensorLike | None = None, aweights: TensorLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
     """Variables are rows (columns if not `rowvar`); Σ w (x-x̄)(x-x̄)ᴴ over the degrees of freedom that NumPy counts."""
     if ddof is not None and not (isinstance(ddof, (int, float, np.number)) and ddof == int(ddof)):
@@ -67,7 +69,7 @@ def cov(
     return arrays.squeeze(product)
 
 
-def _variables(m: Any, argument: str, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: TensorLike, argument: str, rowvar: bool, dtype: DTypeLike | None) -> Any:
     x = differentiable(m, argument, "cov")
     x = x if dtype is None else e.cast(x, dtype)
     if x.ndim > 2:
@@ -76,7 +78,7 @@ def _variables(m: Any, argument: str, rowvar: bool, dtype: Any) -> Any:
     return x if rowvar or convert(m).ndim < 2 else swap_last(x)
 
 
-def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
+def _weights(x: Tensor, fweights: TensorLike | None, aweights: TensorLike | None) -> Any:
     given = []
     for argument, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
@@ -91,11 +93,11 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
     return None if not given else given[0] if len(given) == 1 else given[0] * given[1]
 
 
-def _kept(weights: Any, aweights: Any, total: Any) -> Any:
+def _kept(weights: Tensor, aweights: TensorLike, total: Tensor) -> Any:
     return r.reduce_sum(weights * e.cast(aweights, weights.dtype)) / total
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None) -> Any:
     matrix = cov(x, y, rowvar, dtype=dtype)
     if matrix.ndim == 0:
         return matrix / matrix
@@ -106,7 +108,10 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 # -- histograms ------------------------------------------------------------------------------------------------------
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+def histogram(
+    a: TensorLike, bins: int | str | TensorLike = 10, range: Sequence[TensorLike] | None = None, density: bool | None = None,
+    weights: TensorLike | None = None,
+) -> Any:  # fmt: skip
     """Counts have no derivative; sums of weights, densities and edges that depend on the data have."""
     x = flat(real_floats(a, "a", "histogram"))
     edges = _edges(x, bins, range)
@@ -124,7 +129,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return heights / ((edges[1:] - edges[:-1]) * r.reduce_sum(heights)), edges
 
 
-def _edges(x: Any, bins: Any, range: Any) -> Any:
+def _edges(x: Tensor, bins: int | str | TensorLike, range: Sequence[TensorLike] | None) -> Any:
     if isinstance(bins, str):
         option(bins, "bins", "histogram", ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges"))
         return convert(np.histogram_bin_edges(values(x), bins, values(range)))
@@ -141,14 +146,14 @@ def _edges(x: Any, bins: Any, range: Any) -> Any:
     return edges
 
 
-def _span(x: Any) -> tuple[Any, Any]:
+def _span(x: Tensor) -> tuple[Any, Any]:
     if x.shape[0] == 0:
         return e.cast(0.0, x.dtype), e.cast(1.0, x.dtype)
     message = "histogram: the range of a"
     return check_numerics(r.reduce_min(x), message), check_numerics(r.reduce_max(x), message)
 
 
-def _range(x: Any, range: Any) -> tuple[Any, Any]:
+def _range(x: Tensor, range: Sequence[TensorLike]) -> tuple[Any, Any]:
     if not isinstance(range, (list, tuple)) or len(range) != 2:
         raise InvalidArgumentError(f"histogram: range must be a pair (low, high), got {range!r}")
     low, high = (real_numbers(end, "range", "histogram", x.dtype) for end in range)
@@ -160,13 +165,13 @@ def _range(x: Any, range: Any) -> tuple[Any, Any]:
 # -- differences -----------------------------------------------------------------------------------------------------
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: TensorLike, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided ones at the ends; spacings are numbers or coordinates, and may be tensors."""
     f = differentiable(f, "f", "np.gradient")
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     r.normal_axes(axis, f.ndim, "np.gradient")  # refuses what is out of range, or named twice
-    axes = tuple(range(f.ndim)) if axis is None else tuple(int(a) % f.ndim for a in np.atleast_1d(axis))
+    axes = tuple(range(f.ndim)) if axis is None else tuple(int(a) % f.ndim for a in np.atleast_1d(np.asarray(axis)))
     spacings = varargs or (1.0,)
     if len(spacings) == 1:
         spacings *= len(axes)
@@ -176,7 +181,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return slopes[0] if len(slopes) == 1 else slopes
 
 
-def _slope(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+def _slope(f: Tensor, axis: int, spacing: TensorLike, edge_order: int) -> Any:
     f = moveaxis(f, axis, -1)
     size = int(f.shape[-1])
     if size < edge_order + 1:
@@ -204,11 +209,11 @@ def _slope(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
     return moveaxis(arrays.concat([first[..., None], inner, last[..., None]], -1), -1, axis)
 
 
-def _end_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
+def _end_slope(f0: Tensor, f1: Tensor, f2: Tensor, h1: Tensor, h2: Tensor) -> Any:
     return -(2.0 * h1 + h2) / (h1 * (h1 + h2)) * f0 + (h1 + h2) / (h1 * h2) * f1 - h1 / (h2 * (h1 + h2)) * f2
 
 
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0) -> Any:
     """Of each element the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"select: condlist has {len(condlist)} conditions for {len(choicelist)} choices")

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import convert, promote, twin
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, TensorLike
 from gradtape.dtypes import float32, float64
 from gradtape.ops import compare as c, elementwise as e, select as s
 from gradtape.ops.activations import softplus
@@ -29,25 +31,25 @@ from gradtape.ops.shape import expand_dims, reshape, squeeze
 Rule = Callable[..., Any]
 
 
-def floats(x: Any) -> Any:
+def floats(x: TensorLike) -> Tensor:
     """`x` as a floating tensor; integers become float32."""
     x = convert(x)
     return x if x.dtype.is_differentiable else e.cast(x, float32)
 
 
-def exp2(x: Any) -> Any:
+def exp2(x: TensorLike) -> Any:
     return e.exp(floats(x) * math.log(2.0))
 
 
-def log2(x: Any) -> Any:
+def log2(x: TensorLike) -> Any:
     return _log(x, math.log(2.0))
 
 
-def log10(x: Any) -> Any:
+def log10(x: TensorLike) -> Any:
     return _log(x, math.log(10.0))
 
 
-def _log(x: Any, base: float) -> Any:
+def _log(x: TensorLike, base: float) -> Any:
     """The logarithm to another base: both parts divided, since a complex quotient makes NaN of infinite ones."""
     out = e.log(x)
     if out.dtype.is_complex:
@@ -55,83 +57,83 @@ def _log(x: Any, base: float) -> Any:
     return out * (1.0 / base)
 
 
-def cbrt(x: Any) -> Any:
+def cbrt(x: TensorLike) -> Any:
     x = floats(x)
     return e.sign(x) * e.pow(e.abs(x), 1.0 / 3.0)
 
 
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: TensorLike, y: TensorLike) -> Any:
     """|x + iy|: no overflow, and a gradient of zero at the origin."""
     x, y = promote(x, y)
     return e.abs(e.complex(floats(x), floats(y)))
 
 
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: TensorLike, y: TensorLike) -> Any:
     """log(eˣ + eʸ) = x + log(1 + eʸ⁻ˣ) for the larger x: nothing is lost or overflows, and all orders are exact where x = y."""
     x, y = promote(floats(x), floats(y))
     gap = s.where(c.logical_and(c.is_inf(x), c.equal(x, y)), e.cast(0, x.dtype), y - x)  # ∞ - ∞
     return s.where(c.greater_equal(x, y), x + softplus(gap), y + softplus(-gap))
 
 
-def logaddexp2(x: Any, y: Any) -> Any:
+def logaddexp2(x: TensorLike, y: TensorLike) -> Any:
     scale = math.log(2.0)
     return logaddexp(floats(x) * scale, floats(y) * scale) * (1.0 / scale)
 
 
-def trunc(x: Any) -> Any:
+def trunc(x: TensorLike) -> Tensor:
     x = convert(x)
     return s.where(x < 0, s.ceil(x), s.floor(x))
 
 
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: TensorLike, y: TensorLike) -> Any:
     """The remainder with the sign of x."""
     return truncatemod(x, y)
 
 
-def fmax(x: Any, y: Any) -> Any:
+def fmax(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(x, y)
     return s.where(c.is_nan(x), y, s.where(c.is_nan(y), x, s.maximum(x, y)))
 
 
-def fmin(x: Any, y: Any) -> Any:
+def fmin(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(x, y)
     return s.where(c.is_nan(x), y, s.where(c.is_nan(y), x, s.minimum(x, y)))
 
 
-def heaviside(x: Any, y: Any) -> Any:
+def heaviside(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(floats(x), y)
     return s.where(c.equal(x, 0), y, e.cast(c.greater(x, 0), x.dtype))
 
 
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(floats(x), y)
     return s.where(c.sign_bit(y), -e.abs(x), e.abs(x))
 
 
-def float_power(x: Any, y: Any) -> Any:
+def float_power(x: TensorLike, y: TensorLike) -> Any:
     x, y = (t if t.dtype.is_complex else e.cast(t, float64) for t in (convert(x), convert(y)))
     return e.pow(x, y)
 
 
-def vecdot(x: Any, y: Any) -> Any:
+def vecdot(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(x, y)
     return reduce_sum(e.conj(x) * y if x.dtype.is_complex else x * y, axis=-1)
 
 
-def matvec(x: Any, y: Any) -> Any:
+def matvec(x: TensorLike, y: TensorLike) -> Any:
     return squeeze(matrix_product(x, expand_dims(y, -1)), -1)
 
 
-def vecmat(x: Any, y: Any) -> Any:
+def vecmat(x: TensorLike, y: TensorLike) -> Any:
     x = convert(x)
     return squeeze(matrix_product(expand_dims(e.conj(x) if x.dtype.is_complex else x, -2), y), -2)
 
 
-def divmod_(x: Any, y: Any) -> Any:
+def divmod_(x: TensorLike, y: TensorLike) -> Any:
     return s.floordiv(x, y), s.mod(x, y)
 
 
-def modf(x: Any) -> Any:
+def modf(x: TensorLike) -> Any:
     x = floats(x)
     whole = trunc(x)
     return x - whole, whole
@@ -146,7 +148,7 @@ def logical(operate: Rule) -> Rule:
     return rule
 
 
-def as_bool(x: Any) -> Any:
+def as_bool(x: TensorLike) -> Tensor:
     x = convert(x)
     return x if x.dtype.is_bool else c.not_equal(x, zeros_like(x))
 
@@ -191,7 +193,7 @@ for _name, _rule in (("matvec", matvec), ("vecmat", vecmat)):  # since NumPy 2.2
         UFUNCS[np.__dict__[_name]] = _rule
 
 
-def _summed(x: Any, axis: Any, keepdims: bool) -> Any:
+def _summed(x: Tensor, axis: Axes, keepdims: bool) -> Any:
     return reduce_sum(e.cast(x, np.int64) if x.dtype.is_bool else x, axis, keepdims)
 
 
@@ -204,7 +206,7 @@ REDUCERS: dict[Any, Rule] = {
 ACCUMULATORS: dict[Any, Rule] = {np.add: cumsum, np.multiply: cumprod}
 
 
-def outer(rule: Rule, x: Any, y: Any) -> Any:
+def outer(rule: Rule, x: TensorLike, y: TensorLike) -> Any:
     """`ufunc.outer`: every element of x with every element of y."""
     x, y = convert(x), convert(y)
     return rule(reshape(x, (*tuple(x.shape), *([1] * y.ndim))), y)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.exits import asking_location
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.interop.array_namespace import array_namespace, from_dlpack as from_dlpack, to_device
 from gradtape.ops import operators as operators  # binds Python's operators to tensors and variables
 from gradtape.ops.elementwise import cast
@@ -45,7 +47,7 @@ def _scipy_function(name: str) -> Any:
     return vars(scipy_special).get(name)
 
 
-def _label(function: Any) -> str:
+def _label(function: Callable[..., Any]) -> str:
     home = {"numpy": "np", "numpy.linalg": "np.linalg", "numpy.fft": "np.fft"}.get(function.__module__, function.__module__)
     return f"{home}.{function.__name__}"
 
@@ -65,22 +67,22 @@ def _no_out(label: str) -> TypeError:
     )
 
 
-def _into(target: Any, result: Any) -> Any:
+def _into(target: Tensor | Readable, result: TensorLike) -> Any:
     """`out=target`: the tensor gets the result as its new version, in its own dtype."""
     target[...] = result
     return target
 
 
-def _numpys(value: Any) -> Any:
+def _numpys(value: object) -> Any:
     """Python's types mean to NumPy's functions what they mean to NumPy: `dtype=float` is float64."""
     return np.dtype(value) if value is float or value is int or value is complex or value is bool else value
 
 
-def _harmless(name: str, value: Any) -> bool:
+def _harmless(name: str, value: object) -> bool:
     return any(value is known or (isinstance(value, str) and value == known) for known in _HARMLESS.get(name, ()))
 
 
-def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Tensor.__array_ufunc__: elementwise functions, and reductions, accumulations and outer products of them."""
     from gradtape.interop.numpy_ufuncs import ACCUMULATORS, REDUCERS, UFUNCS, outer
 
@@ -122,7 +124,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     return written if isinstance(result, tuple) else written[0]
 
 
-def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def array_function(
+    self: Tensor | Readable, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Tensor.__array_function__: everything in NumPy that is not a ufunc."""
     if not all(issubclass(t, (Tensor, Readable, np.ndarray, np.generic)) for t in types):
         return NotImplemented
@@ -153,7 +157,7 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     return _into(target, rule(*bound.args, **bound.kwargs))
 
 
-def _own(result: Any, args: Any) -> Any:
+def _own(result: Any, args: tuple[Any, ...]) -> Any:
     """The result as tensor objects of its own: a rule with nothing to do may give back its argument."""
     if result.__class__ in (list, tuple):
         return type(result)(_own(part, args) for part in result)
@@ -162,7 +166,7 @@ def _own(result: Any, args: Any) -> Any:
 
 
 @functools.cache
-def _parameters(rule: Any) -> inspect.Signature:
+def _parameters(rule: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(rule)
 
 

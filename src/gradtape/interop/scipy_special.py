@@ -7,9 +7,12 @@ their arguments to arrays, and are refused there when a tape watches. Those here
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from gradtape.core.dispatch import convert, promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, TensorLike
 from gradtape.interop.numpy_ufuncs import cbrt as cbrt, exp2 as exp2, floats
 from gradtape.ops import compare as c, elementwise as e, select as s, special
 from gradtape.ops.activations import log_sigmoid, log_softmax as _log_softmax, sigmoid, softmax as _softmax
@@ -26,12 +29,14 @@ i0, i0e, i1, i1e = special.bessel_i0, special.bessel_i0e, special.bessel_i1, spe
 expm1, log1p = e.expm1, e.log1p
 
 
-def logit(x: Any) -> Any:
+def logit(x: TensorLike) -> Any:
     """log(x / (1 - x)), the inverse of `expit`."""
     return e.log(x) - e.log1p(-floats(x))
 
 
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+def logsumexp(
+    a: TensorLike, axis: Axes = None, b: TensorLike | None = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
     """log Σ b·eᵃ without overflow; with `return_sign` the logarithm of the sum's size, and its sign.
 
     >>> import gradtape as gt
@@ -51,17 +56,17 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return e.log(total) + top
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: TensorLike, axis: Axes = None) -> Any:
     """eˣ / Σ eˣ, over all elements unless an axis is given."""
     return _over(_softmax, x, axis)
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: TensorLike, axis: Axes = None) -> Any:
     """The logarithm of `softmax`."""
     return _over(_log_softmax, x, axis)
 
 
-def _over(rule: Any, x: Any, axis: Any) -> Any:
+def _over(rule: Callable[..., Tensor], x: TensorLike, axis: Axes) -> Any:
     x = floats(x)
     if isinstance(axis, int):
         return rule(x, axis)
@@ -71,7 +76,7 @@ def _over(rule: Any, x: Any, axis: Any) -> Any:
     return x - total if rule is _log_softmax else e.exp(x - total)
 
 
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: TensorLike, b: TensorLike) -> Any:
     """log |B(a, b)|.
 
     >>> import gradtape as gt
@@ -82,7 +87,7 @@ def betaln(a: Any, b: Any) -> Any:
     return gammaln(a) + gammaln(b) - gammaln(a + b)
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: TensorLike, d: int) -> Any:
     """log Γ_d(a), the logarithm of the multivariate gamma function."""
     a = floats(a)
     total = d * (d - 1) / 4.0 * math.log(math.pi)
@@ -91,13 +96,13 @@ def multigammaln(a: Any, d: int) -> Any:
     return total
 
 
-def entr(x: Any) -> Any:
+def entr(x: TensorLike) -> Any:
     """-x·log x, 0 at 0, -inf below."""
     x = floats(x)
     return s.where(c.less(x, 0), e.cast(-math.inf, x.dtype), -xlogy(x, s.where(c.less(x, 0), e.cast(1.0, x.dtype), x)))
 
 
-def rel_entr(x: Any, y: Any) -> Any:
+def rel_entr(x: TensorLike, y: TensorLike) -> Any:
     """x·log(x / y), 0 at x = 0, inf where y is 0 or either is negative."""
     x, y = promote(floats(x), floats(y))
     fine = c.logical_and(c.greater(x, 0), c.greater(y, 0))

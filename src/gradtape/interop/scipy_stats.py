@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.core.dispatch import promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_linalg import diag
 from gradtape.interop.numpy_ufuncs import floats
@@ -63,7 +65,7 @@ class Distribution:
         """The distribution with its parameters given once."""
         return Frozen(self, args, kwargs)
 
-    def _bound(self, method: str, args: Any, kwargs: Any) -> tuple[Any, list[Any], Any, list[Any]]:
+    def _bound(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any, list[Any]]:
         """The standardised point, the shape parameters, the scale (None if there is none), and where they are possible;
         elsewhere they are 1, so that nothing is computed with what is impossible."""
         try:
@@ -85,7 +87,7 @@ class Distribution:
         z = point - loc
         return (z if scale is None else z / scale), parameters, scale, fine
 
-    def _log_density(self, method: str, args: Any, kwargs: Any) -> Any:
+    def _log_density(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         z, shapes, scale, fine = self._bound(method, args, kwargs)
         outside = None if self._support is None else c.logical_not(self._support(z, *shapes))
         safe = z if outside is None else s.where(outside, e.cast(self._inside, z.dtype), z)
@@ -129,7 +131,7 @@ class Distribution:
         return _nan_unless(fine, self._cumulative(z, *shapes))
 
 
-def _nan_unless(fine: list[Any], out: Any) -> Any:
+def _nan_unless(fine: list[Any], out: Tensor) -> Any:
     for possible in fine:
         out = s.where(possible, out, e.cast(math.nan, out.dtype))
     return out
@@ -138,26 +140,27 @@ def _nan_unless(fine: list[Any], out: Any) -> Any:
 class Frozen:
     """A distribution with its parameters."""
 
-    def __init__(self, distribution: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._distribution, self._args, self._kwargs = distribution, args, kwargs
+    def __init__(self, distribution: Distribution | MultivariateNormal, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._distribution: Any = distribution  # which methods it has, it says itself
+        self._args, self._kwargs = args, kwargs
 
-    def logpdf(self, x: Any) -> Any:
+    def logpdf(self, x: TensorLike) -> Any:
         """The logarithm of the density at `x`."""
         return self._distribution.logpdf(x, *self._args, **self._kwargs)
 
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: TensorLike) -> Any:
         """The density at `x`."""
         return self._distribution.pdf(x, *self._args, **self._kwargs)
 
-    def logpmf(self, k: Any) -> Any:
+    def logpmf(self, k: TensorLike) -> Any:
         """The logarithm of the probability of `k`."""
         return self._distribution.logpmf(k, *self._args, **self._kwargs)
 
-    def pmf(self, k: Any) -> Any:
+    def pmf(self, k: TensorLike) -> Any:
         """The probability of `k`."""
         return self._distribution.pmf(k, *self._args, **self._kwargs)
 
-    def cdf(self, x: Any) -> Any:
+    def cdf(self, x: TensorLike) -> Any:
         """The probability of values up to `x`."""
         return self._distribution.cdf(x, *self._args, **self._kwargs)
 
@@ -169,13 +172,13 @@ def _positive(*parameters: Any) -> Any:
     return fine
 
 
-def _log_t(z: Any, df: Any) -> Any:
+def _log_t(z: Tensor, df: Tensor) -> Any:
     """log Γ((n+1)/2) - log Γ(n/2) - ½ log(nπ) - (n+1)/2 · log(1 + z²/n)."""
     half = (df + 1.0) * 0.5
     return gammaln(half) - gammaln(df * 0.5) - 0.5 * e.log(df * math.pi) - half * e.log1p(z * z / df)
 
 
-def _beta_cdf(z: Any, a: Any, b: Any) -> Any:
+def _beta_cdf(z: Tensor, a: Tensor, b: Tensor) -> Any:
     inside = s.minimum(s.maximum(z, 0.0), 1.0)
     a, b, inside = promote(a, b, inside)
     return betainc(a, b, inside)
@@ -198,7 +201,7 @@ poisson = Distribution(
 )  # fmt: skip
 
 
-def _poisson_cdf(k: Any, mu: Any) -> Any:
+def _poisson_cdf(k: Tensor, mu: Tensor) -> Any:
     whole = s.floor(s.maximum(k, 0.0))
     return s.where(c.less(k, 0), e.cast(0.0, k.dtype), gammaincc(whole + 1.0, mu))
 
@@ -206,11 +209,11 @@ def _poisson_cdf(k: Any, mu: Any) -> Any:
 class MultivariateNormal:
     """The normal distribution of vectors, `gt.scipy.stats.multivariate_normal`."""
 
-    def __call__(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Frozen:
+    def __call__(self, mean: TensorLike | None = None, cov: TensorLike = 1, allow_singular: bool = False) -> Frozen:
         """The distribution with its parameters given once."""
         return Frozen(self, (mean, cov, allow_singular), {})
 
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def logpdf(self, x: TensorLike, mean: TensorLike | None = None, cov: TensorLike = 1, allow_singular: bool = False) -> Any:
         """-½ (x-μ)ᵀ Σ⁻¹ (x-μ) - ½ log det 2πΣ over the last axis, with Σ symmetric and positive definite.
 
         >>> import gradtape as gt
@@ -230,18 +233,18 @@ class MultivariateNormal:
         out = -0.5 * square - log_det - 0.5 * size * math.log(2.0 * math.pi)
         return squeeze(out)
 
-    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def pdf(self, x: TensorLike, mean: TensorLike | None = None, cov: TensorLike = 1, allow_singular: bool = False) -> Any:
         """The density."""
         return e.exp(self.logpdf(x, mean, cov, allow_singular))
 
     @staticmethod
-    def _dimension(mean: Any, cov: Any) -> int:
+    def _dimension(mean: Tensor | None, cov: Tensor) -> int:
         if mean is not None and mean.size > 1:
             return int(mean.size)
         return int(cov.shape[-1]) if cov.ndim else 1
 
     @staticmethod
-    def _covariance(cov: Any, size: int) -> Any:
+    def _covariance(cov: Tensor, size: int) -> Any:
         if cov.ndim == 0:
             return cov * eye(size, dtype=cov.dtype)
         if cov.ndim == 1:
@@ -253,7 +256,7 @@ class MultivariateNormal:
         return 0.5 * (cov + swap_last(cov))
 
     @staticmethod
-    def _points(x: Any, size: int) -> Any:
+    def _points(x: Tensor, size: int) -> Any:
         """As SciPy reads them: one point, or one per row; plain numbers are points of a line."""
         if x.ndim == 0:
             return broadcast_to(x, (1,))

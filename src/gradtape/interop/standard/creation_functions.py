@@ -17,6 +17,7 @@ from gradtape import dtypes as d
 from gradtape.core.conversion import contains_tensor
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, Shape, TensorLike
 from gradtape.interop import numpy_functions, numpy_linalg, numpy_shapes
 from gradtape.interop.array_namespace import check_device, from_dlpack as from_dlpack
 from gradtape.interop.standard.data_types import default_dtype
@@ -25,7 +26,7 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.stop import identity
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
+def asarray(obj: TensorLike, /, *, dtype: DTypeLike | None = None, device: object = None, copy: bool | None = None) -> Any:
     check_device(device)
     if isinstance(obj, (Tensor, Readable)) or (isinstance(obj, (list, tuple)) and contains_tensor(obj)):
         tensor = convert(obj)
@@ -45,85 +46,91 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     return create.constant(np.asarray(obj).astype(d.numpy_dtype(dtype)))
 
 
-def _is_array(obj: Any) -> bool:
+def _is_array(obj: object) -> bool:
     return not isinstance(obj, (bool, int, float, complex, list, tuple, range))
 
 
-def _first(obj: Any) -> Any:
+def _first(obj: object) -> Any:
     while isinstance(obj, (list, tuple)) and obj:
         obj = obj[0]
     return obj
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def zeros(shape: Shape, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     check_device(device)
     return create.zeros(shape, d.float32 if dtype is None else dtype)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def ones(shape: Shape, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     check_device(device)
     return create.ones(shape, d.float32 if dtype is None else dtype)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def empty(shape: Shape, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def full(shape: Shape, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     return create.fill(shape, asarray(fill_value, dtype=dtype, device=device))
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def zeros_like(x: TensorLike, /, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     check_device(device)
     return create.zeros_like(x, dtype)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def ones_like(x: TensorLike, /, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     check_device(device)
     return create.ones_like(x, dtype)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def empty_like(x: TensorLike, /, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     return zeros_like(x, dtype=dtype, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def full_like(x: TensorLike, /, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
     x = convert(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: object = None) -> Any:
     check_device(device)
     return create.constant(np.eye(n_rows, n_cols, k, d.numpy_dtype(d.float32 if dtype is None else dtype)))
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
+def arange(
+    start: TensorLike, /, stop: TensorLike | None = None, step: TensorLike = 1, *, dtype: DTypeLike | None = None,
+    device: object = None,
+) -> Any:  # fmt: skip
     check_device(device)
-    start, stop = (0, start) if stop is None else (start, stop)
-    bounds = (start, stop, step)
+    bounds: tuple[Any, Any, Any] = (0, start, step) if stop is None else (start, stop, step)
     if not all(isinstance(v, (int, float)) for v in bounds):
         return create.range(*bounds, dtype=dtype)
-    if step == 0:
+    first, end, by = bounds  # Python numbers
+    if by == 0:
         raise ValueError("arange: step must not be 0")
     whole = all(isinstance(v, int) for v in bounds)
     target = d.as_dtype(dtype) if dtype is not None else max(map(default_dtype, bounds), key=_breadth) if whole else d.float32
-    count = max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0)
+    count = max(-((first - end) // by) if whole else math.ceil((end - first) / by), 0)
     if whole and target.is_integer:
-        return create.constant(np.fromiter((start + i * step for i in range(count)), target.dtype, count))
-    return create.constant((start + np.arange(count) * step).astype(target.dtype))
+        return create.constant(np.fromiter((first + i * by for i in range(count)), target.dtype, count))
+    return create.constant((first + np.arange(count) * by).astype(target.dtype))
 
 
 def _breadth(dtype: d.DType) -> int:
     return dtype.size
 
 
-def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True) -> Any:
+def linspace(
+    start: TensorLike, stop: TensorLike, /, num: int, *, dtype: DTypeLike | None = None, device: object = None,
+    endpoint: bool = True,
+) -> Any:  # fmt: skip
     check_device(device)
-    ends = (start, stop)
+    ends: tuple[Any, Any] = (start, stop)
     if not all(isinstance(v, (int, float, complex)) for v in ends):
         return numpy_functions.linspace(start, stop, num, endpoint, False, dtype)
     target = dtype if dtype is not None else d.complex64 if any(isinstance(v, complex) for v in ends) else d.float32
-    return create.constant(np.linspace(start, stop, num, endpoint=endpoint).astype(d.numpy_dtype(target)))
+    return create.constant(np.linspace(*ends, num, endpoint=endpoint).astype(d.numpy_dtype(target)))
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
@@ -132,9 +139,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
     return list(numpy_shapes.meshgrid(*arrays, indexing=indexing))
 
 
-def tril(x: Any, /, *, k: int = 0) -> Any:
+def tril(x: TensorLike, /, *, k: int = 0) -> Any:
     return numpy_linalg.tril(x, k)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Any:
+def triu(x: TensorLike, /, *, k: int = 0) -> Any:
     return numpy_linalg.triu(x, k)

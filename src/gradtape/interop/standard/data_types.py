@@ -13,6 +13,7 @@ from gradtape import dtypes as d
 from gradtape.core.dispatch import convert
 from gradtape.core.inference import category, promote_dtypes
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.interop.array_namespace import DEVICE, check_device
 from gradtape.ops import elementwise as e
 from gradtape.ops.stop import identity
@@ -26,7 +27,7 @@ _KINDS = {
 _SCALARS = (bool, int, float, complex)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: object = None) -> Any:
     check_device(device)
     x = convert(x)
     if x.dtype != dtype:
@@ -34,12 +35,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return identity(x) if copy else x
 
 
-def dtype_of(item: Any) -> d.DType:
+def dtype_of(item: Tensor | Readable | np.ndarray | DTypeLike) -> d.DType:
     """The dtype of an array, or the dtype itself."""
     return d.as_dtype(convert(item).dtype if isinstance(item, (Tensor, Readable, np.ndarray)) else item)
 
 
-def can_cast(from_: Any, to: Any, /) -> bool:
+def can_cast(from_: Tensor | Readable | np.ndarray | DTypeLike, to: DTypeLike, /) -> bool:
     return bool(np.can_cast(dtype_of(from_).dtype, d.numpy_dtype(to)))
 
 
@@ -61,7 +62,7 @@ def result_type(*arrays_and_dtypes: Any) -> d.DType:
     return common
 
 
-def default_dtype(number: Any) -> d.DType:
+def default_dtype(number: complex) -> d.DType:
     """The dtype of a Python number that stands alone."""
     if isinstance(number, bool):
         return d.bool_
@@ -70,7 +71,7 @@ def default_dtype(number: Any) -> d.DType:
     return d.float32 if isinstance(number, float) else d.complex64
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str):
@@ -102,7 +103,7 @@ class IntegerLimits:
     dtype: d.DType
 
 
-def finfo(type: Any, /) -> FloatLimits:
+def finfo(type: Tensor | Readable | np.ndarray | DTypeLike, /) -> FloatLimits:
     real = dtype_of(type).real_dtype
     if not real.is_floating:
         raise TypeError(f"finfo: {real.name} is not a floating-point dtype")
@@ -111,7 +112,7 @@ def finfo(type: Any, /) -> FloatLimits:
     return FloatLimits(int(limits.bits), eps, largest, least, normal, real)
 
 
-def iinfo(type: Any, /) -> IntegerLimits:
+def iinfo(type: Tensor | Readable | np.ndarray | DTypeLike, /) -> IntegerLimits:
     dtype = dtype_of(type)
     if not dtype.is_integer:
         raise TypeError(f"iinfo: {dtype.name} is not an integer dtype")
@@ -131,11 +132,11 @@ class NamespaceInfo:
     def devices(self) -> list[str]:
         return [DEVICE]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, d.DType]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, d.DType]:
         check_device(device)
         return dict(DEFAULTS)
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, d.DType]:
+    def dtypes(self, *, device: object = None, kind: str | tuple[str, ...] | None = None) -> dict[str, d.DType]:
         check_device(device)
         return {x.name: x for x in DTYPES if kind is None or isdtype(x, kind)}
 

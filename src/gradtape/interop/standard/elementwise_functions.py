@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtape.core.arguments import numeric, promoted
 from gradtape.core.dispatch import convert
+from gradtape.core.typing import TensorLike
 from gradtape.interop import numpy_ufuncs as u
 from gradtape.ops import compare as c, elementwise as e, select as s
 from gradtape.ops.composite import nextafter as next_number
@@ -23,7 +24,7 @@ _FUNCTIONS: set[Callable[..., Any]] = set()  # of the tables: named at the end, 
 
 
 def _unary(rule: Callable[..., Any]) -> Callable[..., Any]:
-    def function(x: Any, /) -> Any:
+    def function(x: TensorLike, /) -> Any:
         try:
             return rule(x)
         except (TypeError, ValueError):
@@ -35,7 +36,7 @@ def _unary(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _binary(rule: Callable[..., Any]) -> Callable[..., Any]:
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: TensorLike, x2: TensorLike, /) -> Any:
         try:
             return rule(x1, x2)
         except (TypeError, ValueError):
@@ -46,7 +47,7 @@ def _binary(rule: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Any:
     """`x` limited to [min, max], in its own dtype; NaN where any of the three is."""
     x = convert(x)
     low, high = (None if v is None else e.cast(convert(v, hint=x.dtype), x.dtype) for v in (min, max))

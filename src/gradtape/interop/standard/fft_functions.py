@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.arguments import floating_dtype, numeric, real_number, whole
+from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.dtypes import float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop import numpy_linalg as rules
@@ -19,44 +21,50 @@ from gradtape.ops.create import constant
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def fft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     return rules.fft(x, n, axis, norm)
 
 
-def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ifft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     return rules.ifft(x, n, axis, norm)
 
 
-def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def fftn(x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Any:
     return rules.fftn(x, s, axes, norm)
 
 
-def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def ifftn(
+    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Any:
     return rules.ifftn(x, s, axes, norm)
 
 
-def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def rfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     return rules.rfft(x, n, axis, norm)
 
 
-def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def irfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     return rules.irfft(x, n, axis, norm)
 
 
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def rfftn(
+    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Any:
     return rules.rfftn(x, s, axes, norm)
 
 
-def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def irfftn(
+    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Any:
     return rules.irfftn(x, s, axes, norm)
 
 
-def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def hfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The transform of a signal that is Hermitian, given by its first half: irfft of the conjugate, scaled the other way."""
     return rules.irfft(e.conj(numeric(x, "x", "hfft")), n, axis, _opposite(norm))
 
 
-def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ihfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     return e.conj(rules.rfft(x, n, axis, _opposite(norm)))
 
 
@@ -66,15 +74,15 @@ def _opposite(norm: str) -> str:
     return _OPPOSITE[norm]
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: object = None) -> Any:
     return _frequencies(np.fft.fftfreq, n, d, dtype, device)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: object = None) -> Any:
     return _frequencies(np.fft.rfftfreq, n, d, dtype, device)
 
 
-def _frequencies(rule: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(rule: Callable[..., np.ndarray], n: int, d: float, dtype: DTypeLike | None, device: object) -> Any:
     op = rule.__name__
     check_device(device)
     length, spacing = whole(n, "n", op, least=1), real_number(d, "d", op)
@@ -83,11 +91,11 @@ def _frequencies(rule: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
     return constant(rule(length, spacing).astype(floating_dtype(float32 if dtype is None else dtype, "dtype", op).dtype))
 
 
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Any:
     return rules.fftshift(x, axes)
 
 
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Any:
     return rules.ifftshift(x, axes)
 
 

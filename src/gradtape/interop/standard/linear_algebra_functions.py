@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gradtape import dtypes as d
 from gradtape.core.dispatch import convert, promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, DTypeLike, TensorLike
 from gradtape.interop import numpy_linalg as rules
 from gradtape.interop.numpy_ufuncs import floats
 from gradtape.interop.standard.data_types import finfo
@@ -47,19 +50,19 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: TensorLike, x2: TensorLike, /) -> Any:
     return matmul_operator(x1, x2)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: TensorLike, /) -> Any:
     return rules.matrix_transpose(x)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: int | Sequence[Any] = 2) -> Any:
     return contracted(x1, x2, axes)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
     x1, x2 = promote(x1, x2)
     if not -min(x1.ndim, x2.ndim) <= axis < 0:
         raise ValueError(f"vecdot: axis must be negative and in both tensors, got {axis}")
@@ -68,43 +71,43 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return rules.linalg_vecdot(x1, x2, axis=axis)
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+def cholesky(x: TensorLike, /, *, upper: bool = False) -> Any:
     return rules.cholesky(x, upper=upper)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
     return rules.cross(x1, x2, axis=axis)
 
 
-def det(x: Any, /) -> Any:
+def det(x: TensorLike, /) -> Any:
     return rules.det(x)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: TensorLike, /, *, offset: int = 0) -> Any:
     return rules.diagonal(x, offset, -2, -1)
 
 
-def eigh(x: Any, /) -> EighResult:
+def eigh(x: TensorLike, /) -> EighResult:
     return EighResult(*linalg_spectral.eigh(floats(x)))
 
 
-def eigvalsh(x: Any, /) -> Any:
+def eigvalsh(x: TensorLike, /) -> Any:
     return rules.eigvalsh(x)
 
 
-def inv(x: Any, /) -> Any:
+def inv(x: TensorLike, /) -> Any:
     return rules.inv(x)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     return rules.matrix_norm(x, keepdims=keepdims, ord=ord)
 
 
-def matrix_power(x: Any, n: int, /) -> Any:
+def matrix_power(x: TensorLike, n: int, /) -> Any:
     return rules.matrix_power(x, n)
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Any:
     x = floats(x)
     sizes = svdvals(x)
     if rtol is None:
@@ -113,7 +116,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     return r.reduce_sum(e.cast(sizes > limit, d.int64), -1)
 
 
-def _columns(rtol: Any, axes: int) -> Any:
+def _columns(rtol: TensorLike, axes: int) -> Any:
     """A tolerance per matrix, with axes behind to multiply by."""
     if isinstance(rtol, (int, float)):
         return rtol
@@ -121,14 +124,14 @@ def _columns(rtol: Any, axes: int) -> Any:
     return arrays.reshape(rtol, (*rtol.shape, *([1] * axes)))
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: TensorLike, x2: TensorLike, /) -> Any:
     x1, x2 = promote(x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer: both must be vectors, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}")
     return rules.outer(x1, x2)
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Any:
     x = floats(x)
     if rtol is None:
         rtol = max(int(x.shape[-2]), int(x.shape[-1])) * finfo(x.dtype).eps
@@ -140,38 +143,38 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     return _adjoint(vh) @ (e.cast(inverse, x.dtype)[..., None] * _adjoint(u))
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: Tensor) -> Any:
     flipped = rules.matrix_transpose(x)
     return e.conj(flipped) if flipped.dtype.is_complex else flipped
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+def qr(x: TensorLike, /, *, mode: str = "reduced") -> QRResult:
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     return QRResult(*linalg_spectral.qr(floats(x), full_matrices=mode == "complete"))
 
 
-def slogdet(x: Any, /) -> SlogdetResult:
+def slogdet(x: TensorLike, /) -> SlogdetResult:
     return SlogdetResult(*linalg_det.slogdet(floats(x)))
 
 
-def solve(x1: Any, x2: Any, /) -> Any:
+def solve(x1: TensorLike, x2: TensorLike, /) -> Any:
     return rules.solve(x1, x2)
 
 
-def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
     return SVDResult(*rules.svd(x, full_matrices))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: TensorLike, /) -> Any:
     return linalg_spectral.svd(floats(x), compute_uv=False)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     return r.reduce_sum(accumulated(diagonal(x, offset=offset), dtype), -1)
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Any:
     return rules.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 

@@ -8,6 +8,7 @@ they run eagerly; their values keep the gradient of the first place where each s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from gradtape import dtypes as d
 from gradtape.core.arguments import numeric
 from gradtape.core.dispatch import convert, promote
+from gradtape.core.tensor import Tensor
+from gradtape.core.typing import Axes, DTypeLike, TensorLike
 from gradtape.interop import numpy_functions as rules
 from gradtape.interop.numpy_linalg import flat
 from gradtape.interop.numpy_ufuncs import as_bool, floats
@@ -23,7 +26,7 @@ from gradtape.ops.create import constant, ones_like, zeros_like
 from gradtape.ops.index import gather
 
 
-def accumulated(x: Any, dtype: Any) -> Any:
+def accumulated(x: TensorLike, dtype: DTypeLike | None) -> Tensor:
     """`x` in the dtype its sum or product has: integers become the default integer unless they are as wide."""
     x = convert(x)
     if dtype is not None:
@@ -36,43 +39,50 @@ def accumulated(x: Any, dtype: Any) -> Any:
 # -- statistics ------------------------------------------------------------------------------------------------------
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def sum(x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Any:
     return r.reduce_sum(accumulated(x, dtype), axis, keepdims)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def prod(x: TensorLike, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Any:
     return r.reduce_prod(accumulated(x, dtype), axis, keepdims)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_mean(floats(x), axis, keepdims)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_max(x, axis, keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_min(x, axis, keepdims)
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     return rules.var(x, axis, ddof=correction, keepdims=keepdims)
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     return rules.std(x, axis, ddof=correction, keepdims=keepdims)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(
+    x: TensorLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Any:
     return _cumulative(cumulative.cumsum, zeros_like, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(
+    x: TensorLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Any:
     return _cumulative(cumulative.cumprod, ones_like, x, axis, dtype, include_initial)
 
 
-def _cumulative(run: Any, start: Any, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+def _cumulative(
+    run: Callable[..., Tensor], start: Callable[..., Tensor], x: TensorLike, axis: int | None, dtype: DTypeLike | None,
+    include_initial: bool,
+) -> Any:  # fmt: skip
     x = accumulated(x, dtype)
     if axis is None and x.ndim != 1:
         raise ValueError(f"cumulative functions need an axis for a tensor of rank {x.ndim}")
@@ -87,30 +97,32 @@ def _cumulative(run: Any, start: Any, x: Any, axis: int | None, dtype: Any, incl
 # -- truth and differences -------------------------------------------------------------------------------------------
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_all(as_bool(x), axis, keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_any(as_bool(x), axis, keepdims)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    x: TensorLike, /, *, axis: int = -1, n: int = 1, prepend: TensorLike | None = None, append: TensorLike | None = None
+) -> Any:
     return rules.diff(x, n, axis, prepend, append)
 
 
 # -- searching -------------------------------------------------------------------------------------------------------
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     return _arg(sorting.argmax, x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmin(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     return _arg(sorting.argmin, x, axis, keepdims)
 
 
-def _arg(rule: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
+def _arg(rule: Callable[..., Tensor], x: TensorLike, axis: int | None, keepdims: bool) -> Any:
     x = convert(x)
     if axis is None:
         places = rule(flat(x), 0, output_type=d.int64)
@@ -119,18 +131,18 @@ def _arg(rule: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
     return arrays.expand_dims(places, arrays.normal_axis(axis, x.ndim, "argmax")) if keepdims else places
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return r.reduce_sum(e.cast(as_bool(x), d.int64), axis, keepdims)
 
 
-def nonzero(x: Any, /) -> tuple[Any, ...]:
+def nonzero(x: TensorLike, /) -> tuple[Any, ...]:
     x = convert(x)
     if not x.ndim:
         raise ValueError("nonzero: a scalar has no indices; use x != 0")
     return tuple(arrays.unstack(s.where(as_bool(x)), num=x.ndim, axis=1))
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(x1: TensorLike, x2: TensorLike, /, *, side: str = "left", sorter: TensorLike | None = None) -> Any:
     x1, x2 = promote(x1, x2)
     if sorter is not None:
         x1 = gather(x1, sorter)
@@ -138,21 +150,21 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     return arrays.reshape(places, x2.shape)
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Any:
     return s.where(as_bool(condition), x1, x2)
 
 
 # -- sorting ---------------------------------------------------------------------------------------------------------
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     x = convert(x)
     if not x.ndim:
         return constant(np.int64(0))
     return e.cast(sorting.argsort(x, axis, _direction(descending)), d.int64)
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     x = convert(x)
     return sorting.sort(x, axis, _direction(descending)) if x.ndim else x
 
@@ -187,7 +199,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-def unique_all(x: Any, /) -> UniqueAll:
+def unique_all(x: TensorLike, /) -> UniqueAll:
     x = numeric(x, "x", "unique_all")
     _, first, inverse, counts = np.unique(
         x.numpy(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
@@ -197,21 +209,21 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(values, constant(first.astype(np.int64)), constant(places), constant(counts.astype(np.int64)))
 
 
-def unique_counts(x: Any, /) -> UniqueCounts:
+def unique_counts(x: TensorLike, /) -> UniqueCounts:
     result = unique_all(x)
     return UniqueCounts(result.values, result.counts)
 
 
-def unique_inverse(x: Any, /) -> UniqueInverse:
+def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     result = unique_all(x)
     return UniqueInverse(result.values, result.inverse_indices)
 
 
-def unique_values(x: Any, /) -> Any:
+def unique_values(x: TensorLike, /) -> Any:
     return unique_all(x).values
 
 
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Any:
     """Whether each element of x1 is in x2 (of the standard's next version; SciPy and scikit-learn use it)."""
     x1, x2 = promote(x1, x2)
     hits = r.reduce_any(c.equal(arrays.expand_dims(x1, -1), flat(x2)), -1)
