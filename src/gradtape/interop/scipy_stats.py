@@ -38,17 +38,9 @@ class Distribution:
     """
 
     def __init__(
-        self,
-        name: str,
-        shapes: str,
-        log: Rule,
-        *,
-        discrete: bool = False,
-        support: Rule | None = None,
-        valid: Rule | None = None,
-        inside: float = 0.5,
-        cumulative: Rule | None = None,
-    ) -> None:
+        self, name: str, shapes: str, log: Rule, *, discrete: bool = False, support: Rule | None = None,
+        valid: Rule | None = None, inside: float = 0.5, cumulative: Rule | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self._log, self._support, self._valid, self._inside, self._cumulative = log, support, valid, inside, cumulative
         self._discrete = discrete

@@ -128,14 +128,9 @@ def assert_non_positive(
 
 @at_run_time
 def assert_near(
-    x: TensorLike,
-    y: TensorLike,
-    rtol: float | None = None,
-    atol: float | None = None,
-    message: str | None = None,
-    summarize: int | None = None,
-    name: str | None = None,
-) -> None:
+    x: TensorLike, y: TensorLike, rtol: float | None = None, atol: float | None = None, message: str | None = None,
+    summarize: int | None = None, name: str | None = None,
+) -> None:  # fmt: skip
     """Raise unless |x - y| <= atol + rtol |y| for all elements; both default to ten times the dtype's epsilon.
 
     >>> import gradtape as gt

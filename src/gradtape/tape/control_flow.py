@@ -170,16 +170,10 @@ def _callable(function: object, op: str, what: str) -> Callable[..., Any]:
 
 
 def while_loop(
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    loop_vars: Sequence[Any],
-    shape_invariants: Structure = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    maximum_iterations: Integer | None = None,
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], shape_invariants: Structure = None,
+    parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False, maximum_iterations: Integer | None = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Run `loop_vars = body(*loop_vars)` while `cond(*loop_vars)` is true; returns the last loop variables.
 
     Args:
@@ -305,16 +299,10 @@ def _stacked(results: list[Any]) -> Any:
 
 
 def map_fn(
-    fn: Callable[..., Any],
-    elems: Structure,
-    dtype: Structure = None,
-    parallel_iterations: int | None = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: str | None = None,
+    fn: Callable[..., Any], elems: Structure, dtype: Structure = None, parallel_iterations: int | None = None,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
     fn_output_signature: Structure = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """`fn` applied to each row of `elems`; the results are stacked.
 
     Args:
@@ -413,16 +401,9 @@ def _fold(
 
 
 def scan(
-    fn: Callable[..., Any],
-    elems: Structure,
-    initializer: Structure = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
-    name: str | None = None,
-) -> Any:
+    fn: Callable[..., Any], elems: Structure, initializer: Structure = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
     """All values of `a = fn(a, row)` over the rows of `elems`, stacked.
 
     Args:
@@ -445,14 +426,9 @@ def scan(
 
 
 def foldl(
-    fn: Callable[..., Any],
-    elems: Structure,
-    initializer: Structure = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: str | None = None,
-) -> Any:
+    fn: Callable[..., Any], elems: Structure, initializer: Structure = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
     """The last value of `a = fn(a, row)` over the rows of `elems`, from the first to the last.
 
     >>> import gradtape as gt
@@ -467,14 +443,9 @@ def foldl(
 
 
 def foldr(
-    fn: Callable[..., Any],
-    elems: Structure,
-    initializer: Structure = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: str | None = None,
-) -> Any:
+    fn: Callable[..., Any], elems: Structure, initializer: Structure = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
     """The last value of `a = fn(a, row)` over the rows of `elems`, from the last to the first.
 
     >>> import gradtape as gt

@@ -24,15 +24,10 @@ from gradtape.tree import Structure
 
 
 def gradients(
-    ys: Structure,
-    xs: Structure,
-    grad_ys: Structure = None,
-    name: str = "gradients",
-    gate_gradients: bool = False,
-    aggregation_method: object = None,
-    stop_gradients: Structure = None,
+    ys: Structure, xs: Structure, grad_ys: Structure = None, name: str = "gradients", gate_gradients: bool = False,
+    aggregation_method: object = None, stop_gradients: Structure = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 
     >>> import gradtape as gt

@@ -60,13 +60,10 @@ class JacobianMethods:
         ) -> list[Any]: ...
 
     def jacobian(
-        self,
-        target: Tensor | Variable,
-        sources: Structure,
-        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
+        self, target: Tensor | Variable, sources: Structure,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """All derivatives of `target`: shape target.shape + source.shape for each source.
 
         >>> import gradtape as gt
@@ -85,13 +82,10 @@ class JacobianMethods:
         return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
 
     def batch_jacobian(
-        self,
-        target: Tensor | Variable,
-        source: Tensor | Variable,
-        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
+        self, target: Tensor | Variable, source: Tensor | Variable,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("batch_jacobian")

@@ -67,19 +67,11 @@ class TensorArray:
     """
 
     def __init__(
-        self,
-        dtype: DTypeLike,
-        size: Integer | None = None,
-        dynamic_size: bool | None = None,
-        clear_after_read: bool | None = None,
-        tensor_array_name: str | None = None,
-        handle: object = None,
-        flow: object = None,
-        infer_shape: bool = True,
-        element_shape: Iterable[Size | None] | int | None = None,
-        colocate_with_first_write_call: bool = True,
-        name: str | None = None,
-    ) -> None:
+        self, dtype: DTypeLike, size: Integer | None = None, dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None, tensor_array_name: str | None = None, handle: object = None, flow: object = None,
+        infer_shape: bool = True, element_shape: Iterable[Size | None] | int | None = None,
+        colocate_with_first_write_call: bool = True, name: str | None = None,
+    ) -> None:  # fmt: skip
         if handle is not None:
             raise ValueError("TensorArray: handle belongs to TensorFlow's graphs; build the array with a size instead")
         pending = _traced(size)

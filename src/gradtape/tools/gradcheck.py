@@ -57,14 +57,9 @@ def _numeric_jacobian(f: Callable[[Any], Any], tensor: Tensor, step: float) -> A
 
 
 def gradcheck(
-    f: Callable[..., Any],
-    *args: Any,
-    order: int = 2,
-    rtol: float = 1e-6,
-    atol: float = 1e-8,
-    directions: int = 3,
+    f: Callable[..., Any], *args: Any, order: int = 2, rtol: float = 1e-6, atol: float = 1e-8, directions: int = 3,
     seed: int = 0,
-) -> bool:
+) -> bool:  # fmt: skip
     """Check the derivatives of `f` at `args` along random directions, up to the given order, in float64.
 
     Returns True, or raises AssertionError saying which order and argument is off, and by how much.

@@ -334,13 +334,9 @@ class Trace:
                     self.emit(staged.ASSERT, (flag,), {"template": (text,), "exception": InvalidArgumentError})
 
     def structured(
-        self,
-        op: Op,
-        groups: Mapping[str, Sequence[TracedTensor]],
-        regions: Mapping[str, Block],
-        attrs: Mapping[str, Any],
+        self, op: Op, groups: Mapping[str, Sequence[TracedTensor]], regions: Mapping[str, Block], attrs: Mapping[str, Any],
         result: tuple[list[Any], dict[str, int]] | None = None,
-    ) -> dict[str, list[TracedTensor]]:
+    ) -> dict[str, list[TracedTensor]]:  # fmt: skip
         """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
         inputs = [self.own(t) for group in groups.values() for t in group]
         layout = {name: len(group) for name, group in groups.items()}

@@ -387,13 +387,9 @@ class CheckpointManager:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        directory: str | PathLike[str],
-        max_to_keep: int | None,
-        keep_checkpoint_every_n_hours: float | None = None,
-        checkpoint_name: str = "ckpt",
-    ) -> None:
+        self, checkpoint: Checkpoint, directory: str | PathLike[str], max_to_keep: int | None,
+        keep_checkpoint_every_n_hours: float | None = None, checkpoint_name: str = "ckpt",
+    ) -> None:  # fmt: skip
         if max_to_keep is not None and max_to_keep <= 0:
             raise ValueError(f"CheckpointManager: max_to_keep must be positive or None, got {max_to_keep}")
         self.checkpoint = checkpoint

@@ -89,20 +89,11 @@ class Variable(Readable):
         return created(cls, {name: value for name, value in given.items() if name != "self"})
 
     def __init__(
-        self,
-        initial_value: TensorLike | Callable[[], TensorLike] | None = None,
-        trainable: bool | None = None,
-        validate_shape: bool = True,
-        caching_device: object = None,
-        name: str | None = None,
-        variable_def: object = None,
-        dtype: DTypeLike | None = None,
-        import_scope: object = None,
-        constraint: Callable[[Tensor], Any] | None = None,
-        synchronization: object = None,
-        aggregation: object = None,
-        shape: Iterable[Size | None] | None = None,
-    ) -> None:
+        self, initial_value: TensorLike | Callable[[], TensorLike] | None = None, trainable: bool | None = None,
+        validate_shape: bool = True, caching_device: object = None, name: str | None = None, variable_def: object = None,
+        dtype: DTypeLike | None = None, import_scope: object = None, constraint: Callable[[Tensor], Any] | None = None,
+        synchronization: object = None, aggregation: object = None, shape: Iterable[Size | None] | None = None,
+    ) -> None:  # fmt: skip
         if hasattr(self, "_stored"):  # made by a creator: see variable_creator_scope
             return
         if initial_value is None:

@@ -145,3 +145,9 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Any:
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Any:
     return numpy_linalg.triu(x, k)
+
+
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones",
+    "ones_like", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip

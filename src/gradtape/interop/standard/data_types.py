@@ -143,3 +143,6 @@ class NamespaceInfo:
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807  (the standard's name)
     return NamespaceInfo()
+
+
+__all__ = ["__array_namespace_info__", "astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]

@@ -87,3 +87,9 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> A
 
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Any:
     return n.take_along_axis(x, indices, axis)
+
+
+__all__ = [
+    "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis", "permute_dims", "repeat", "reshape",
+    "roll", "squeeze", "stack", "take", "take_along_axis", "tile", "unstack",
+]  # fmt: skip

@@ -228,3 +228,10 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Any:
     x1, x2 = promote(x1, x2)
     hits = r.reduce_any(c.equal(arrays.expand_dims(x1, -1), flat(x2)), -1)
     return c.logical_not(hits) if invert else hits
+
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "isin", "max",
+    "mean", "min", "nonzero", "prod", "searchsorted", "sort", "std", "sum", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "var", "where",
+]  # fmt: skip

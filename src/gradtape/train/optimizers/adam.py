@@ -22,18 +22,10 @@ class Adam(Optimizer):
     """
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-07,
-        amsgrad: bool = False,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "adam",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-07,
+        amsgrad: bool = False, weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
+        global_clipnorm: float | None = None, name: str = "adam",
+    ) -> None:  # fmt: skip
         self.beta_1 = float(beta_1)
         self.beta_2 = float(beta_2)
         self.epsilon = float(epsilon)
@@ -74,18 +66,10 @@ class AdamW(Adam):
     """
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        weight_decay: float = 0.004,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-07,
-        amsgrad: bool = False,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "adamw",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.001, weight_decay: float = 0.004, beta_1: float = 0.9, beta_2: float = 0.999,
+        epsilon: float = 1e-07, amsgrad: bool = False, clipnorm: float | None = None, clipvalue: float | None = None,
+        global_clipnorm: float | None = None, name: str = "adamw",
+    ) -> None:  # fmt: skip
         if weight_decay is None:
             raise ValueError("AdamW: weight_decay must be a number; use Adam to go without")
         super().__init__(

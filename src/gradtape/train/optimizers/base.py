@@ -55,14 +55,9 @@ class Optimizer:
     _exact: float | None
 
     def __init__(
-        self,
-        learning_rate: LearningRate,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str | None = None,
-    ) -> None:
+        self, learning_rate: LearningRate, weight_decay: float | None = None, clipnorm: float | None = None,
+        clipvalue: float | None = None, global_clipnorm: float | None = None, name: str | None = None,
+    ) -> None:  # fmt: skip
         self.name = type(self).__name__.lower() if name is None else name
         self._clipping = Clipping(clipnorm, clipvalue, global_clipnorm)
         self.weight_decay = weight_decay

@@ -22,18 +22,10 @@ class RMSprop(Optimizer):
     """
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        rho: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-07,
-        centered: bool = False,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "rmsprop",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-07,
+        centered: bool = False, weight_decay: float | None = None, clipnorm: float | None = None,
+        clipvalue: float | None = None, global_clipnorm: float | None = None, name: str = "rmsprop",
+    ) -> None:  # fmt: skip
         self.rho = float(rho)
         self.momentum = float(momentum)
         self.epsilon = float(epsilon)
@@ -82,16 +74,10 @@ class Adagrad(Optimizer):
     slot_names = ("accumulator",)
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        initial_accumulator_value: float = 0.1,
-        epsilon: float = 1e-07,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "adagrad",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-07,
+        weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
+        global_clipnorm: float | None = None, name: str = "adagrad",
+    ) -> None:  # fmt: skip
         self.initial_accumulator_value = float(initial_accumulator_value)
         self.epsilon = float(epsilon)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
@@ -127,16 +113,9 @@ class Lion(Optimizer):
     slot_names = ("momentum",)
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "lion",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.001, beta_1: float = 0.9, beta_2: float = 0.99, weight_decay: float | None = None,
+        clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None, name: str = "lion",
+    ) -> None:  # fmt: skip
         if not 0 < beta_1 <= 1:
             raise ValueError(f"Lion: beta_1 must lie in (0, 1], or the update would not see the gradient; got {beta_1}")
         self.beta_1 = float(beta_1)

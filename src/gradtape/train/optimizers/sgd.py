@@ -22,16 +22,10 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        name: str = "SGD",
-    ) -> None:
+        self, learning_rate: LearningRate = 0.01, momentum: float = 0.0, nesterov: bool = False,
+        weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
+        global_clipnorm: float | None = None, name: str = "SGD",
+    ) -> None:  # fmt: skip
         if not 0 <= momentum <= 1:
             raise ValueError(f"SGD: momentum must lie between 0 and 1, got {momentum}")
         self.momentum = float(momentum)
