@@ -94,7 +94,9 @@ class Compiled:
         """Compile, unless that was done before; gives the shortest way to run it."""
         if self._executable is None:
             # of two threads that compile at once the first wins: what is in use is never replaced
-            self._executable = self._first.setdefault("executable", executable(self.optimized, self.name, self.backend))
+            self._executable = self._first.setdefault(
+                "executable", executable(self.block, self.optimize, self.name, self.backend)
+            )
         if self._entry is None:
             # effects must not happen twice, so only programs without them may be tried
             self._entry = (None if self._has_effects else self.native) or self._executable

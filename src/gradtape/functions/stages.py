@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from gradtape import config
@@ -40,22 +41,22 @@ def _of_unknown_rank(block: Block) -> bool:
     return False
 
 
-def executable(block: Block, name: str, backend: str | None = None) -> Any:
-    """A prepared program that runs: as machine code, or on the reference backend where the user asks for that.
+def executable(block: Block, prepare: Callable[[Block], Block], name: str, backend: str | None = None) -> Any:
+    """A traced program that runs: as machine code, or on the reference backend where the user asks for that. `prepare` gives
+    the program to compile, unless its machine code is found without.
 
     A program with something native code cannot express runs on the reference backend too; `instead` then says why.
     """
-    if backend == "numpy" or (backend is None and not config.native_code_enabled()):
-        return reference.compile_block(block, name)
-    llvm = _native(required=backend == "llvm")
+    native = backend != "numpy" and (backend is not None or config.native_code_enabled())
+    llvm = _native(required=backend == "llvm") if native else None
     if llvm is None:
-        return reference.compile_block(block, name)
+        return reference.compile_block(prepare(block), name)
     try:
-        return llvm.compile_block(block, name)
+        return llvm.compile_block(block, name, prepare)
     except llvm.UnsupportedError as error:
-        made = reference.compile_block(block, name)
-        made.instead = str(error)
-        return made
+        interpreted = reference.compile_block(prepare(block), name)
+        interpreted.instead = str(error)
+        return interpreted
 
 
 def _native(required: bool) -> Any:

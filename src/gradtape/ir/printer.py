@@ -53,6 +53,12 @@ def objects_of(block: Block) -> list[Any]:
     return printer.objects
 
 
+def text_and_objects(block: Block) -> tuple[str, list[Any]]:
+    """Both at once, without locations: what a program means, whoever wrote it."""
+    printer = _Printer(False)
+    return printer.program(block), printer.objects
+
+
 class _Names:
     """Distinct words for things: their own name, with a number where it is taken."""
 

@@ -128,8 +128,7 @@ def _arguments(f: Builder, params: Sequence[Spec], args: Pointer[Pointer], count
         item, listed = _item(type), isinstance(type, ListSpec)
         words = given.at(place)
         if not listed and not item.shape:
-            scalar = item.dtype.dtype.type
-            expect(args[k][outside.TYPE].equals(outside.lasting(f, f"gt_scalar_{np.dtype(scalar).name}", scalar)))
+            expect(args[k][outside.TYPE].equals(outside.lasting(f, *outside.scalar_type(item.dtype.dtype))))
             words.to(PTR).value = args[k].field(outside.SCALAR)
         else:
             sizes = [size if isinstance(size, int) else ANY for size in ([None, *item.shape] if listed else item.shape)]
@@ -159,7 +158,7 @@ def _numbers(f: Builder, numbers: Sequence[int]) -> Pointer:
 
 def _descr(f: Builder, item: TensorSpec) -> Pointer:
     dtype = np.dtype(item.dtype.dtype)
-    return outside.lasting(f, f"gt_descr_{dtype.name}", dtype)
+    return outside.lasting(f, *outside.described(dtype))
 
 
 def _places(

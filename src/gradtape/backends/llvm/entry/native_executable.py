@@ -12,13 +12,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtape import config
-from gradtape.backends.llvm.entry import entry, native_report as report, packing
+from gradtape.backends.llvm.entry import entry, kept_programs, native_report as report, packing
 from gradtape.backends.llvm.entry.conformity import check_results
 from gradtape.backends.llvm.entry.stacked import StackedList
 from gradtape.backends.llvm.kernels import native_lists as lists
@@ -78,55 +78,111 @@ def _callback(context: int, number: int, words: Any) -> int:
 _CALLBACK = SIGNATURE(_callback)  # kept for ever: native code has its address
 
 
+class WrittenProgram(NamedTuple):
+    """A program as LLVM IR, and what else running it takes."""
+
+    source: str
+    level: int  # of LLVM's passes
+    notes: list[Note]
+    calls: list[Call]
+    takes: list[str]  # how each parameter is packed, if it is a list
+    gives: list[str]  # how each result is
+    frame: int  # bytes of values that are kept from call to call
+    declared: dict[str, str]  # what it names of others
+
+
+def written(block: Block) -> WrittenProgram:
+    """The LLVM IR of a prepared block."""
+    module = Module()
+    program = Program(module, "main", TABLES)
+    params = [p.type for p in block.params]
+    program.fixed = fixed = fixed_sizes(block)
+    program.effects = any(has_effect(operation) for operation in block.operations)
+    whole = expanded(block, TABLES.lowerings)
+    if config.passes_debugged():
+        verify(whole)
+    returns = _write(program, whole, [value.type for value in block.results])
+    loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
+    long = bool(program.calls) or loops or elements > LONG
+    entry.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
+    source = str(module)
+    level = machine.level_of(source, loops or elements > HEAVY)
+    takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]
+    return WrittenProgram(source, level, program.notes, program.calls, takes, gives, program.frame.size, module.declared)
+
+
 class Executable:
     """A compiled program: call it with one array (or list) per parameter.
 
-    `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation.
+    `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation. A program whose
+    machine code was found by its digest was neither prepared nor written: that is done when somebody asks.
     """
 
     __slots__ = (
-        "_block", "_calls", "_checked", "_entry", "_forms", "_frame", "_has_lists", "_made", "_params", "_reference",
-        "_returns", "_takes_lists", "cached", "name", "notes", "rescued", "source", "times",
+        "_calls", "_checked", "_entry", "_has_lists", "_params", "_prepare", "_prepared", "_reference", "_takes_lists",
+        "_traced", "_weaker", "_written", "cached", "name", "rescued", "times",
     )  # fmt: skip
 
-    def __init__(self, block: Block, name: str) -> None:
+    def __init__(
+        self, traced: Block, prepare: Callable[[Block], Block], name: str, library: machine.Library | None = None
+    ) -> None:
         self.name = name
-        self._block = block
+        self._traced = traced
+        self._prepare = prepare
+        self._prepared: Block | None = None
+        self._written: WrittenProgram | None = None
         self._reference: Any = None
-        started = time.perf_counter()
-        module = Module()
-        program = Program(module, "main", TABLES)
-        self._params = [p.type for p in block.params]
-        program.fixed = fixed = fixed_sizes(block)
-        program.effects = self._effects()
-        self._forms = [form(type, fixed) for type in self._params]
-        self._made = [(value.type, form(value.type, fixed)) for value in block.results]
         self._checked = config.passes_debugged()
-        whole = expanded(block, TABLES.lowerings)
-        if self._checked:
-            verify(whole)
-        self._returns = _write(program, whole, [value.type for value in block.results])
-        loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
-        long = bool(program.calls) or loops or elements > LONG
-        entry.write_entry(module, [packing.carrier(t, fixed) for t in self._params], self._returns, program.frame.size, long)
-        self._frame = program.frame.size
-        self.source = str(module)
-        written = time.perf_counter()
-        machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
-        machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
-        library = machine.Library(self.source, machine.level_of(self.source, loops or elements > HEAVY))
-        self.notes: list[Note] = program.notes
-        if library.weaker is not None:
-            self.notes.insert(0, Note("LLVM broke the module", (), None, f"so it has fewer passes ({library.weaker})"))
-            if self._checked:
-                self._tell(library.weaker)
-        self._calls = Calls(program.calls, library)
+        started = time.perf_counter()
+        calls: list[Call] = []
+        takes: list[str] = []
+        gives: list[str] = []
+        if library is None:
+            calls, takes, gives = self.program.calls, self.program.takes, self.program.gives
+        done = time.perf_counter()
+        _introduce()
+        if library is None:
+            library = machine.Library(self.program.source, self.program.level)
+        self._weaker = library.weaker
+        if library.weaker is not None and self._checked:
+            self._tell(library.weaker)
+        self._params = [p.type for p in traced.params]
+        self._calls = Calls(calls, library)
         self._entry, self._calls.method = entry.builtin(library, name, self._calls)
-        self._takes_lists = any(self._forms)
-        self._has_lists = any(how for _, how in self._made)
+        self._takes_lists = any(takes)
+        self._has_lists = any(gives)
         self.rescued = 0  # calls that native code gave up and the reference answered
         self.cached = library.cached
-        self.times = {"written": written - started, "compiled": time.perf_counter() - written}
+        self.times = {"written": done - started, "compiled": time.perf_counter() - done}
+
+    @property
+    def _block(self) -> Block:
+        """The program as it is written."""
+        if self._prepared is None:
+            self._prepared = self._prepare(self._traced)
+        return self._prepared
+
+    @property
+    def program(self) -> WrittenProgram:
+        if self._written is None:
+            self._written = written(self._block)
+        return self._written
+
+    @property
+    def source(self) -> str:
+        return self.program.source
+
+    @property
+    def notes(self) -> list[Note]:
+        notes = list(self.program.notes)
+        if self._weaker is not None:
+            notes.insert(0, Note("LLVM broke the module", (), None, f"so it has fewer passes ({self._weaker})"))
+        return notes
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether machine code is all that another process needs of it."""
+        return not (self._checked or self._calls.calls or self._takes_lists or self._has_lists or self._weaker)
 
     def _tell(self, weaker: machine.Passes) -> None:
         """In debug mode, have somebody tell LLVM's people about the program that their passes break."""
@@ -163,27 +219,28 @@ class Executable:
 
     def report(self) -> list[str]:
         """Lines for `explain`."""
-        return report.lines(self.name, self.notes, self.times, self.cached, len(self.source), self._frame)
+        return report.lines(self.name, self.notes, self.times, self.cached, len(self.source), self.program.frame)
 
     def _unlisted(self, arrays: Sequence[Any]) -> list[Any]:
         """Lists as the arrays that carry them."""
         return [
             value if not how else packing.rows(value, type) if how == "u" else packing.pack(value, type, how)
-            for value, type, how in zip(arrays, self._params, self._forms, strict=True)
+            for value, type, how in zip(arrays, self._params, self.program.takes, strict=True)
         ]
 
     def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([
-            value if not how else StackedList(value, type.item.dtype) if how == "u" else packing.PackedList(value, type, how)
-            for value, (type, how) in zip(found, self._made, strict=True)
+            value if not how
+            else StackedList(value, result.type.item.dtype) if how == "u"
+            else packing.PackedList(value, result.type, how)
+            for value, result, how in zip(found, self._block.results, self.program.gives, strict=True)
         ])  # fmt: skip
 
     def _otherwise(self, found: Any, given: list[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments that are not as the entry wants them, or a failure."""
         if found is None:
-            plain = [
-                value if how else _plain(value, type) for value, type, how in zip(given, self._params, self._forms, strict=True)
-            ]
+            forms = self.program.takes if self._takes_lists else [""] * len(given)
+            plain = [value if how else _plain(value, type) for value, type, how in zip(given, self._params, forms, strict=True)]
             found = self._entry(*plain)
             if found is None:
                 raise InternalError(f"{self.name} was made for other arguments: {self._params}")
@@ -208,7 +265,7 @@ class Executable:
         return self._reference(*arrays)
 
     def _effects(self) -> bool:
-        return any(has_effect(operation) for operation in self._block.operations)
+        return any(has_effect(operation) for operation in self._traced.operations)
 
     def __repr__(self) -> str:
         return f"<native executable {self.name}>"
@@ -371,10 +428,24 @@ def _lasting(scope: Scope, array: Array) -> str:
     return w.load("ptr", address)
 
 
-def compile_block(block: Block, name: str = "f") -> Executable:
-    """The native program of a block; UnsupportedError if it cannot be one."""
+def _introduce() -> None:
+    """Tell LLVM where native code finds what Python does for it."""
+    machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+    machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
+
+
+def compile_block(block: Block, name: str = "f", prepare: Callable[[Block], Block] | None = None) -> Executable:
+    """The native program of a block, which `prepare` makes ready to be written; UnsupportedError if it cannot be one."""
     if not outside.available():
         raise UnsupportedError("this Python keeps its objects in another form")
     if any(isinstance(param.type, TensorSpec) and param.type.shape is UNKNOWN for param in block.params):
         raise UnsupportedError("the rank of an input is not known")
-    return Executable(block, name)
+    if prepare is None:
+        return Executable(block, lambda prepared: prepared, name)
+    key = kept_programs.key_of(block)
+    library = None if key is None else kept_programs.load(key)
+    executable = Executable(block, prepare, name, library)
+    if key is not None and library is None and executable.can_be_kept:
+        program = executable.program
+        kept_programs.store(key, program.source, program.level, program.declared)
+    return executable

@@ -95,6 +95,11 @@ def symbol(name: str, address: int) -> None:
     llvm.add_symbol(name, address)
 
 
+def knows(name: str) -> bool:
+    """Whether a module may name this: LLVM ends the process over a name that it cannot find."""
+    return bool(llvm.address_of_symbol(name))
+
+
 class Passes(NamedTuple):
     """Which of LLVM's passes run: those of `-O1` to `-O3`; whether loops and straight code are made to use vectors.
 
@@ -183,7 +188,7 @@ def level_of(text: str, heavy: bool) -> int:
     return 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
 
 
-def key_of(text: str, level: int) -> str:
+def key_of(text: str, level: int | str) -> str:
     """What names a module's object code on disk."""
     _target()
     if "makers" not in _STATE:
@@ -212,9 +217,10 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends,
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
-    def __init__(self, text: str, level: int = 3) -> None:
+    def __init__(self, text: str, level: int = 3, code: bytes | None = None) -> None:
+        """Of a module's text; or of its object code, where that was found without the text."""
         with _LOCK:
-            code, passes = object_code(text, level)
+            code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
             empty = llvm.parse_assembly("", llvm.create_context())

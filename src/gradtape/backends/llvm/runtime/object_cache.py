@@ -1,4 +1,5 @@
-"""Object code on disk, between processes: one file per module, in the user's cache directory.
+"""Object code on disk, between processes: one file per module (`.o`) or program (`.p`, see `entry/kept_programs.py`), in the
+user's cache directory.
 
 A file is written under another name and moved into place, so processes never see half of one; it carries the digest of its
 key and content, so one that is damaged, or another's, is not used but made again. The directory is bounded: the files used
@@ -22,9 +23,9 @@ EVERY = 64  # how many files are written between two looks at the size
 _written = 0
 
 
-def load(key: str) -> bytes | None:
+def load(key: str, kind: str = "o") -> bytes | None:
     """The object code of a module, None if there is none or it is damaged."""
-    place = _path(key)
+    place = _path(key, kind)
     if place is None:
         return None
     try:
@@ -41,10 +42,10 @@ def load(key: str) -> bytes | None:
     return content[head:]
 
 
-def store(key: str, code: bytes) -> None:
+def store(key: str, code: bytes, kind: str = "o") -> None:
     """Keep the object code of a module."""
     global _written
-    place = _path(key)
+    place = _path(key, kind)
     if place is None:
         return
     try:
@@ -72,7 +73,7 @@ def _digest(key: str, code: bytes) -> bytes:
 def trim(directory: Path, limit: int) -> None:
     """Remove what was used longest ago until the files fit into the limit."""
     files = []
-    for file in directory.glob("*/*.o"):
+    for file in directory.glob("*/*.[op]"):
         with contextlib.suppress(OSError):
             state = file.stat()
             files.append((state.st_mtime, state.st_size, file))
@@ -89,6 +90,6 @@ def trim(directory: Path, limit: int) -> None:
         total -= size
 
 
-def _path(key: str) -> Path | None:
+def _path(key: str, kind: str) -> Path | None:
     directory = config.native_cache_directory()
-    return None if directory is None else Path(directory) / key[:2] / f"{key}.o"
+    return None if directory is None else Path(directory) / key[:2] / f"{key}.{kind}"

@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import threading
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing.algebra import Kind
@@ -27,7 +27,10 @@ T = TypeVar("T")
 class Part:
     """Routines that are compiled together; those whose names begin with `gt_` can be called from anywhere."""
 
+    all: ClassVar[list[Part]] = []
+
     def __init__(self) -> None:
+        self.all.append(self)
         self._module = Module()
         self._bodies: dict[str, Callable[..., Any]] = {}
         self._digest = ""
@@ -59,6 +62,13 @@ class Part:
         kinds = Signature.of(self._bodies[name])
         listed = ", ".join(f"{kind.type} {value}" for kind, value in zip(kinds.params.values(), operands, strict=True))
         return f"call {kinds.result.type} {self.use(module, name)}({listed})"
+
+    def has(self, name: str, digest: str) -> bool:
+        """Whether a function of this name is here, in the version that declarations with this digest mean."""
+        if name not in self._bodies:
+            return False
+        self.load()
+        return self._digest == digest
 
     def load(self) -> machine.Library:
         """The part as machine code, whose functions all modules know from now on."""

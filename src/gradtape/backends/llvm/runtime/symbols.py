@@ -11,6 +11,8 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing.algebra import I32, I64, Kind
 from gradtape.backends.llvm.writing.builder import PTR, Builder, Member, Pointer, external
@@ -25,6 +27,7 @@ PLAIN = 0x101  # flags of an array that is C-contiguous and aligned
 NUMPY = {"gt_array_empty": 184, "gt_array_scalar": 60}  # places in NumPy's table of functions
 
 _KEPT: dict[str, object] = {}
+_DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in (*"?bBhHiIlLefdFD",)}  # those that have a name in native code
 
 
 def available() -> bool:
@@ -59,7 +62,30 @@ def _address(name: str) -> None:
 
 def lasting(f: Builder, name: str, thing: object) -> Pointer[Any]:
     """A Python object that lives for ever, by name."""
+    _keep(name, thing)
+    return f.external(name)
+
+
+def _keep(name: str, thing: object) -> None:
     if name not in _KEPT:
         _KEPT[name] = thing
         machine.symbol(name, id(thing))
-    return f.external(name)
+
+
+def scalar_type(dtype: np.dtype[Any]) -> tuple[str, object]:
+    """The type of NumPy's scalars of a dtype, to be kept under a name."""
+    return f"gt_scalar_{dtype.name}", dtype.type
+
+
+def described(dtype: np.dtype[Any]) -> tuple[str, object]:
+    """A dtype as arrays have it, to be kept under a name."""
+    return f"gt_descr_{dtype.name}", dtype
+
+
+def introduce(name: str) -> None:
+    """Tell LLVM where something is that a program of another process named, if its name says what it is."""
+    kind, _, dtype = name.removeprefix("gt_").partition("_")
+    if name in NUMPY or (name.startswith("Py") and hasattr(ctypes.pythonapi, name)):
+        _address(name)
+    elif kind in ("scalar", "descr") and dtype in _DTYPES:
+        _keep(*(scalar_type if kind == "scalar" else described)(_DTYPES[dtype]))

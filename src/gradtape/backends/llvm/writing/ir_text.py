@@ -37,6 +37,11 @@ class Module:
         self._declared[name] = f"declare {kind} @{name}{rest}"
         return f"@{name}"
 
+    @property
+    def declared(self) -> dict[str, str]:
+        """What comes from outside: the declarations by name."""
+        return dict(self._declared)
+
     def outside(self, name: str) -> str:
         """An object from outside, by its address."""
         self._declared[name] = f"@{name} = external global i8"

@@ -1,0 +1,86 @@
+"""Programs on disk: the machine code of a traced program by its digest, so that passes and writing are skipped.
+
+The key is the program's text before any pass (`ir/printer.py`: text and program determine each other), with all else that
+decides what becomes of it: gradtape's own source, the versions of Python, NumPy and LLVM, the CPU. A file has the key of the
+object code (`runtime/object_cache.py` keeps and verifies both) and the names that the code needs of this process.
+Invariant: a program is loaded only if all these names mean here what they meant where it was written.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from gradtape import config
+from gradtape.backends.llvm.products.gemm import library
+from gradtape.backends.llvm.runtime import machine, object_cache, symbols
+from gradtape.backends.llvm.runtime.support import Part
+from gradtape.backends.llvm.runtime.threads import pool
+from gradtape.ir.graph import Block
+from gradtape.ir.printer import text_and_objects
+
+KIND = "p"
+
+
+def key_of(traced: Block) -> str | None:
+    """The digest of a program; None if it has Python objects that have no text, or is to be checked as it is made."""
+    if config.passes_debugged() or config.native_cache_directory() is None:
+        return None
+    try:
+        text, objects = text_and_objects(traced)
+    except RecursionError:  # regions in regions, deeper than the printer goes
+        return None
+    return None if objects else machine.key_of(text, _makers())
+
+
+@functools.cache
+def _makers() -> str:
+    """What turns programs into code: the versions of everything, and of gradtape's own files the time of their last change."""
+    files = []
+    waiting = [str(Path(config.__file__).parent)]
+    while waiting:
+        for entry in os.scandir(waiting.pop()):
+            if entry.is_dir():
+                waiting.append(entry.path)
+            elif entry.name.endswith(".py"):
+                state = entry.stat()
+                files.append((entry.path, state.st_size, state.st_mtime_ns))
+    return repr((sys.version, np.__version__, sorted(files)))
+
+
+def load(key: str) -> machine.Library | None:
+    """The machine code of a program; None if it is not there, or was written for another world."""
+    kept = object_cache.load(key, KIND)
+    if kept is None:
+        return None
+    object_key, level, declared = json.loads(kept)
+    if not all(_is_known(name, declaration) for name, declaration in declared):
+        return None
+    code = object_cache.load(object_key)
+    return None if code is None else machine.Library("", level, code)
+
+
+def _is_known(name: str, declaration: str) -> bool:
+    """Whether a name means here what it meant there; what makes it known is done as if the program were written now."""
+    _, _, digest = declaration.partition(" ; ")
+    if digest:
+        if name == "gt_parallel":
+            pool()
+        elif name.startswith("gt_mm_"):
+            library(name.removeprefix("gt_mm_"))
+        return any(part.has(name, digest) for part in Part.all)
+    if name.startswith("llvm."):
+        return True
+    if not machine.knows(name):
+        symbols.introduce(name)
+    return machine.knows(name)
+
+
+def store(key: str, source: str, level: int, declared: dict[str, str]) -> None:
+    """Keep where a program's machine code is."""
+    object_cache.store(key, json.dumps([machine.key_of(source, level), level, list(declared.items())]).encode(), KIND)
