@@ -15,11 +15,11 @@ import gradtape.ad.regions  # noqa: F401  (the rules of structured operations)
 from gradtape.ad.dual import jvp_block
 from gradtape.ad.reverse import Split, split
 from gradtape.ir.graph import Block
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import to_text
 from gradtape.ir.verify import verify
 from gradtape.ops.registry import op_by_name
 from gradtape.passes.pipeline import optimize
+from tests.harness.program_parser import parse
 
 TEXTS = Path(__file__).parent / "texts"
 PASSED = " after passes"

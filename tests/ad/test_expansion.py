@@ -9,7 +9,6 @@ import pytest
 from gradtape.ad.expansion import expanded
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import to_text
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import walk
@@ -17,6 +16,7 @@ from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX
 from gradtape.ops.elementwise import EXP
 from gradtape.ops.reduce import REDUCE_MAX, REDUCE_MEAN
 from gradtape.ops.registry import op_by_name
+from tests.harness.program_parser import parse
 
 ROWS = """\
 func rows(%x: float32[n, 3]) {

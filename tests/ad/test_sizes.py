@@ -11,7 +11,6 @@ import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.dims import symbol
 from gradtape.ir.graph import Operation
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import to_text
 from gradtape.ir.sizes import defined_sizes, free_sizes, needed_sizes
 from gradtape.ir.types import TensorSpec
@@ -20,6 +19,7 @@ from gradtape.ops.registry import op_by_name
 from gradtape.ops.staged import FILLED, VOID
 from gradtape.passes.canonicalize import canonicalize
 from gradtape.passes.fold import fold
+from tests.harness.program_parser import parse
 from tests.harness.tolerances import same_array
 
 X = np.array([0.3, -0.7, 1.1])

@@ -13,13 +13,13 @@ import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.dims import symbol
 from gradtape.ir.graph import Block, Location, Operation
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import objects_of, to_text
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ir.verify import verify
 from gradtape.ops.registry import op_by_name
 from gradtape.ops.staged import CONSTANT
+from tests.harness.program_parser import parse
 from tests.ir.programs import PROGRAMS, effects, loop, shape_of_program, spec
 
 

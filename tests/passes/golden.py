@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gradtape.ir.graph import Block
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import to_text
 from gradtape.ir.verify import verify
 from gradtape.ops.registry import op_by_name
+from tests.harness.program_parser import parse
 
 TEXTS = Path(__file__).parent / "texts"
 

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 import gradtape as gt
 from gradtape import config
 from gradtape.errors import StaticDimensionNeeded
-from gradtape.ir.parser import parse
 from gradtape.ir.printer import objects_of, to_text
 from gradtape.passes.inplace import op_named
 from tests.harness.numeric import derivative, inner_all, size_all
+from tests.harness.program_parser import parse
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo.checks import values, weighted
 from tests.zoo.programs import HEAD, Program, programs

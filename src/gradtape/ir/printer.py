@@ -1,4 +1,4 @@
-"""Programs as text, one operation per line; `ir/parser.py` reads it back.
+"""Programs as text, one operation per line; `tests/harness/program_parser.py` reads it back.
 
     func f(%x: float32[3], %n: int32[]) {
       %0: float32[3] = multiply(%x, %x)  @ prog.py:4
