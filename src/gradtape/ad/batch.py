@@ -59,6 +59,8 @@ class BatchedTensor(Tensor):
         inner = tuple(v._data if flag else v for v, flag in zip(values, flags, strict=True))
         rule = batching.rule_of(op)
         out = rule(op, flags, inner, attrs)
+        if op.alike:
+            return out
         return tuple(batched(o, level) for o in out) if isinstance(out, tuple) else batched(out, level)
 
     def __add__(self, other: Any) -> Any:

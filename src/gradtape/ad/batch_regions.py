@@ -114,7 +114,7 @@ def _depends(block: Block, flags: Sequence[bool]) -> list[bool]:
     """Which results are computed from the flagged parameters."""
     known = {p for p, flag in zip(block.params, flags, strict=True) if flag}
     for operation in block.operations:
-        if not known.isdisjoint(operation.operands):
+        if not known.isdisjoint(operation.operands) and not operation.op.alike:
             known.update(operation.results)
     return [v in known for v in block.results]
 

@@ -21,6 +21,7 @@ from gradtape.ir.graph import Operation
 from gradtape.ir.sizes import sizes_of
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
+from gradtape.ops.list_values import joined_spec
 from gradtape.ops.structured import SCAN, WHILE, loop_result, result_types
 from gradtape.trace.sizing import witness
 from gradtape.trace.tracing import TracedTensor, current_trace, traced, type_of
@@ -102,6 +103,8 @@ class Loop:
     def ct_type(self, j: int, start: Any) -> Any:
         """The type of the cotangent of a carried value in the backward pass, where its last one is `start`."""
         param, last = self.body.params[j + 1].type, type_of(start)
+        if isinstance(param, ListSpec):  # an iteration may replace items by others of another size
+            return joined_spec(param, last)
         if not self.resizes(j):
             return last
         pairs = zip(param.shape, last.shape, strict=True)

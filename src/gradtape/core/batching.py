@@ -1,7 +1,8 @@
 """Batching rules shared by many ops: how an op is called when some inputs carry a leading batch axis.
 
 A rule is `rule(op, flags, inputs, attrs)`: `flags[i]` says whether input i has the extra axis 0; the result (or each
-result) has it too. Rules call ordinary ops on ordinary tensors, so a batched computation can itself be recorded.
+result) has it too, unless the op says that it is `alike` for all examples. Rules call ordinary ops on ordinary tensors, so
+a batched computation can itself be recorded.
 """
 
 from __future__ import annotations

@@ -109,6 +109,7 @@ class Op:
     jvps: tuple[Rule | None, ...] = ()
     jvp: Rule | None = None
     batch: Rule | None = None  # batch(op, flags, inputs, attrs) -> output(s) with the batch axis first; see `batching.rule_of`
+    alike: bool = False  # the same for all examples of a batch: what `batch` gives has no batch axis
     samples: SampleMaker | None = None
     outputs: int = 1  # 0: a tuple whose length depends on the inputs
     weak: bool = False  # binary arithmetic that takes Python numbers as they are
@@ -273,11 +274,13 @@ def nondiff(
     infer: Rule,
     reason: str,
     batch: Rule | None,
+    alike: bool = False,
     outputs: int = 1,
     **facts: Unpack[Facts],
 ) -> Op:
     """An op without a derivative, and the reason `explain` gives for it."""
-    return Op(name, "nondiff", tuple(args.split()), impl, infer, batch=batch, outputs=outputs, reason=reason, **facts)
+    names = tuple(args.split())
+    return Op(name, "nondiff", names, impl, infer, batch=batch, alike=alike, outputs=outputs, reason=reason, **facts)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

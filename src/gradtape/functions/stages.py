@@ -12,6 +12,7 @@ from gradtape.errors import FailedPreconditionError
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import UNKNOWN, TensorSpec
 from gradtape.ir.walk import Rebuild, blocks, rebuild
+from gradtape.ops.lists import LIST_REPLACE, LIST_SET
 from gradtape.ops.structured import CUSTOM
 from gradtape.passes.bufferize import bufferize
 from gradtape.passes.pipeline import optimize
@@ -77,8 +78,11 @@ def _native(required: bool) -> Any:
 
 
 def _forget_rules(scope: Rebuild, operation: Operation) -> None:
-    """Once derivatives are taken, an operation with a derivative of its own is just its values."""
+    """Once derivatives are taken, an operation with a derivative of its own is just its values, and nobody asks what an item of
+    a list replaces."""
     if operation.op is CUSTOM:
         scope.replace(operation, scope.groups(operation)["values"])
+    elif operation.op is LIST_REPLACE:
+        scope.replace(operation, scope.emit(LIST_SET, scope.operands(operation)[:3], [operation.result.type]).results)
     else:
         scope.copy(operation)

@@ -17,7 +17,6 @@ from gradtape.core.typing import Dims, Size
 from gradtape.ir.types import ListSpec
 from gradtape.ops import list_values, lists
 from gradtape.ops.compare import equal
-from gradtape.ops.create import zeros_like
 from gradtape.ops.index import INDEX, TAKE
 from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import where
@@ -56,11 +55,6 @@ def second_first(x: Tensor) -> Tensor:
     return transpose(x, (1, 0, *range(2, x.ndim)))
 
 
-def same_for_all(result: Tensor, example: Tensor) -> Tensor:
-    """A result that does not depend on the example, once for each."""
-    return broadcast_to(result, (size_of(example), *tuple(result.shape)))
-
-
 def new(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """All items get the batch axis."""
     item = attrs["item"]
@@ -83,11 +77,6 @@ def concat(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any])
     (values,) = inputs
     wide = _wide_items(values, attrs["item_shape"])
     return apply(op, values, axis=attrs["axis"] + 1, length=attrs["length"], item_shape=wide)
-
-
-def lengths(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """The same for all examples."""
-    return same_for_all(apply(op, *inputs, axis=attrs["axis"] + 1), inputs[0])
 
 
 def split(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -130,18 +119,28 @@ def _stacked(values: Tensor) -> Tensor:
     return apply(lists.LIST_STACK, values, length=None, item_shape=None)
 
 
+def replace(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The number of items of what is replaced is the same for all examples; an index for each asks for items of one shape."""
+    if flags[1]:
+        return at(lists.LIST_SET, flags[:3], inputs[:3], {})
+    values, value, old = all_batched((flags[0], *flags[2:]), (inputs[0], *inputs[2:]))
+    item = attrs["item"]
+    if item is not None:
+        old, item = inputs[3], list_values.spread_spec(item, batch_size(flags, inputs))
+    return apply(op, values, inputs[1], value, old, item=item)
+
+
 def at(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """set, add_at and clear_at: with an index for each example, every item is asked whether it is meant."""
+    """set and add_at: with an index for each example, every item is asked whether it is meant."""
     index = inputs[1]
     if not flags[1]:
         rest = all_batched((flags[0], *flags[2:]), (inputs[0], *inputs[2:]))
         return apply(op, rest[0], index, *rest[1:])
-    values, _, *given = all_batched(flags, inputs)
+    values, _, value = all_batched(flags, inputs)
     rows = _stacked(values)  # (items, batch, ...)
     count = int(rows.shape[0])
     place = apply(TAKE, np.arange(count), index, axis=0)  # negative ones resolved, others refused
     meant = equal(np.arange(count)[:, None], place)
     meant = reshape(meant, (*tuple(meant.shape), *([1] * (rows.ndim - 2))))
-    value = given[0][None] if given else zeros_like(rows)
-    out = where(meant, rows + value if op is lists.LIST_ADD_AT else value, rows)
+    out = where(meant, rows + value[None] if op is lists.LIST_ADD_AT else value[None], rows)
     return apply(lists.LIST_FROM_TENSOR, out)

@@ -128,13 +128,6 @@ def zero_like(value: Any, known: dict[Any, Array] | None = None, dtype: np.dtype
     return zeros
 
 
-def one_like(value: Any) -> Any:
-    """Ones like an array, or like every item of a list."""
-    if isinstance(value, TensorList):
-        return TensorList([one_like(v) for v in value], value.item)
-    return np.ones(value.shape, value.dtype)[()]
-
-
 def zero_of(spec: Spec) -> Value:
     """Zeros of a type; of a list an empty one."""
     if isinstance(spec, ListSpec):
@@ -226,16 +219,9 @@ def drop(values: TensorList) -> TensorList:
     return values
 
 
-def put(values: TensorList, index: Array, value: Array) -> TensorList:
+def put(values: TensorList, index: Array, value: Array, *old: Any, item: Any = None) -> TensorList:
     """Another item at one place."""
     values[place_in(values, index)] = value
-    return values
-
-
-def clear_at(values: TensorList, index: Array) -> TensorList:
-    """Zeros at one place."""
-    place = place_in(values, index)
-    values[place] = zero_like(values[place])
     return values
 
 

@@ -111,7 +111,8 @@ LIST_LENGTHS = nondiff(
     list_values.lengths_of,
     infer=lambda values, *, axis: TensorSpec((None,), int32),
     reason="the result depends on the shapes only",
-    batch=lambda op, flags, inputs, attrs: batches.lengths(op, flags, inputs, attrs),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs, axis=attrs["axis"] + 1),
+    alike=True,
     call=lambda *items: apply(LIST_LENGTHS, list_new(items), axis=0),
     samples=lambda: [Sample(normal(3, 2), normal(1, 2))],
 )
@@ -171,29 +172,56 @@ LIST_SET = general(
     "list_set",
     "values index value",
     list_values.on_copy(list_values.put),
-    vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None, lambda ct, index: apply(LIST_GET, ct, index)),
+    vjps=(
+        lambda ct, index: apply(LIST_SET, ct, index, apply(LIST_ZEROS_LIKE, apply(LIST_GET, ct, index))),
+        None,
+        lambda ct, index: apply(LIST_GET, ct, index),
+    ),
     jvp=lambda tangents, values, index, value: apply(
         LIST_SET, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
     ),
     infer=lambda values, index, value: ListSpec(joined_spec(values.item, value)),
     batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
-    call=lambda x, i, v: list_stack(list_set(list_from_tensor(x), i, v)),
+    call=lambda x, i, v: list_stack(apply(LIST_SET, list_from_tensor(x), convert(i), convert(v))),
     fails=Fails.VALUES,
     overwrites=list_values.put,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
 )
-LIST_CLEAR_AT = general(
-    "list_clear_at",
-    "values index",
-    list_values.on_copy(list_values.clear_at),
-    vjps=(lambda ct, index: apply(LIST_CLEAR_AT, ct, index), None),
-    jvps=(lambda t, index: apply(LIST_CLEAR_AT, t, index), None),
-    infer=lambda values, index: values,
-    batch=lambda op, flags, inputs, attrs: batches.at(op, flags, inputs, attrs),
-    call=lambda x, i: list_stack(apply(LIST_CLEAR_AT, list_from_tensor(x), convert(i))),
+
+
+def measure(values: Any, index: Any, item: Any) -> Any:
+    """What `list_replace` must know of the item in a place: the item; of a list with items of one type, how many they are."""
+    old = apply(LIST_GET, values, index)
+    return old if item is None else apply(LIST_LEN, old)
+
+
+def replaced_vjp(ct: Any, index: Any, old: Any, item: Any) -> Any:
+    """The cotangent of the list that was: zeros of the old item's sizes in its place."""
+    if item is None:
+        zeros = apply(LIST_ZEROS_LIKE, old)
+    else:
+        zeros = apply(LIST_RESIZE, apply(LIST_CUT, apply(LIST_GET, ct, index), place_of(0)), old, item=item)
+    return apply(LIST_REPLACE, ct, index, zeros, measure(ct, index, item), item=item)
+
+
+# list_set where the new item may have other sizes than `old`, the one it replaces (see `measure`)
+LIST_REPLACE = general(
+    "list_replace",
+    "values index value old",
+    list_values.on_copy(list_values.put),
+    vjps=(replaced_vjp, None, lambda ct, index: apply(LIST_GET, ct, index), None),
+    jvp=lambda tangents, values, index, value, old, item: apply(
+        LIST_REPLACE, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value), old, item=item
+    ),
+    infer=lambda values, index, value, old, *, item: ListSpec(joined_spec(values.item, value)),
+    batch=lambda op, flags, inputs, attrs: batches.replace(op, flags, inputs, attrs),
+    call=lambda x, i, v: list_stack(
+        apply(LIST_REPLACE, list_from_tensor(x), convert(i), convert(v), list_get(list_from_tensor(x), i), item=None)
+    ),
     fails=Fails.VALUES,
-    overwrites=list_values.clear_at,
-    samples=lambda: [Sample(normal(3, 2), np.array(1)), Sample(normal(3), np.array(-1))],
+    expand=lambda values, index, value, old, *, item: apply(LIST_SET, values, index, value),
+    overwrites=list_values.put,
+    samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
 )
 LIST_ADD = general(
     "list_add",
@@ -290,7 +318,8 @@ LIST_LEN = nondiff(
     lambda values: np.int32(len(values)),
     infer=lambda values: TensorSpec((), int32),
     reason="the result does not depend on the values",
-    batch=lambda op, flags, inputs, attrs: batches.same_for_all(apply(op, *inputs), inputs[0]),
+    batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
+    alike=True,
     call=lambda x: list_len(list_from_tensor(x)),
     cost=Cost.FREE,
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))],
@@ -304,16 +333,6 @@ LIST_ZEROS_LIKE = nondiff(
     reason="the result does not depend on the values",
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
     call=lambda x: list_stack(apply(LIST_ZEROS_LIKE, list_from_tensor(x))),
-    samples=lambda: [Sample(normal(3, 2)), Sample(normal(3))],
-)
-LIST_ONES_LIKE = nondiff(
-    "list_ones_like",
-    "values",
-    list_values.one_like,
-    infer=lambda values: values,
-    reason="the result does not depend on the values",
-    batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
-    call=lambda x: list_stack(apply(LIST_ONES_LIKE, list_from_tensor(x))),
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(3))],
 )
 
@@ -377,8 +396,20 @@ def list_get(values: Tensor, index: TensorLike) -> Any:
 
 
 def list_set(values: Tensor, index: TensorLike, value: TensorLike) -> Any:
-    """The list with another item at a place."""
-    return apply(LIST_SET, values, _place(index), convert(value))
+    """The list with another item at a place, which may have other sizes than the one that was there."""
+    value, place, spec = convert(value), _place(index), getattr(values, "spec", None)
+    item = None
+    if spec is not None or not values.wraps:  # else it is a list of a batch
+        spec = batches.spec_of(values).item
+        if is_closed(spec) and tuple(spec.shape) == tuple(value.shape):
+            return apply(LIST_SET, values, place, value)
+        item = spec.item if isinstance(spec, ListSpec) and is_closed(spec.item) else None
+    return apply(LIST_REPLACE, values, place, value, measure(values, place, item), item=item)
+
+
+def is_closed(spec: Any) -> bool:
+    """Whether all values of a type have the same sizes."""
+    return isinstance(spec, TensorSpec) and all(d.__class__ is int for d in spec.shape)
 
 
 def list_add(a: Tensor, b: Tensor) -> Tensor:
@@ -413,15 +444,14 @@ def concat_items(values: Any, length: Size | None, axis: Axis) -> Tensor:
 
 
 def _known_shape(values: Any) -> Dims | None:
-    shape = tuple(values.spec.item.shape)
-    return shape if all(d.__class__ is int for d in shape) else None
+    item = values.spec.item
+    return tuple(item.shape) if is_closed(item) else None
 
 
 OPS = (
     LIST_NEW, LIST_FROM_TENSOR, LIST_STACK, LIST_CONCAT, LIST_LENGTHS, LIST_SPLIT, LIST_PUSH, LIST_DROP, LIST_GET, LIST_SET,
-    LIST_CLEAR_AT, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_CUT, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN,
+    LIST_REPLACE, LIST_ADD, LIST_ADD_AT, LIST_RESIZE, LIST_CUT, LIST_FIT, LIST_SPREAD, LIST_COLLAPSE, LIST_LEN,
     LIST_ZEROS_LIKE,
-    LIST_ONES_LIKE,
 )  # fmt: skip
 
 from gradtape.ops import list_batching as batches

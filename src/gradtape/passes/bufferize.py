@@ -188,6 +188,8 @@ class Plan:
                 return False
         elif op not in TWINS:
             return False
+        elif isinstance(operation.result.type, ListSpec) and not same_type(operation.result.type, operands[0].type):
+            return False  # the sizes of its items are open from here on: they lie in another way
         return operands[0] in dying and operands.count(operands[0]) == 1 and self._exclusive(operands[0])
 
     # --- calls and branches

@@ -17,7 +17,7 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import GradientWarning, InvalidArgumentError
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.elementwise import CAST
-from gradtape.ops.lists import LIST_ONES_LIKE, LIST_ZEROS_LIKE
+from gradtape.ops.lists import LIST_ZEROS_LIKE
 from gradtape.ops.stop import STOP_GRADIENT
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
@@ -193,4 +193,4 @@ def _cuts(record: Record) -> bool:
     return record.op.kind == "nondiff" and not record.op.effect and record.op not in _SILENT
 
 
-_SILENT = (STOP_GRADIENT, ZEROS_LIKE, ONES_LIKE, LIST_ZEROS_LIKE, LIST_ONES_LIKE)
+_SILENT = (STOP_GRADIENT, ZEROS_LIKE, ONES_LIKE, LIST_ZEROS_LIKE)

@@ -28,7 +28,7 @@ from gradtape.ops.compare import logical_not
 from gradtape.ops.create import constant, ones_like, zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.index import check_range, gather as take
-from gradtape.ops.lists import LIST_CONCAT, LIST_FROM_TENSOR, LIST_GET, LIST_LEN, LIST_RESIZE, LIST_SET, LIST_STACK
+from gradtape.ops.lists import LIST_CONCAT, LIST_FROM_TENSOR, LIST_GET, LIST_LEN, LIST_RESIZE, LIST_SET, LIST_STACK, list_set
 from gradtape.ops.reduce import reduce_any
 from gradtape.ops.select import maximum
 from gradtape.ops.sorting import argmax
@@ -164,7 +164,7 @@ class TensorArray:
             self._element_shape = TensorShape(tensor.shape)
         items = self._stage(TensorSpec(tensor.shape, tensor.dtype))
         place = self._place(index, method)
-        self._items = [StagedItems(apply(LIST_SET, self._grown(items, place), place, tensor))]
+        self._items = [StagedItems(list_set(self._grown(items, place), place, tensor))]
         if self._clear:
             self._freed = [StagedItems(apply(LIST_SET, self._grown(self._flags(), place), place, constant(False)))]
 

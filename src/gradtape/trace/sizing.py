@@ -121,7 +121,17 @@ def _meaning(value: Value, depth: int = 4) -> Any:
 def _solved(constraint: Constraint, first: frozenset[str]) -> tuple[str | None, Any]:
     """A symbol and the size it must have; those of the first operand rather keep their names."""
     sides = [(a.name, b) for a, b in (constraint, tuple(constraint)[::-1]) if isinstance(a, Dim) and a.name is not None]
-    return min(sides, key=lambda side: side[0] in first, default=(None, None))
+    sides = [(name, size) for name, size in sides if name not in symbols_in(size)]
+    return min(sides or _terms_solved(constraint), key=lambda side: side[0] in first, default=(None, None))
+
+
+def _terms_solved(constraint: Constraint) -> list[tuple[str, Any]]:
+    """The symbols that an equation between sums tells: of n == n + m - k, these are m and k."""
+    difference = constraint.left - constraint.right
+    terms = difference.terms if isinstance(difference, Dim) else ()
+    names = [(m[0], factor) for m, factor in terms if len(m) == 1 and isinstance(m[0], str) and abs(factor) == 1]
+    sides = [(name, symbol(name) - factor * difference) for name, factor in names]
+    return [(name, size) for name, size in sides if name not in symbols_in(size)]
 
 
 def _frozen(attr: object) -> Any:

@@ -34,7 +34,7 @@ from gradtape.functions.staging.joins import JoinError, to_spec
 from gradtape.functions.staging.places import DictContent, ListContent, Place, TensorVersion
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.elementwise import cast
-from gradtape.ops.lists import LIST_LEN, LIST_SET
+from gradtape.ops.lists import LIST_LEN, list_set
 from gradtape.ops.select import where
 from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor
@@ -276,7 +276,7 @@ class Aliases:
         items = staged.items
 
         def put() -> Any:
-            return apply(LIST_SET, items, convert(slot.index), to_spec(target, items.spec.item))
+            return list_set(items, slot.index, to_spec(target, items.spec.item))
 
         slot.owner[0] = staged.with_items(put() if self.known(flag) else self.choose(emitted(flag), put, lambda: items), 0)
         self.changed(slot.owner)

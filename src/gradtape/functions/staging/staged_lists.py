@@ -12,7 +12,7 @@ from gradtape.core.dispatch import apply, convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.joins import to_spec
 from gradtape.functions.staging.staged_values import StagedItems, staged_items
-from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_PUSH, LIST_SET, LIST_STACK, list_new, list_pop
+from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_PUSH, LIST_STACK, list_new, list_pop, list_set
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TracedList
 
@@ -76,7 +76,7 @@ def put(target: list[Any], index: Any, value: Any) -> None:
     """`target[index] = value`."""
     before = _items(target)
     active().aliases.stored(target, index, value, new=False)
-    target[0] = before.with_items(apply(LIST_SET, before.items, convert(index), to_spec(value, before.items.spec.item)), 0)
+    target[0] = before.with_items(list_set(before.items, index, to_spec(value, before.items.spec.item)), 0)
 
 
 def length(target: list[Any]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, SUBTRACT
-from gradtape.ops.lists import LIST_ADD_AT, LIST_CLEAR_AT, LIST_FROM_TENSOR, LIST_GET, LIST_NEW, LIST_SET
+from gradtape.ops.lists import LIST_ADD_AT, LIST_FROM_TENSOR, LIST_GET, LIST_NEW, LIST_SET
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import VOID
 from gradtape.ops.structured import COUNT, SCAN
@@ -25,7 +25,7 @@ from gradtape.passes.reroll.holes import opened
 from gradtape.passes.reroll.line import Item, Line, Table, new_value
 from gradtape.passes.reroll.rolling import LARGEST, Loop
 
-PLACED = (LIST_GET, LIST_SET, LIST_ADD_AT, LIST_CLEAR_AT)  # ops that take an index of any integer type as operand 1
+PLACED = (LIST_GET, LIST_SET, LIST_ADD_AT)  # ops that take an index of any integer type as operand 1
 Column = tuple[int, ...]  # what one slot or hole is in each iteration
 
 

@@ -25,7 +25,7 @@ from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Operation
 from gradtape.ir.polynomial import Opaque
 from gradtape.ops.create import ONE_HOT, ONES_LIKE, ZEROS_LIKE
-from gradtape.ops.lists import LIST_ONES_LIKE, LIST_SPREAD, LIST_ZEROS_LIKE
+from gradtape.ops.lists import LIST_SPREAD, LIST_ZEROS_LIKE
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE, REVERSE, ROLL, SLICE_AXIS, TRANSPOSE
 from gradtape.ops.staged import CONSTANT, COPY, DIM, FILLED
 from gradtape.ops.stop import ASSIGN, IDENTITY, STOP_GRADIENT
@@ -266,6 +266,5 @@ LOWERINGS: dict[Op, Lowering] = {
     ZEROS_LIKE: _ZEROS,
     ONES_LIKE: _ONES,
     LIST_ZEROS_LIKE: replace(_ZEROS, memory=list_ops.zeros_like, finds_sizes=True),
-    LIST_ONES_LIKE: replace(_ONES, memory=list_ops.ones_like, finds_sizes=True),
     LIST_SPREAD: Lowering(element=_spread, memory=list_ops.spread, cost=0, finds_sizes=True),
 }  # fmt: skip

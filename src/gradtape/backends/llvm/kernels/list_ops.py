@@ -16,10 +16,10 @@ from gradtape.backends.llvm.kernels.native_lists import as_list, new_list
 from gradtape.backends.llvm.kernels.scope import Scope, copy
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, never
-from gradtape.backends.llvm.planning.values import Array, Flat, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
 from gradtape.backends.llvm.planning.writing_out import Maker
 from gradtape.backends.llvm.runtime.callbacks import write_callback
-from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, literal, name_of
+from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation, Value
@@ -108,13 +108,6 @@ def _set(scope: Scope, operation: Operation) -> Results:
     place = lists.spot(scope, lists.address(scope, target), target.items, at)
     lists.free_item(scope, target.items, place)
     lists.write_item(scope, target.items, place, value)
-    return [target]
-
-
-def _clear_at(scope: Scope, operation: Operation) -> Results:
-    at = place_in(scope, operation, as_list(scope, operation.operands[0]), operation.operands[1])
-    target = target_of(scope, operation)
-    _clear_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, at))
     return [target]
 
 
@@ -229,33 +222,6 @@ def zeros_like(scope: Scope, operation: Operation) -> Results:
     made = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
     _clear_all(scope, made)
     return [made]
-
-
-def ones_like(scope: Scope, operation: Operation) -> Results:
-    made = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
-    if name_of(made.items.dtype) not in MEMORY:
-        raise UnsupportedError(f"ones of dtype {name_of(made.items.dtype)}", operation)
-    _fill_all(scope, made, 1)
-    return [made]
-
-
-def _fill_all(scope: Scope, target: NativeList, number: int) -> None:
-    w, items = scope.writer, target.items
-    count, base = lists.length(scope, target), lists.address(scope, target)
-    if items.form == "u":
-        _fill(scope, Array(base, (w.multiply(count, w.product(items.dims or ())),), items.dtype), number)
-        return
-    with w.loop(count) as i:
-        found = lists.item(scope, items, lists.spot(scope, base, items, i))
-        if isinstance(found, NativeList):
-            _fill_all(scope, found, number)
-        else:
-            _fill(scope, found, number)  # type: ignore[arg-type]
-
-
-def _fill(scope: Scope, home: Array, number: int) -> None:
-    with scope.writer.loop(scope.writer.product(home.dims)) as i:
-        scope.store(literal(number, home.dtype), home, Flat(i))
 
 
 def copied(scope: Scope, operation: Operation) -> Results:
@@ -562,7 +528,6 @@ _UPDATES: dict[Op, tuple[Callable[[Scope, Operation], Results], tuple[int, ...]]
     ops.LIST_SET: (_set, (2,)),
     ops.LIST_ADD_AT: (_add_at, (2,)),
     ops.LIST_DROP: (_drop, ()),
-    ops.LIST_CLEAR_AT: (_clear_at, ()),
     ops.LIST_RESIZE: (_resize, ()),
     ops.LIST_CUT: (_cut, ()),
     ops.LIST_FIT: (_fit, ()),

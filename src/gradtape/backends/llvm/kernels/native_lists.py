@@ -134,18 +134,19 @@ def write_record(scope: Scope, place: str, made: Array) -> None:
         w.store("i64", size, w.at("i64", place, 1 + k))
 
 
-def write_item(scope: Scope, items: Items, place: str, value: Value) -> None:
-    """A value as the item at an address where none is yet; what the block made for nothing else is taken over."""
+def write_item(scope: Scope, items: Items, place: str, value: Value, last: bool = False) -> None:
+    """A value as the item at an address where none is yet; at the end of the block (`last`) what it made for nothing else is
+    taken over. Before, a result of the block is still to be given."""
     if items.inner is not None:
         found = as_list(scope, value)
-        mine = taken_over(scope, value)
+        mine = taken_over(scope, value) if last else None
         if isinstance(mine, NativeList) and mine.items.form == items.inner.form:
             move(scope, mine, NativeList(place, items.inner))
         else:
             copy_list(scope, converted(scope, found, items.inner), NativeList(place, items.inner))
         return
     if items.dims is None:
-        mine = taken_over(scope, value)
+        mine = taken_over(scope, value) if last else None
         source = scope.memory(value)
         write_record(scope, place, source if isinstance(mine, Slot) else heap_copy(scope, source))
         return

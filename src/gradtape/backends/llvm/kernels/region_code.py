@@ -114,7 +114,7 @@ class Collected:
         return None if items.dims is None or items.inner is not None else Array(place, items.dims, items.dtype)
 
     def take(self, inner: Scope, place: str, value: Value) -> None:
-        lists.write_item(inner, self.list.items, place, value)
+        lists.write_item(inner, self.list.items, place, value, last=True)
 
 
 class Growth:
