@@ -134,23 +134,9 @@ complex128 = DType("complex128", np.complex128)
 string = DType("string", np.object_)
 
 ALL = (
-    float16,
-    bfloat16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    bool_,
-    complex64,
-    complex128,
+    float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_, complex64, complex128,
     string,
-)
+)  # fmt: skip
 DTypeLike: TypeAlias = DType | np.dtype | str | type  # what `as_dtype` reads: `type` is that of a Python or NumPy number
 _BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
 BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}

@@ -90,6 +90,7 @@ def _rebuild(structure: Structure, feed: Iterator[Any]) -> Any:
     if structure.__class__ is list:
         return [_rebuild(child, feed) for child in structure]
     if isinstance(structure, Mapping):
+        # Leaves come in the order of the sorted keys, the result has its keys in the order of the original.
         rebuilt = {key: _rebuild(structure[key], feed) for key in _sorted_keys(structure)}
         ordered = {key: rebuilt[key] for key in structure}
         if isinstance(structure, defaultdict):

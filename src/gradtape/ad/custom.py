@@ -36,25 +36,28 @@ class Again(NamedTuple):
 class Answers:
     """What is kept of a rule when its tape is freed: whose it is, and for which inputs it answered None when asked."""
 
-    __slots__ = ("made", "name", "rerun", "silent")
+    __slots__ = ("name", "outputs", "rerun", "silent")
 
-    def __init__(self, name: str, rerun: bool = False, made: tuple[Any, ...] = ()) -> None:
+    def __init__(self, name: str, rerun: bool = False, outputs: tuple[Any, ...] = ()) -> None:
         self.name = name
         self.rerun = rerun  # the rule runs the function again
-        self.made = made  # weak references to the outputs as they were computed
+        self.outputs = outputs  # weak references to the outputs as they were computed
         self.silent: set[int] = set()
 
 
 class CallRule:
     """A user's or transform's backward function, made to fit both bindings of the reverse walk."""
 
-    __slots__ = ("again", "answers", "function", "made")
+    __slots__ = ("again", "answers", "function", "outputs")
 
-    def __init__(self, function: Rule, made: Sequence[Record | None] = (), again: Again | None = None) -> None:
+    def __init__(self, function: Rule, outputs: Sequence[Record | None] = (), again: Again | None = None) -> None:
         self.function = function
-        self.made = tuple(None if node is None else weakref.ref(node) for node in made)  # the outputs as they were computed
+        # the versions as which they were computed, before the record of the whole gave them new ones
+        self.outputs = tuple(None if node is None else weakref.ref(node) for node in outputs)
         self.again = again
-        self.answers = Answers("", made=self.made) if again is None else Answers(again.name, again.repeatable, self.made)
+        self.answers = (
+            Answers("", outputs=self.outputs) if again is None else Answers(again.name, again.repeatable, self.outputs)
+        )
 
     def __call__(self, cts: Any, needed: tuple[bool, ...]) -> list[Any]:
         cotangents = cts if isinstance(cts, tuple) else (cts,)

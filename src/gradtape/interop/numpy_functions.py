@@ -255,6 +255,7 @@ def quantile(
     kept = [1 if i in axes else d for i, d in enumerate(shape_of(x))]
     rows = arrays.reshape(arrays.transpose(x, [*rest, *axes]), [*(shape_of(x)[i] for i in rest), -1])
     ordered = sorting.sort(rows, -1)
+    # Between the order statistics below and above it, in proportion; the derivative goes to both.
     place = levels * (int(rows.shape[-1]) - 1)
     low = np.floor(place).astype(int)
     high = np.minimum(low + 1, int(rows.shape[-1]) - 1)
@@ -371,6 +372,7 @@ def interp(
     if period is not None:
         raise InvalidArgumentError("np.interp on tensors has no period")
     x, xp, fp = promote(floats(x), xp, fp)
+    # The cell each point lies in; points outside the grid are computed in the nearest cell and replaced below.
     places = sorting.searchsorted(xp, x, side="right", out_type="int64") - 1
     cell = s.minimum(s.maximum(places, 0), int(xp.shape[0]) - 2)
     x0, x1, f0, f1 = (gather(grid, place) for grid in (xp, fp) for place in (cell, cell + 1))
@@ -398,6 +400,7 @@ def linspace(
 
 def polyval(p: TensorLike, x: TensorLike) -> Any:
     coefficients = arrays.unstack(convert(p))
+    # Horner's rule: c₀xⁿ + … + cₙ = (…(c₀x + c₁)x + …)x + cₙ.
     total = zeros_like(promote(coefficients[0], x)[1])
     for coefficient in coefficients:
         total = total * x + coefficient
@@ -411,6 +414,7 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
     if v.shape[0] > a.shape[0]:
         a, v = v, a
     n, m = int(a.shape[0]), int(v.shape[0])
+    # Every sum of products at once: one row of the padded signal for each place of the result.
     windows = np.arange(n + m - 1)[:, None] + np.arange(m)[None, :]
     out = r.reduce_sum(take(extending.pad(a, [[m - 1, m - 1]]), windows) * arrays.reverse(v, [0]), axis=-1)
     cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}

@@ -156,6 +156,7 @@ def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     offset = whole(offset, "offset", "diagonal")
     a = moveaxis(a, (first, second), (-2, -1))
     rows, cols = (int(d) for d in tuple(a.shape)[-2:])
+    # NumPy's own matrix says where a diagonal with this offset runs.
     i, j = np.nonzero(np.eye(rows, cols, offset))
     return a[..., i, j]
 
@@ -174,6 +175,7 @@ def diag(v: TensorLike, k: int = 0) -> Any:
     if v.ndim != 1:
         raise InvalidArgumentError(f"diag: input must be 1- or 2-d, got shape {tuple(v.shape)}")
     n = int(v.shape[0])
+    # A choice, not a product with zeros: an infinite entry of the vector must not make NaN of the rest of its row.
     square = where(np.eye(n, dtype=bool), reshape(v, (n, 1)), e.cast(0, v.dtype))
     return pad(square, [[max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)]])
 
@@ -197,6 +199,7 @@ def vector_norm(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False, 
         ones = (1,) * x.ndim
         out = vector_norm(flat(x), axis=0, ord=ord)
         return reshape(out, ones) if keepdims else out
+    # The absolute value of a complex number is real: norms of complex vectors need nothing more.
     size = e.abs(x)
     if ord == math.inf:
         return reduce_max(size, axis, keepdims)
@@ -414,6 +417,19 @@ def irfft(a: TensorLike, n: int | None = None, axis: int = -1, norm: str | None 
     return moveaxis(_scale(f.irfft(a, fft_length=[length]), norm, length, False), -1, axis)
 
 
+def _lengths(a: TensorLike, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int | None, int]]:
+    """How long the transform along each axis is (None: as the axis), and the axis; as many of the last ones as `s` has."""
+    if axes is None:
+        axes = range(convert(a).ndim) if s is None else range(-len(s), 0)
+    return list(zip([None] * len(axes) if s is None else s, axes, strict=True))
+
+
+def _each_axis(one: Rule, a: TensorLike, lengths: list[tuple[int | None, int]], norm: str | None) -> Any:
+    for n, axis in lengths:
+        a = one(a, n, axis, norm)
+    return convert(a)
+
+
 def _over_axes(one: Rule, default_axes: tuple[int, ...] | None) -> Rule:
     """A transform over several axes: one after the other."""
 
@@ -421,13 +437,7 @@ def _over_axes(one: Rule, default_axes: tuple[int, ...] | None) -> Rule:
         a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default_axes, norm: str | None = None,
         out: object = None,
     ) -> Any:  # fmt: skip
-        a = convert(a)
-        if axes is None:
-            axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
-        sizes = [None] * len(axes) if s is None else list(s)
-        for n, axis in zip(sizes, axes, strict=True):
-            a = one(a, n, axis, norm)
-        return a
+        return _each_axis(one, a, _lengths(a, s, axes), norm)
 
     return rule
 
@@ -440,22 +450,16 @@ def rfftn(
     a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
     out: object = None,
 ) -> Any:  # fmt: skip
-    a = convert(a)
-    if axes is None:
-        axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
-    sizes = [None] * len(axes) if s is None else list(s)
-    return fftn(rfft(a, sizes[-1], axes[-1], norm), None if s is None else sizes[:-1], axes[:-1], norm)
+    *others, (n, last) = _lengths(a, s, axes)
+    return _each_axis(fft, rfft(a, n, last, norm), others, norm)
 
 
 def irfftn(
     a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
     out: object = None,
 ) -> Any:  # fmt: skip
-    a = convert(a)
-    if axes is None:
-        axes = tuple(range(a.ndim)) if s is None else tuple(range(-len(s), 0))
-    sizes = [None] * len(axes) if s is None else list(s)
-    return irfft(ifftn(a, None if s is None else sizes[:-1], axes[:-1], norm), sizes[-1], axes[-1], norm)
+    *others, (n, last) = _lengths(a, s, axes)
+    return irfft(_each_axis(ifft, a, others, norm), n, last, norm)
 
 
 def rfft2(

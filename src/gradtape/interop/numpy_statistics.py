@@ -116,6 +116,7 @@ def histogram(
     x = flat(real_floats(a, "a", "histogram"))
     edges = _edges(x, bins, range)
     count = int(edges.shape[0]) - 1
+    # In which bin a number is has no derivative, whoever watches the number or the edges.
     bin_of = searchsorted(stop_gradient(edges), stop_gradient(e.cast(x, edges.dtype)), side="right", out_type="int64") - 1
     bin_of = s.where(c.equal(x, edges[-1]), e.cast(count - 1, bin_of.dtype), bin_of)  # the last bin has both its ends
     bin_of = s.where(c.greater_equal(bin_of, count), e.cast(-1, bin_of.dtype), bin_of)  # what is outside is not counted
@@ -190,6 +191,7 @@ def _slope(f: Tensor, axis: int, spacing: TensorLike, edge_order: int) -> Any:
     if spacing.ndim:
         if spacing.ndim != 1 or int(spacing.shape[0]) != size:
             raise ValueError(f"gradient: coordinates of shape {tuple(spacing.shape)} for an axis of {size} elements")
+        # Coordinates may be uneven, and may be watched: the weights below are computed in ops.
         steps = spacing[1:] - spacing[:-1]
     else:
         steps = arrays.broadcast_to(spacing, (size - 1,))

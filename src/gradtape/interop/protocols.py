@@ -95,6 +95,7 @@ def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: 
     rule = UFUNCS.get(ufunc)
     if rule is None and ufunc.__name__ == "clip":  # what the method clip of arrays calls; NumPy has no public name for it
         rule, label = _functions()[np.clip], "np.clip"
+    # A ufunc of another library that has the name of one of SciPy's is taken for it: SciPy is not imported to ask.
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
         label = f"scipy.special.{ufunc.__name__}"
         rule = _scipy_function(ufunc.__name__)
@@ -161,6 +162,7 @@ def _own(result: Any, args: tuple[Any, ...]) -> Any:
     """The result as tensor objects of its own: a rule with nothing to do may give back its argument."""
     if result.__class__ in (list, tuple):
         return type(result)(_own(part, args) for part in result)
+    # The caller may write into the result: it must not be the tensor that was given.
     given = (item for arg in args for item in (arg if isinstance(arg, (list, tuple)) else (arg,)))
     return twin(result) if any(result is item for item in given) else result
 

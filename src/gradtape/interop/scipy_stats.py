@@ -73,6 +73,8 @@ class Distribution:
         if scale is not None:
             fine.append(c.greater(scale, 0))
             scale = s.where(fine[0], scale, one)
+        # Impossible parameters would make NaN also of the derivative of the possible ones beside them: they are replaced by
+        # ones before anything is computed, and the result by NaN after it.
         if self._valid is not None:
             fine.append(self._valid(*parameters))
             parameters = [s.where(fine[-1], parameter, one) for parameter in parameters]
@@ -218,6 +220,7 @@ class MultivariateNormal:
         size = self._dimension(centre[0] if centre else None, cov)
         mean = reshape(centre[0], (size,)) if centre else zeros((size,), x.dtype)
         off = self._points(x, size) - mean
+        # With Σ = L Lᵀ, (x-μ)ᵀ Σ⁻¹ (x-μ) = |L⁻¹(x-μ)|² and log det Σ = 2 Σ log Lᵢᵢ: no inverse, no determinant.
         factor = cholesky(self._covariance(cov, size))
         white = triangular_solve(factor, expand_dims(off, -1) if off.ndim == 1 else swap_last(reshape(off, (-1, size))))
         square = reshape(reduce_sum(white * white, axis=-2), tuple(off.shape)[:-1])

@@ -139,6 +139,7 @@ def assert_near(
     dtype = promote(x, y)[0].dtype
     if not dtype.is_differentiable:
         raise TypeError(f"assert_near: x must be floating point or complex, got dtype {dtype.name}")
+    # NumPy knows no limits of bfloat16, which has 7 bits behind the point.
     epsilon = 10.0 * float(np.finfo(dtype.dtype).eps) if dtype.name != "bfloat16" else 10.0 * 2.0**-7
     relative = epsilon if rtol is None else float(rtol)
     absolute = epsilon if atol is None else float(atol)
@@ -315,3 +316,12 @@ def _matched(have: tuple[int, ...], symbols: list[Any], place: int, message: str
         raise _failed("assert_shapes", message, f"tensor {place} has rank {len(have)}, expected rank {len(fixed)}: {symbols}")
     sizes = have[len(have) - len(fixed) :] if open_ended and open_ended[0] == 0 else have[: len(fixed)]
     return [(s, d) for s, d in zip(fixed, sizes, strict=True) if s is not None and s != "*"]
+
+
+__all__ = [
+    "assert_all_finite", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less",
+    "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
+    "assert_positive", "assert_rank", "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar",
+    "assert_shapes", "assert_type", "check_numerics", "disable_strict_gradients", "enable_strict_gradients",
+    "is_numeric_tensor",
+]  # fmt: skip

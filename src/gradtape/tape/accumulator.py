@@ -158,6 +158,7 @@ class ForwardAccumulator:
 
     def _known(self, node: Record | None) -> Any:
         """The tangent of a version; of one output of several, its part of the owner's."""
+        # Parts of an operation with several outputs have no entry: one tuple is kept for all of them, with the record.
         own = None if node is None else self._tangents.get(node)
         if own is not None or node is None or node.op is not PART or not node.nodes:
             return own
@@ -167,6 +168,7 @@ class ForwardAccumulator:
     def _outside(self) -> Scope:
         """Tapes, and the accumulators entered before this one."""
         scope = current_scope()
+        # Its own tangents are not carried through themselves; accumulators around it differentiate what it computes.
         place = next((i for i, r in enumerate(scope.recorders) if r is self), len(scope.recorders))
         kept = tuple(r for i, r in enumerate(scope.recorders) if r.key.holds or i < place)
         return Scope(kept, scope.batches)

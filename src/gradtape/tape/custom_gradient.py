@@ -369,17 +369,11 @@ def _numpy_spec(*xs: TensorSpec, func: Callable[..., Any], dtypes: tuple[Any, ..
     return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
 
 
+# effect: a program calls it as often as the user does, and in the same order
 NUMPY_FUNCTION = Op(
-    "numpy_function",
-    "nondiff",
-    ("*xs",),
-    _numpy_impl,
-    _numpy_spec,
-    batch=batching.looped,
-    outputs=0,
+    "numpy_function", "nondiff", ("*xs",), _numpy_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
     reason="the function leaves the tape: it works on NumPy arrays",
-    effect=True,  # a program calls it as often as the user does, and in the same order
-)
+)  # fmt: skip
 
 
 def numpy_function(

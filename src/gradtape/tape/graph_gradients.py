@@ -48,6 +48,8 @@ def gradients(
     weights = None if grad_ys is None else tree.flatten(grad_ys)
     tape = GradientTape()
     with tape:
+        # The operations between sources and targets are traced already, when no tape looked on: they are repeated under one,
+        # and what is not used of both copies is dropped later.
         twins, outs = _again(trace, sources, targets, stopped, tape.watch)
     answers = tape.gradient(outs, twins, weights)
     zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO

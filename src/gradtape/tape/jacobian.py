@@ -55,6 +55,7 @@ def rows_through(
     step = chunk_length(rows, row_bytes)
     while start < rows:
         stop = min(rows, start + step)
+        # A batch of cotangents is one cotangent with a hidden axis: the walk runs once for all rows of the chunk.
         level = next_level()
         seed = batched(seed_rows(start, stop), level)
         answers = differentiate(seed)
@@ -127,6 +128,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
     if len(sizes) > 1:
         raise InvalidArgumentError(f"vectorized_map: leading dimensions differ: {sorted(sizes)}")
     size = sizes.pop() if sizes else 1
+    # As in TensorFlow, an axis of length one goes with every example.
     full = [t if int(t.shape[0]) == size else broadcast_to(t, (size, *tuple(t.shape)[1:])) for t in tensors]
     scope = current_scope()
     level = scope.level + 1
@@ -138,6 +140,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
             result, one = mapped
             return tree.map_structure(lambda r: unbatched(r, level, size), result) if one else result
     reason = None
+    # Texts of one example must come out before those of the next, so a function that prints runs for each by itself.
     if active() is None and (ONE_BY_ONE.get() or (size and not scope.level and prints(fn))):
         rows = [fn(tree.pack_sequence_as(elems, [t[i] for t in full])) for i in range(size)]
         return tree.map_structure(lambda *parts: stack(parts), *rows)

@@ -58,6 +58,7 @@ def mapped_in_program(fn: Callable[[Any], Any], elems: Structure, batches: list[
     ran.note_captures()
     places = [place for place, _ in ran.log.entries.values()]
     ends = [ran.places[key] for key in ran.log.entries]
+    # What the function writes outside itself is state of the program: the call gives the values, and they are written after it.
     plans = [one_sided(end, place.label, reached, STRICT) for place, end in zip(places, ends, strict=True)]
     written = [ran.convert([pair]) for pair in zip(plans, ends, strict=True)]
     counts = [len(part) for part in written]

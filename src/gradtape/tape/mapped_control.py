@@ -139,6 +139,7 @@ def mapped_by_tracing(
     except TypeError:
         compiled = None
     if compiled is None:
+        # The compiled map lives as long as the function; if it held the function, neither would ever go.
         held = fn if not isinstance(fn, FunctionType) else None
         weak = None if held is not None else weakref.ref(fn)
         compiled = function(

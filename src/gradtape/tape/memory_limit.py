@@ -152,6 +152,8 @@ class MemoryManager:
 
     def recorded(self, key: TapeKey, record: Record, inputs: Sequence[Any], out: Tensor | tuple[Tensor, ...]) -> None:
         """Replace the saved values of a record that belongs to this tape alone by a cell."""
+        # Another tape that knows the record reads its saved values as they are; wrapped inputs (batched or traced) have no
+        # bytes of their own to drop; and a pending gradient holds what its expansion needs.
         if record.keys != (key,) or any(isinstance(x, Tensor) for x in inputs) or record.op is GRADIENT:
             return
         args = tuple(_origin(x, node) for x, node in zip(inputs, record.nodes, strict=True))
@@ -168,6 +170,7 @@ class MemoryManager:
                 self._use(arg, node, inputs[i], order, i in wanted)
         if -1 in wanted:
             self._need(cell)
+        # Of several outputs it is not known yet which will be used, so all are held until their segment is left.
         if cell.needed or not cell.repeatable() or isinstance(value, tuple):
             cell.hold(value)
         if record.op is FUNCTION:
@@ -200,6 +203,8 @@ class MemoryManager:
         """Drop what is inside complete segments; merge segments in pairs while that makes room."""
         self._drop_inner()
         while self._tight() and len(self._cells) >= self._patience:
+            # Longer segments cross fewer boundaries but are larger when they come back: merging pays only while the sum
+            # shrinks.
             if self._total(2 * self.length) >= self._total(self.length):
                 self._patience = 2 * len(self._cells)  # as good as it gets until the record is much longer
                 break
@@ -238,6 +243,7 @@ class MemoryManager:
             return
         self._prepared = (record, record.saved)
         cell, specs = record.saved
+        # The walk goes from the newest record to the oldest, so each segment is brought back once and left once.
         segment = cell.order // self.length
         if segment != self._restored:
             self._leave_segment()

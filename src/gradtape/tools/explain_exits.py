@@ -38,6 +38,7 @@ def exit_cut(
     for leaving in tape.key.exits.values():
         if not any(_before(last, latest, order) for origin, last in leaving.values if _descends(origin, descended)):
             continue
+        # A branch decides what runs, not with which numbers: it is told only if nothing better is found.
         if leaving.how == "bool()" and _only_branches(leaving):
             chosen = chosen or leaving
             continue

@@ -87,7 +87,7 @@ def _answers(record: Record) -> Answers:
 
 def _made(record: Record) -> list[Record]:
     """The outputs of a custom operation as its function computed them, where they are still known."""
-    return [node for ref in _answers(record).made if ref is not None and (node := ref()) is not None]
+    return [node for ref in _answers(record).outputs if ref is not None and (node := ref()) is not None]
 
 
 def line_of(node: Record) -> Location | None:

@@ -78,6 +78,7 @@ def _vanished(tape: GradientTape, path: set[Any], cotangents: dict[Record, Any])
     for record in reversed(tape.records):
         if record not in path or not _nonzero(cotangents.get(record)):
             continue
+        # Newest first, so the answer is the place nearest to the target, where a reader begins to look.
         owner = record.nodes[0] if record.op is PART and record.nodes else record
         if owner is None:
             continue

@@ -77,6 +77,8 @@ def _run(function: Callable[..., Any], tensors: Sequence[Tensor]) -> tuple[Any, 
     with GradientTape() as tape:
         for t in watched:
             tape.watch(t)
+        # Both runs see the same tensors and are differentiated with respect to them, so all gradients can be compared one by
+        # one.
         leaves = [box(t._data, t._node) for t in inputs]  # `x[i] = v` inside the function must not rebind the sources
         result = function(leaves)
         floats = [convert(y) for y in tree.flatten(result) if _differentiable(y)]
@@ -119,6 +121,7 @@ def _same(what: str, wanted: Structure, given: Structure) -> None:
         close = a == b
     else:
         kind = np.complex128 if a.dtype.kind == "c" else np.float64
+        # The program may add in another order: what is a rounding error is measured by the precision and the largest number.
         epsilon = np.finfo(a.dtype).eps if a.dtype.kind in "fc" else 2.0**-7
         a, b = a.astype(kind), b.astype(kind)
         scale = np.abs(a[np.isfinite(a)]).max(initial=0.0)

@@ -105,6 +105,7 @@ def _direction(point: Tensor, generator: np.random.Generator) -> Any:
 
 def _along(scalar: Callable[..., Any], points: list[Tensor], i: int, generator: np.random.Generator) -> Callable[..., Any]:
     """The derivative along a fixed direction: differentiating it again gives second order."""
+    # With the direction conjugated, Σ g·v is the derivative along v for complex points too.
     fixed = box(np.conj(_direction(points[i], generator))[()])
 
     def first(*values: Any) -> Any:
@@ -132,5 +133,6 @@ def _compare(
 
 def _central(f: Callable[[float], float], h: float = 1e-3) -> float:
     """Sixth-order central difference: the error is far below 1e-6 for smooth functions."""
+    # f'(0) = (45 (f(h) - f(-h)) - 9 (f(2h) - f(-2h)) + (f(3h) - f(-3h))) / 60h + O(h⁶)
     pairs = ((1, 45.0), (2, -9.0), (3, 1.0))
     return sum(c * (f(k * h) - f(-k * h)) for k, c in pairs) / (60.0 * h)

@@ -92,6 +92,8 @@ def sources_of(
         return shrunk(lanes, shape)
     node = record.nodes[index]
     if node is not None and _structural(op, index):
+        # The adjoint of a linear operation carries marked outputs back to the inputs they came from: a mask is a cotangent of
+        # ones.
         ct = lanes.astype(np.asarray(value).dtype)[()]
         own = plain(record)
         cotangent = reverse_walk((own,), {own: ct}, {node}, binding()).get(node)
@@ -110,6 +112,7 @@ def targets_of(record: Record, index: int, lanes: Mask, attrs: Mapping[str, Any]
             return widened(lanes, shape)
         if _structural(op, index) and len(op.args) == 1 and not op.args[0].startswith("*"):
             with np.errstate(all="ignore"):
+                # And the operation itself carries marked inputs to the outputs they reach.
                 image = np.asarray(op.impl(lanes.astype(np.float64)[()], **(attrs or {})))
             if image.shape == shape:
                 return image != 0

@@ -54,6 +54,7 @@ def faults(run: RecordedRun, seeds: Mapping[Record, Any], wanted: Iterable[Recor
             answers[record] = ct
         if run.cut and record.op is ASSIGN:
             continue
+        # One record at a time through the tape's own walk: what it finds is what `tape.gradient` computed.
         step = run.plain(record)
         grads = _step(step, ct, needed)
         for node, grad in grads.items():
@@ -95,6 +96,8 @@ def _fault(
     masks = {node: mask for node, grad in grads.items() if (mask := bad(grad)).any()}
     if not masks:
         return None
+    # A rule is to blame for lanes that are non-finite although their cotangent is not. Where lanes stay apart that can be read
+    # off the masks; elsewhere the rule runs once more with a healthy cotangent.
     own = masks
     if lanewise(record.op):
         if (ill := bad(ct)).any():
@@ -166,6 +169,7 @@ def _blame(result: BackwardOrigins, fault: Fault, node: Record, lanes: Mask, val
     record = fault.record
     inputs, outs = values(record)
     ill = False
+    # A rule that divides by an infinite operand did nothing wrong: then the search goes on in the forward pass.
     for i, value in enumerate((*inputs, *outs)):
         mask = np.zeros((), bool) if value is UNKNOWN else bad(value)
         if lanewise(record.op) and mask.any():

@@ -111,7 +111,7 @@ def made_by(record: Record, attrs: Mapping[str, Any] | None) -> list[Record | No
     """Of a custom gradient: the versions its outputs were computed as, where they are alive."""
     if record.op is not CUSTOM or not attrs:
         return []
-    nodes = [None if ref is None else ref() for ref in attrs["rule"].made]
+    nodes = [None if ref is None else ref() for ref in attrs["rule"].outputs]
     return [None if isinstance(node, Unwatched) else node for node in nodes]
 
 
@@ -141,6 +141,7 @@ class Values:
         # under a memory limit: how the output of each record was made
         self._cells: dict[Record, tuple[OutputRecipe, Any]] = {r: r.saved for r in run.records if _has_cell(r)}
         for record in run.records:
+            # Nothing is computed that some record has at hand.
             for index, value in _saved(record):  # what a record saved are values of other versions too
                 node = record if index < 0 else record.nodes[index]
                 if node is not None:
@@ -216,9 +217,11 @@ class Values:
             saved = self._cells[record][1] if record in self._cells else record.saved
             inputs = [_placeholder(record, saved, i) if x is UNKNOWN else x for i, x in enumerate(inputs)]
         out = repeated(record.op, inputs, attrs)
+        # The operation cannot be repeated, but later records saved some of its outputs.
         if out is UNKNOWN and record in self._parts:
             known = self._parts[record]
             return tuple(picked(known[i], self.run.rows) if i in known else UNKNOWN for i in range(len(record.shape))), guess
+        # Ones in the place of an index or a shape give something else altogether.
         if guess and out is not UNKNOWN and not isinstance(out, tuple) and np.shape(out) != tuple(record.shape):
             return UNKNOWN, False
         return out, guess
@@ -282,6 +285,7 @@ def scan(run: RecordedRun, ends: Iterable[Record]) -> dict[Record, Trouble]:
     """The operations with non-finite outputs among what the ends were computed from."""
     wanted = ancestors(run, ends)
     values = Values(run)
+    # A long run would not fit into memory if every value that is computed again were kept: each goes after its last use.
     last: dict[Record, int] = {}
     for position, record in enumerate(run.records):
         if record in wanted:
@@ -323,12 +327,14 @@ def _trouble(
     attrs = values.run.attrs(record)
     ill: dict[int, Mask] = {}
     for i, (x, node) in enumerate(zip(inputs, record.nodes, strict=True)):
+        # The mask of an input was computed when its own operation was looked at; of several outputs it is not known which.
         known = None if node is None else troubles.get(node)
         mask = None if x is UNKNOWN else bad(x) if known is None or len(known.masks) > 1 else known.masks[0]
         if mask is not None and count_nonzero(mask):
             ill[i] = mask
     alone: dict[int, tuple[Mask, list[Mask]]] = {}
     for i, mask in ill.items():
+        # An input that is alone non-finite accounts for all that came out non-finite.
         own = masks
         # which lanes are still non-finite when the other inputs are not? Of functions of each lane: those of this input
         if len(ill) > 1 and record.op.kind != "elementwise":
@@ -378,6 +384,7 @@ def trace(run: RecordedRun, troubles: dict[Record, Trouble], starts: Mapping[tup
             value = trouble.inputs[index]
             origins.append(Origin(trouble.position, trouble.record, mask, [value], value, index))
 
+    # Newest first: when an operation is looked at, all that asks for its lanes has been looked at before.
     for trouble in sorted(troubles.values(), key=lambda t: -t.position):
         record = trouble.record
         links = made_by(record, record.attrs)
@@ -391,6 +398,7 @@ def trace(run: RecordedRun, troubles: dict[Record, Trouble], starts: Mapping[tup
                 key = (owner, inner)
                 lanes[key] = lanes[key] | wanted if key in lanes else wanted
                 continue
+            # What no input accounts for is the operation's own doing.
             left = wanted
             for i, (mask, own) in trouble.alone.items():
                 hit = wanted & own[place] if place < len(own) else wanted

@@ -154,6 +154,7 @@ def _measure_time(tape: GradientTape, draft: Draft) -> None:
         draft.measures["time"] = {"reason": "times are measured on a tape made with GradientTape(profile=True)"}
         return
     tallies = [profiler.tally_of(record) for record in draft.records]
+    # Records of one instruction share a tally: each gets an equal part of it.
     shares = Counter(id(tally) for tally in tallies)
     draft.seconds = {
         record: (tally.forward / shares[id(tally)], tally.backward / shares[id(tally)])

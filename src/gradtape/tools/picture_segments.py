@@ -47,6 +47,7 @@ def fold(tokens: Sequence[int]) -> list[Item]:
         folded: list[Item] = []
         done = 0
         for start, count in runs:
+            # Equal bodies get one token wherever they stand, so a loop around them is found in a later round.
             body = tuple(values[start : start + period].tolist())
             token = names.setdefault(body, fresh + len(names))
             kept += [values[done:start], [token]]
@@ -73,6 +74,8 @@ def _shortest(values: np.ndarray, left: int) -> tuple[int, list[tuple[int, int]]
 
 def _periods(values: np.ndarray) -> list[int]:
     """Lengths a body may have: the most frequent distances between one occurrence of a token and the next."""
+    # A stable sort puts the occurrences of one token side by side, in the order of the sequence: neighbours differ by the
+    # distance from one occurrence to the next.
     order = np.argsort(values, kind="stable")
     distances, counts = np.unique(np.diff(order)[np.diff(values[order]) == 0], return_counts=True)
     limit = WORK // max(len(values), 1)
@@ -83,6 +86,8 @@ def _runs(values: np.ndarray, period: int) -> list[tuple[int, int]]:
     """(start, iterations) of each stretch that repeats with this period, from left to right, without overlaps."""
     if len(values) < 2 * period:
         return []
+    # A stretch repeats with this period where each token equals the one a period later; the two False make every run of equal
+    # tokens have an edge at both ends.
     same = np.concatenate([[False], values[:-period] == values[period:], [False]])
     edges = np.flatnonzero(same[1:] != same[:-1])
     needed = 3 if period == 1 else period  # two or three operations of one expression are no loop yet
@@ -101,6 +106,7 @@ def _runs(values: np.ndarray, period: int) -> list[tuple[int, int]]:
 def _aligned(values: np.ndarray, start: int, period: int) -> int:
     """Where the first whole iteration begins, when what stands before is the rest of an incomplete one: the first round
     of a recurrence often lacks operations on a state that is still a constant."""
+    # The comparison above finds the first place from which the tokens repeat, which may lie in the middle of a body.
     body = set(values[start : start + period].tolist())
     first = start
     while first > max(start - period + 1, 0) and int(values[first - 1]) in body:

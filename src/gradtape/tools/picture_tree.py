@@ -62,6 +62,7 @@ def _grouped(items: Sequence[int | RepeatedRun], functions: Sequence[Any], conte
         run.clear()
 
     for item in items:
+        # A loop that ran in several functions belongs to the one around it: its iterations are grouped by themselves.
         inside = functions[item] if isinstance(item, int) else _only(item, functions)
         function = context if inside is None else inside
         if function != owner:
@@ -114,6 +115,7 @@ def _laid(
 ) -> list[Item]:
     """`rows` are runs of the same body; `rounds[k]` says which iterations row k is part of."""
     laid: list[Item] = []
+    # Rows are runs of one body, so the same position of each row is the same place of the code: a column is one class.
     for column in zip(*rows, strict=True):
         first = column[0]
         if isinstance(first, int):
@@ -132,6 +134,7 @@ def _laid(
         inner, places = [], []
         for loop, place in zip(column, rounds, strict=True):
             for iteration in loop.iterations:
+                # Iterations are counted over the whole picture, so that two of them are never taken for the same one.
                 clock[0] += 1
                 inner.append(iteration)
                 places.append((*place, (number, clock[0])))
@@ -142,6 +145,7 @@ def _laid(
 
 def carried(source: tuple[tuple[int, int], ...], sink: tuple[tuple[int, int], ...]) -> int:
     """The outermost loop that an edge crosses from one iteration to another; 0 if there is none."""
+    # Outermost first: the first loop in which the two records are in different iterations carries the value.
     for (loop, one), (other, two) in zip(source, sink, strict=False):
         if loop != other:
             return 0

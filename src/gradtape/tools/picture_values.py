@@ -158,6 +158,7 @@ def gradient_sizes(
             sizes[record] = size
 
     with scope_of(NOBODY), np.errstate(all="ignore"):
+        # As `tape.gradient` does it: plain products first, and masked ones only where these are not finite.
         for careful in (False, True):
             sizes.clear()
             cotangents = reverse_walk(

@@ -108,6 +108,7 @@ class Profiler(TapeObserver):
         """The clock of a backward pass runs."""
         start = perf_counter()
         self._weigh(records)
+        # A gradient asked inside the block is timed by the clock that runs already; only its own part is subtracted later.
         if self._entered_at is None:
             self._thread = get_ident()
             _begin(self)
@@ -189,6 +190,7 @@ class Profiler(TapeObserver):
         seen: set[int] = set()
         for record in records:
             for value in _kept(record):
+                # A view keeps the whole array behind it alive, and two views of one array keep it once.
                 array = value.base if isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray) else value
                 if id(array) not in seen:
                     seen.add(id(array))

@@ -146,6 +146,7 @@ def _constant(value: object) -> Any:
 
 def _locate(out: object, record: Record) -> None:
     """What is recorded now happened at the user's line then."""
+    # Records of the replay would name lines of this file.
     place = record.location
     for tensor in out if isinstance(out, tuple) else (out,):
         node = version(tensor) if isinstance(tensor, Tensor) else None

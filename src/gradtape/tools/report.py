@@ -181,6 +181,8 @@ class Collector:
             return
         entry.tapes += 1
         self._entries[tape] = entry
+        # The first tapes of a line are slow because everything is cold; later ones are looked at now and then, so that a long
+        # run costs little and the report still speaks of its end.
         chosen = entry.tapes <= PROFILED or entry.tapes % 25 == 0 or _is_power(entry.tapes)
         if self.profile and chosen and not entry.traced and not _profiled(tape):
             TOOLS["observe_profile"](tape)
@@ -203,6 +205,7 @@ class Collector:
                     self._note_missing(call, tape, targets, sources[place], place)
             if tape._nan is not None:
                 self._note_bad(call, tape)
+        # More and more rarely: the picture of the last call that was drawn stands for the tapes of the line.
         if _is_power(entry.asks):
             self._draw(entry, tape, targets)
 
@@ -267,6 +270,7 @@ class Collector:
             if len(entries) >= PLACES:
                 self.left_out += 1
                 return None
+            # The key has the identity of the code object, which must not be given to another one.
             self._codes.append(frame.f_code)
             entries[key] = make(self._sites.at(frame.f_code, frame.f_lasti))
         return entries[key]

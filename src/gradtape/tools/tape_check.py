@@ -157,6 +157,7 @@ class _Check:
         self.complex = tape.records.complex
         self.random = np.random.default_rng(0)
         leaves = {node for versions in self.versions for node in versions}
+        # In double precision finite differences are exact enough to tell a wrong rule from rounding.
         operands_kept = {node: self._value(node) for node in leaves}
         self.values = {node: wide(value) for node, value in operands_kept.items() if value is not None}
         self.replay = Replay(self.records, self.kept, self.values, targets, self.cut)
@@ -195,6 +196,7 @@ class _Check:
         """The cotangents of the sources' versions, by the walk this run's gradient takes, from the operands that were kept."""
         twins: dict[Record, Record] = {}
         for record in self.records:
+            # The tape may be spent: its gradient is repeated on copies of its records that have their values back.
             twins[record] = _restored(record, self.kept.get(record), twins)
         seeds: dict[Record, Any] = {}
         for target in self.targets:
@@ -224,6 +226,7 @@ class _Check:
             return SourceCheck(name, 0.0, 0.0, 0.0, None, "not connected to the target (tape.explain says why)")
         direction = _direction(self.values[versions[0]], self.random)
         exact = sum(_inner(slopes[node], direction) for node in versions if node in slopes)
+        # A step in proportion to the values: large ones do not drown it, small ones are not overrun by it.
         size = max(float(np.max(np.abs(self.values[versions[0]]), initial=0.0)), 1e-3)
 
         if not np.isfinite(size):
@@ -236,6 +239,8 @@ class _Check:
 
         slope = slope_of(value, STEP)
         difference = slope.value / size
+        # A slope may be near zero because the direction happens to be level: the error is measured against the whole gradient
+        # too.
         norm = sum(float(np.linalg.norm(np.ravel(slopes[n]).astype(np.complex128))) for n in versions if n in slopes)
         scale = max(abs(exact), abs(difference), norm * float(np.linalg.norm(np.ravel(direction))) / 10)
         ok = slope.agrees(exact * size, RUN.get(source.dtype.name, 2e-3) * scale * size)

@@ -27,6 +27,7 @@ def quick(op: Op, x: Any, y: Any = None) -> TracedTensor | None:
     if trace is None or trace.types is not None or (scope is not None and scope.recorders):
         return None
     block = trace.blocks[-1]
+    # Classes are compared by identity: subclasses (lists, Python numbers, slices of variables) take the general way.
     if x.__class__ is TracedTensor:
         a = x._data
         kind = a.type
@@ -61,6 +62,7 @@ def quick(op: Op, x: Any, y: Any = None) -> TracedTensor | None:
                 b = number
         operands = [a, b]
         question = (op, id(a.type), id(b.type))
+    # The same operation on the same types has been asked before, in all but a few cases.
     answers = trace.typing.quick
     known = answers.get(question)
     if known is None:

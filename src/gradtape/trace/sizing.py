@@ -38,6 +38,7 @@ class Typing:
 
     def of(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         """The type of an operation's result, or the tuple of their types."""
+        # Types are compared by identity, which is quicker than by shape and dtype; `_shared` makes equal ones the same object.
         question: tuple[Any, ...] = (op, *[id(type) for type in types])
         if attrs:
             question = (*question, *[(key, _frozen(attr)) for key, attr in attrs.items()])
@@ -66,6 +67,7 @@ class Typing:
         except (IndexError, ValueError) as error:  # NumPy's own, which an eager call explains too
             raise explained(op, types, attrs, error) from None
         for constraint in constraints:
+            # Sizes of inputs are compared once, before the program runs; others only the program itself can check.
             if symbols_in(tuple(constraint)) <= self.asked:
                 self.constraints[constraint] = None
             else:
@@ -80,6 +82,7 @@ class Typing:
         if op is not GETITEM_AT or attrs["size"] is not None or not any(is_open(part) for part in attrs["key"]):
             return spec
         x, *indices = operands
+        # Two slices between the same bounds must have one length: added to each other they would be refused otherwise.
         shape = list(spec.shape)
         for k, source in enumerate(result_axes(attrs["key"], len(x.type.shape), ranks_of([v.type for v in indices]))):
             if isinstance(source, tuple) and is_open(source[1]):

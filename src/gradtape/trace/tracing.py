@@ -190,6 +190,8 @@ def _only_item(part: object) -> tuple[TracedTensor, TracedTensor] | None:
     zeros, node = producer.operands[0].producer, part._node
     if zeros is None or zeros.op is not LIST_ZEROS_LIKE or (node is not None and node.op is not LIST_ADD_AT):
         return None
+    # Adding the item to the other list at this place costs O(1), adding two lists O(n): a loop that reads its list item by item
+    # would otherwise be quadratic on its way back.
     item = traced(producer.operands[2])
     item._node = None if node is None else node.nodes[2]
     return traced(producer.operands[1]), item
@@ -292,6 +294,8 @@ class Trace:
             inferred = self.typing.of(op, [v.type for v in operands], attrs)
             if shapes := self.typing.equal_shapes([v.type for v in operands]):
                 for i, shape in shapes.items():
+                    # The rule counts on two sizes being the same that the types call by different names: the program checks it,
+                    # and the value has the other name from here on.
                     told: dict[str, Any] = {"shape": shape, "caller": None}
                     if (name := self.names.get(operands[i])) is not None:
                         told["name"] = name
@@ -340,6 +344,7 @@ class Trace:
         """A structured operation (cond, while, scan, call): its results by group; recorded like any operation."""
         inputs = [self.own(t) for group in groups.values() for t in group]
         layout = {name: len(group) for name, group in groups.items()}
+        # Some operand is one example of a batch: the batching evaluator says what the operation means for all of them.
         if not all([isinstance(t, TracedTensor) for t in inputs]):  # noqa: C419  (quicker)
             feed = iter(inputs)
             own = {name: [next(feed) for _ in group] for name, group in groups.items()}
@@ -348,6 +353,8 @@ class Trace:
             callee = attrs["callee"]
             closed, sizes = self.memory[callee] if callee in self.memory else knowing_its_sizes(callee)
             self.memory[callee] = closed, sizes
+            # A callee that uses sizes which none of its parameters tells is given an empty array for each, whose shape tells
+            # it.
             if sizes:
                 attrs = {**attrs, "callee": closed}
                 inputs += [self.emit(staged.FILLED, (), witness(name)[0]) for name in sizes]
@@ -361,6 +368,8 @@ class Trace:
         outs = tuple(traced(v) for v in operation.results)
         scope = SCOPE.get()
         if scope is not None and any(t._node is not None for t in inputs):
+            # Recorders inside the function see one record: the rule of the operation differentiates its regions when it is
+            # asked.
             kept = tuple(stored(t) for t in inputs)
             nodes = tuple(t._node for t in inputs)
             record_general(scope.inside(LEVEL), op, kept, nodes, {"operation": operation, "inputs": kept}, outs)
@@ -406,6 +415,7 @@ class Trace:
         if isinstance(value, Dim):
             return self.dim(value)._data
         if isinstance(value, (bool, int, float, complex)):
+            # A Python number takes the dtype of what it meets, as in eager code.
             dtypes = [o.dtype for o in others if isinstance(o, (Tensor, np.ndarray, np.generic))]
             kind = np.result_type(*[d.as_numpy_dtype if isinstance(d, DType) else d for d in dtypes], value)
             value = np.asarray(value, kind)[()]
@@ -425,6 +435,7 @@ class Trace:
             return self._from_parent(tensor)._data
         depth = next(i for i, block in enumerate(self.blocks) if block is home)
         inner = self.captures[depth + 1 :]
+        # A value that is captured under two identities (watched by a tape here, by another there) must stay two values.
         known = inner[0].get(value)
         if known is not None and known._node is not tensor._node and self._differ(known, tensor, depth):
             tensor = self._apart(tensor, depth)
@@ -462,6 +473,7 @@ class Trace:
 
     def _from_parent(self, tensor: TracedTensor) -> TracedTensor:
         parent = self.parent
+        # A function called by a function that is traced: what the outer one computed comes in as an input.
         while parent is not None:
             if parent._home(tensor._data) is not None:
                 return self.outside(self, tensor)
@@ -518,6 +530,7 @@ class Trace:
     def close(self, blocks: Sequence[tuple[Block, dict[Value, TracedTensor]]], group: str) -> list[TracedTensor]:
         """Make the captures of regions parameters (the same, in the same order, for all of them); returns the tensors that
         the owning operation must be given for them."""
+        # All regions of an operation get the same captures, used or not, so that one list of operands serves them all.
         captured: dict[Value, TracedTensor] = {}
         for _, captures in blocks:
             for value, tensor in captures.items():

@@ -79,6 +79,7 @@ def _all_weak(tensors: list[Any], numbers: list[WeakTensor]) -> tuple[Any, ...]:
     richest = numbers[0].dtype
     for t in numbers[1:]:
         richest = promote_dtypes(richest, t.dtype)
+    # A Python float beside a staged Python int makes a float, as Python has it.
     fractions = [t for t in tensors if isinstance(t, (float, complex)) and not isinstance(t, Tensor)]
     if fractions:
         richest = promote_dtypes(richest, as_dtype(np.result_type(*fractions)))

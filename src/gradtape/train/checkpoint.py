@@ -144,6 +144,7 @@ class Checkpoint:
                 held = ", ".join(sorted([*arrays, *values])[:20])
                 raise NotFoundError(f"restore: {path} has no '{place.name}'; it holds: {held}")
             used.add(name)
+        # All checks have passed: from here on nothing fails, so a restore happens whole or not at all.
         left = {name: arrays[name] for name in sorted(arrays) if name not in used}
         for assign in assignments:
             assign()
@@ -270,6 +271,7 @@ def _walk(
         if put is not None:
             yield _Place(path, item, put)
         return
+    # An object that two paths lead to is saved under the first and named under the other.
     if id(item) in seen:
         shared[path] = seen[id(item)]
         return

@@ -43,6 +43,7 @@ def write_file(path: str, arrays: Mapping[str, Any], description: Mapping[str, A
     stored, complex_names = {}, {}
     for name, array in arrays.items():
         array = np.asarray(array)
+        # `ascontiguousarray` makes a row of a scalar; the shape is put back.
         array = np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind == "c":  # the format has no double complex: real and imaginary parts along a last axis
             complex_names[name] = array.dtype.name
@@ -66,6 +67,7 @@ def replace_file(path: str, write: Callable[[Any], Any]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
+            # The bytes must be on the disk before the name points to them: a machine that stops in between keeps the old file.
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -103,6 +105,7 @@ def _is_abandoned(path: str, machine: str, process: int) -> bool:
     if process == os.getpid():
         return False  # another thread is writing it
     try:
+        # Signal 0 is never delivered: the system only says whether there is such a process.
         os.kill(process, 0)
     except ProcessLookupError:
         return True
@@ -134,6 +137,7 @@ def read_file(path: str) -> tuple[dict[str, Any], Any]:
         raise NotFoundError(f"there is no checkpoint file {path}") from error
     try:
         entries = library.deserialize(raw)
+        # The library does not give the metadata when it reads from memory: the header is JSON, with its length before it.
         header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     except (library.SafetensorError, ValueError) as error:
         raise DataLossError(f"{path} is damaged, or not a safetensors file: {error}") from error
@@ -168,6 +172,7 @@ def _checksum(arrays: Mapping[str, Any], text: str) -> str:
     total = zlib.crc32(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
+        # Names, types and shapes count too: the same bytes under another name are another checkpoint.
         total = zlib.crc32(f"{name} {array.dtype.name} {array.shape}".encode(), total)
         total = zlib.crc32(array.tobytes(), total)
     return f"{total:08x}"

@@ -68,6 +68,7 @@ def _reference(item: object) -> Callable[[], Any]:
 
 
 def _await(variable: Variable) -> None:
+    # The class of this one object changes, so that variables which await nothing keep the quick access of a slot.
     kind: Any = type(variable)
     variable.__class__ = _awaiting(kind)
 

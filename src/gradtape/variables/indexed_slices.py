@@ -134,12 +134,14 @@ def total_of(cotangents: dict[Record, Any], versions: list[Record], boxed: bool)
     """The sum of the cotangents of the versions that were reached, as the user sees it; None if none was."""
     if len(versions) == 1 and not boxed:
         single = cotangents.get(versions[0])
+        # One version, a dense cotangent, nobody records: what nearly every gradient of a training step is.
         if (single.__class__ is np.ndarray and single.ndim) or isinstance(single, np.generic):
             return box(single)
     parts = [cotangents[node] for node in dict.fromkeys(versions) if node in cotangents]
     if not parts:
         return None
     if any(p.__class__ is SparseRows for p in parts):
+        # Rows stay rows as long as nothing dense is added to them.
         if all(p.__class__ is SparseRows for p in parts):
             joined = SparseRows([v for p in parts for v in p.values], [i for p in parts for i in p.indices], parts[0].shape)
             values, indices = joined.joined()

@@ -33,6 +33,8 @@ def as_version(tracer: Any, variable: Any, tensor: TracedTensor) -> TracedTensor
     around = trace.onlookers(source)
     # who records right here follows the value that is assigned, or makes a leaf of the version when it is read
     source = stand_in(tracer, variable, around) if around else traced(source._data)
+    # The identity with a rule of its own: its derivative goes to the stand-in for the leaf versions, unless the value assigned
+    # depends on something watched.
     block = Block([tensor._data.type], layout={"cts": 1})
     block.give(grads=block.params)
     groups = {"inputs": [source], "values": [traced(tensor._data)], "consts": []}

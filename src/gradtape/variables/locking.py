@@ -38,6 +38,7 @@ class Exclusive:
     __slots__ = ("_locks",)
 
     def __init__(self, variables: Sequence[Any]) -> None:
+        # One order for all programs: two calls that assign the same variables never wait for each other in a circle.
         self._locks = sorted([variable._lock for variable in variables], key=id)
 
     def run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

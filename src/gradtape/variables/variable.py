@@ -206,6 +206,7 @@ class Variable(Readable):
             if node is None and not tensor.wraps:
                 tensor._node = self._key  # what is computed from it keeps that in mind
             return tensor
+        # Everybody who records here knows this version already, or nobody wants it: the common case of a training loop.
         if node is not None and (node.keys is scope.keys or (node is self._key and node in scope.passed)):
             return tensor
         return self._read_watched(scope)
@@ -218,6 +219,7 @@ class Variable(Readable):
         new = [r for r in recorders if r.key not in known and r.watches(self)]
         if new:
             return self.watched_by(new, scope)
+        # Nobody watches it; what is computed from it remembers the variable, so that `tape.explain` can name it.
         if not tensor.wraps and (node is None or not any(key.open for key in node.keys)):
             tensor._node = self._key
             scope.passed.add(self._key)
@@ -236,6 +238,8 @@ class Variable(Readable):
             recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
             recorders += [r for r in new if r not in recorders]
             known = set() if node is None else set(node.keys)
+            # A leaf is made anew rather than given more keys: a record that others hold must not begin to belong to a tape that
+            # was not there when it was used.
             if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple(r.key for r in holders)
@@ -299,6 +303,7 @@ class Variable(Readable):
 
     def __getitem__(self, key: Index) -> VariableSlice:
         value = self.read()[key]
+        # A slice is a tensor that also knows where it was cut from, so that `v[i].assign(x)` finds the variable.
         part: Any = VariableSlice()
         if value.wraps:
             if not isinstance(value, TracedTensor):
@@ -386,6 +391,7 @@ class Variable(Readable):
         return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
 
     def _step(self, delta: TensorLike, ufunc: np.ufunc, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Variable:
+        # The value is checked before the lock is taken: an error must not leave the variable held.
         tensor = self._checked(delta, method)
         lock = self._lock
         held = lock.acquire(False) or acquired(lock)
@@ -448,6 +454,7 @@ class Variable(Readable):
         node = node if self._past is None else None
         if isinstance(tensor, TracedTensor) and active() is None:
             raise leaked(tensor)
+        # The variable holds an object of its own: `t[i] = v` on the tensor that was assigned must not change it.
         version = tensor.__copy__() if tensor.wraps else box(tensor._data, node)
         lock = self._lock
         held = lock.acquire(False) or acquired(lock)  # who updates it now, ends before

@@ -112,6 +112,7 @@ def arange(
     whole = all(isinstance(v, int) for v in bounds)
     target = d.as_dtype(dtype) if dtype is not None else max(map(default_dtype, bounds), key=_breadth) if whole else d.float32
     count = max(-((first - end) // by) if whole else math.ceil((end - first) / by), 0)
+    # Python's integers are exact at any size; NumPy would compute large ones in float64 or wrap them around.
     if whole and target.is_integer:
         return create.constant(np.fromiter((first + i * by for i in range(count)), target.dtype, count))
     return create.constant((first + np.arange(count) * by).astype(target.dtype))

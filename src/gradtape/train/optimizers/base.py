@@ -255,6 +255,8 @@ class Optimizer:
         self.build([variable for _, variable in pairs])
         with np.errstate(all="ignore"):
             rate = self._current_rate()
+            # Nobody records and nothing is traced: the rule runs on the arrays themselves and writes into the variables' own
+            # buffers.
             if SCOPE.get() is None and not _is_traced(rate) and all(is_plain(v) for _, v in pairs):
                 self._step_on_arrays(pairs, rate if isinstance(rate, float) else float(rate))
             else:
@@ -332,6 +334,8 @@ class Optimizer:
     def _update_array(self, variable: Variable, g: RuleValue, rate: float, decay: float) -> None:
         own = (variable, *self._slots[id(variable)])
         targets = [writable(v) for v in own]
+        # A large array goes through the rule in pieces: its temporaries then stay in the cache, which is most of the time of a
+        # step.
         if g.size <= PIECE and targets[0].dtype.kind != "c":
             self._update_piece(targets, g, rate, decay)
         else:
@@ -367,6 +371,7 @@ class Optimizer:
     def _step_on_tensors(self, pairs: list[tuple[Any, Variable]], rate: Rate) -> None:
         counter = self._iterations.read()
         step = cast(counter, float64) + 1.0 if counter.wraps else int(counter) + 1
+        # In float64, so that a rate held in float32 or computed by a schedule does not decide the precision of the step.
         if not isinstance(rate, float):
             rate = cast(convert(rate), float64)
         scaled = self.scaled(rate, step)

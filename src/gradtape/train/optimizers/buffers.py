@@ -40,6 +40,7 @@ def writable(variable: Variable) -> Any:
     data = tensor._data
     if data.__class__ is not np.ndarray:
         return np.array(data)
+    # A tensor that the user got from the variable shares its array, and versions never change: then the step writes a copy.
     if data.base is None and getrefcount(data) <= _ALONE and getrefcount(tensor) <= _ALONE and data.flags.carray:
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):

@@ -89,6 +89,7 @@ def plain_gradient(gradient: Tensor | IndexedSlices, variable: Variable, by_rows
         data = gradient._data
         return as_parts(data if data.dtype == dtype else data.astype(dtype))
     indices, values = gradient.indices._data, gradient.values._data.astype(dtype, copy=False)
+    # A row that was gathered twice has two gradients, which are added before the rule sees them: rules are not linear.
     rows, places = np.unique(indices.reshape(-1), return_inverse=True)
     size = variable._tensor._data.shape[0]
     if rows.size and (rows[0] < 0 or rows[-1] >= size):
