@@ -16,8 +16,8 @@ from gradtape import config
 from gradtape.backends.llvm import compile_block as native
 from gradtape.backends.llvm.kernels import kernels
 from gradtape.backends.llvm.planning import grouping
-from gradtape.backends.llvm.planning.outline import type_of
 from gradtape.backends.llvm.runtime import threads
+from gradtape.backends.llvm.writing.outline import type_of
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ir.dims import symbol
 from gradtape.ops.activations import SOFTMAX

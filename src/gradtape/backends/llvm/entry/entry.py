@@ -2,17 +2,21 @@
 
 It is machine code too: it compares types, shapes and layout with what the program was made for, reads addresses out of the
 array objects, makes the arrays of the results, takes a frame, runs the program (without the GIL if that may take long), and
-frees what is left; what all trampolines do in the same way is in `door.py`. Whatever is not exactly as expected is none of its
-business: it gives None, and Python puts the arguments in order (`executable.py`). A number instead of a tuple says which
-operation failed.
+frees what is left; what all trampolines do in the same way is in `trampoline.py`. Whatever is not exactly as expected is none
+of its business: it gives None, and Python puts the arguments in order (`native_executable.py`). A number instead of a tuple
+says which operation failed.
+
+A long program has hundreds of residuals, most of one type. Neighbours that are alike are handled by a loop, so that the code of
+the trampoline grows with the kinds of arguments, not with their number.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -32,18 +36,21 @@ from gradtape.backends.llvm.entry.trampoline import (
 from gradtape.backends.llvm.runtime import machine, runtime, symbols as outside
 from gradtape.backends.llvm.runtime.runtime import CALLS, FIRST, TABLE
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole
-from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Pointer, define
+from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Number, Pointer, define
 from gradtape.backends.llvm.writing.element_types import bytes_of
 from gradtape.backends.llvm.writing.ir_text import Module
 from gradtape.ir.dims import Dim
 from gradtape.ir.types import ListSpec, TensorSpec
 
 Spec = TensorSpec | ListSpec
+T = TypeVar("T")
 
 save_thread = outside.python("PyEval_SaveThread", PTR)
 restore_thread = outside.python("PyEval_RestoreThread", VOID, PTR)
 array_scalar = outside.python("gt_array_scalar", PTR, PTR, PTR, PTR)
 FASTCALL = 0x80
+LOOPED = 8  # neighbours that are alike from which on a loop handles them: fewer are quicker one by one
+SCALAR_BYTES = 16  # of memory for a scalar result, which no dtype exceeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,7 @@ def write_entry(module: Module, params: Sequence[Spec], returns: Sequence[Return
         places = f.array(I64, 1 + sum(r.words for r in returns))
         results, number = f.array(PTR, max(1, len(returns))), f.number(len(returns))
         context[FIRST], context[CALLS], context[TABLE] = f.null(), self, f.null()
-        for k in range(len(returns)):
-            results[k] = f.null()
+        results.fill(0, 8 * len(returns))
 
         def unless_null(thing: Pointer) -> Pointer:
             """Go on if there is an object; else leave with the error that Python has set."""
@@ -95,7 +101,7 @@ def write_entry(module: Module, params: Sequence[Spec], returns: Sequence[Return
             return thing
 
         _arguments(f, params, args.to(PTR), count, given)
-        _places(f, returns, places, results, unless_null)
+        _places(f, returns, places.to(PTR), results, unless_null)
         held = f.null()
         if frame:
             module.globals.append(f"@{machine.FRAME} = dso_local global ptr null")
@@ -123,18 +129,52 @@ def _arguments(f: Builder, params: Sequence[Spec], args: Pointer[Pointer], count
             f.leave(gt_unusual(f))
 
     expect(count.equals(len(params)))
-    place = 0
-    for k, type in enumerate(params):
-        item, listed = _item(type), isinstance(type, ListSpec)
-        words = given.at(place)
-        if not listed and not item.shape:
-            expect(args[k][outside.TYPE].equals(outside.lasting(f, *outside.scalar_type(item.dtype.dtype))))
-            words.to(PTR).value = args[k].field(outside.SCALAR)
+    for run in _runs([(type, _words(type)) for type in params], _taken):
+        item, (listed, _, sizes) = _item(run.spec), _taken(run.spec)
+        for k, place in run.each(f):
+            words, argument = given.at(place), args[k]
+            if listed or sizes:
+                rank = f.number(len(sizes), I32)
+                expect(gt_fits(f, argument, _descr(f, item), rank, _numbers(f, sizes), f.flag(listed), words))
+            else:
+                expect(argument[outside.TYPE].equals(outside.lasting(f, *outside.scalar_type(item.dtype.dtype))))
+                words.to(PTR).value = argument.field(outside.SCALAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours(Generic[T]):
+    """Arguments or results in a row that are alike: `count` of them from `first` on, each so many words, from `place` on."""
+
+    spec: T
+    first: int
+    count: int
+    place: int
+    words: int
+
+    def each(self, f: Builder) -> Iterator[tuple[Number, Number]]:
+        """The position of each of them, and where its words are: numbers, or those of a loop that is being written."""
+        if self.count < LOOPED:
+            for i in range(self.count):
+                yield self.first + i, self.place + i * self.words
         else:
-            sizes = [size if isinstance(size, int) else ANY for size in ([None, *item.shape] if listed else item.shape)]
-            shape = _numbers(f, sizes)
-            expect(gt_fits(f, args[k], _descr(f, item), f.number(len(sizes), I32), shape, f.flag(listed), words))
-        place += _words(type)
+            with f.loop(self.count) as k:
+                yield k + self.first, k * self.words + self.place
+
+
+def _runs(specs: Sequence[tuple[T, int]], key: Callable[[T], object]) -> Iterator[Neighbours[T]]:
+    """What is said with how many words, as runs of what has the same key."""
+    first = place = 0
+    for _, like in groupby(specs, lambda pair: key(pair[0])):
+        (spec, words), *others = like
+        yield Neighbours(spec, first, 1 + len(others), place, words)
+        first, place = first + 1 + len(others), place + words * (1 + len(others))
+
+
+def _taken(type: Spec) -> tuple[bool, object, tuple[int, ...]]:
+    """What the trampoline looks at in an argument: whether it is a list, its dtype, its sizes as far as they are known."""
+    item, listed = _item(type), isinstance(type, ListSpec)
+    sizes = [None, *item.shape] if listed else item.shape
+    return listed, item.dtype, tuple([n if isinstance(n, int) else ANY for n in sizes])
 
 
 def _item(type: Spec) -> TensorSpec:
@@ -161,25 +201,26 @@ def _descr(f: Builder, item: TensorSpec) -> Pointer:
     return outside.lasting(f, *outside.described(dtype))
 
 
+def _given(spec: Return) -> object:
+    """What the trampoline does about a result depends on this; what is there already is one by one."""
+    return (spec.item.dtype, spec.rank, spec.shape) if spec.computed else id(spec)
+
+
 def _places(
-    f: Builder,
-    returns: Sequence[Return],
-    places: Pointer[Whole],
-    results: Pointer[Pointer],
+    f: Builder, returns: Sequence[Return], places: Pointer[Pointer], results: Pointer[Pointer],
     unless_null: Callable[[Pointer], Pointer],
-) -> None:
+) -> None:  # fmt: skip
     """Arrays for results of known shape, scalars' memory, and their addresses."""
-    place = 0
-    for k, spec in enumerate(returns):
-        if spec.computed and spec.shape is not None:
-            if not spec.shape:
-                data = f.array(I8, 16, 16)
+    for run in _runs([(spec, spec.words) for spec in returns], _given):
+        shape = run.spec.shape if run.spec.computed else None
+        scalars = f.array(I8, SCALAR_BYTES * run.count, SCALAR_BYTES) if shape == () else None
+        for k, place in run.each(f) if shape is not None else ():
+            if scalars is not None:
+                places[place] = scalars.at((k - run.first) * SCALAR_BYTES)
             else:
-                shape = _numbers(f, spec.shape)
-                results[k] = array = unless_null(gt_make(f, _descr(f, spec.item), f.number(len(spec.shape), I32), shape))
-                data = array[outside.DATA]
-            places.to(PTR)[place] = data
-        place += spec.words
+                rank = f.number(run.spec.rank, I32)
+                results[k] = array = unless_null(gt_make(f, _descr(f, run.spec.item), rank, _numbers(f, shape or ())))
+                places[place] = array[outside.DATA]
 
 
 def _collect(
@@ -187,12 +228,12 @@ def _collect(
     unless_null: Callable[[Pointer], Pointer],
 ) -> None:  # fmt: skip
     """Scalars, arrays whose shape is known by now, and results that are there already."""
-    place = 0
-    for k, spec in enumerate(returns):
+    for run in _runs([(spec, spec.words) for spec in returns], _given):
+        spec = run.spec
         if not spec.computed:
-            results[k] = known = args[spec.param] if spec.param is not None else results[spec.twin or 0]
+            results[run.first] = known = args[spec.param] if spec.param is not None else results[spec.twin or 0]
             incref(f, known)
-        elif not spec.shape:
+        for k, place in run.each(f) if spec.computed and not spec.shape else ():
             data, descr = places.to(PTR)[place], _descr(f, spec.item)
             if spec.shape is not None:
                 result = array_scalar(f, data, descr, None)
@@ -200,7 +241,6 @@ def _collect(
                 dims, item = places.at(place + 1), f.number(bytes_of(spec.item.dtype))
                 result = gt_make_with(f, descr, f.number(spec.rank, I32), dims, data, item)
             results[k] = unless_null(result)
-        place += spec.words
 
 
 class _Method(ctypes.Structure):

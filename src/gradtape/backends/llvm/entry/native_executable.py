@@ -31,12 +31,13 @@ from gradtape.backends.llvm.planning.writing_out import expanded
 from gradtape.backends.llvm.runtime import machine, symbols as outside
 from gradtape.backends.llvm.runtime.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
 from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.writing import parts
 from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
 from gradtape.backends.llvm.writing.ir_text import Module
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
-from gradtape.ir.graph import Block, Operation
+from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import UNKNOWN, ListSpec, TensorSpec
 from gradtape.ir.verify import fits, verify
 from gradtape.ir.walk import has_effect
@@ -303,18 +304,21 @@ def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.R
     w.store("i32", 0, "%status")
     scope = Scope(program, block)
     arguments = _arguments(scope, block)
-    returns = [_returned(program, block, i) for i in range(len(block.results))]
+    returns = _returned(program, block)
     homes: dict[int, Array] = {}  # memory of results, by position
-    place = 0
+    place, first = 0, len(w.lines)
     for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
         if spec.computed and spec.shape is not None:
             homes[i] = Array(w.load("ptr", w.at("i64", "%results", place)), spec.shape, spec.item.dtype)
             if isinstance(spec.type, ListSpec):
                 scope.homes.setdefault(value, homes[i])
         place += spec.words
-    found = scope.write(arguments, {i: home for i, home in homes.items() if not isinstance(returns[i].type, ListSpec)})
+    w.settle(first)
+    wanted = {i: home for i, home in homes.items() if not isinstance(returns[i].type, ListSpec)}
+    lowered_results = scope.write(arguments, wanted, outermost=True)
     place = 0
-    for i, (spec, lowered) in enumerate(zip(returns, found, strict=True)):
+    for i, (spec, lowered) in enumerate(zip(returns, lowered_results, strict=True)):
+        w.seam()
         if not spec.computed:
             continue
         if spec.type is packing.PACKED:
@@ -326,23 +330,28 @@ def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.R
         else:
             scope.copied(lowered, homes[i])
         place += spec.words
+    w.seam()
     w.go("leave")  # memory that is left is freed with the context
     w.start("leave")
     w.do(f"ret i32 {w.load('i32', '%status')}")
-    w.finish()
+    parts.finish(w)
     return returns
 
 
-def _returned(program: Program, block: Block, i: int) -> entry.Return:
-    """How result i comes back; what came in as it is, or stands there before, is not made again."""
-    value = block.results[i]
-    carrier = packing.carrier(value.type, program.fixed)
-    first = block.results.index(value)
-    if first < i:
-        return entry.Return(carrier, None, twin=first)
-    if value.producer is None and not in_register(value.type):
-        return entry.Return(carrier, None, param=block.params.index(value))
-    return entry.Return(carrier, _known_shape(value, program.fixed))
+def _returned(program: Program, block: Block) -> list[entry.Return]:
+    """How the results come back; what came in as it is, or stands there before, is not made again."""
+    params = {value: i for i, value in enumerate(block.params)}
+    first: dict[Value, int] = {}  # where a value stands among the results
+    returns = []
+    for i, value in enumerate(block.results):
+        carrier = packing.carrier(value.type, program.fixed)
+        if first.setdefault(value, i) < i:
+            returns.append(entry.Return(carrier, None, twin=first[value]))
+        elif value.producer is None and not in_register(value.type):
+            returns.append(entry.Return(carrier, None, param=params[value]))
+        else:
+            returns.append(entry.Return(carrier, _known_shape(value, program.fixed)))
+    return returns
 
 
 def _arguments(scope: Scope, block: Block) -> list[Lowered]:
@@ -356,6 +365,7 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         return w.load(type, w.at("i64", "%arguments", place - 1))
 
     found: dict[Any, Lowered] = {}
+    first = len(w.lines)
     waiting: list[tuple[Any, str, list[str]]] = []  # lists: the sizes of their items are those of tensors
     for value in block.params:
         type, address = value.type, word("ptr")
@@ -369,6 +379,7 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         program.bind(type, dims)
         array = Array(address, dims, type.dtype)
         found[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
+    w.settle(first)
     for value, address, told in waiting:
         found[value] = packing.given(scope, value.type, address, told)
     return [found[value] for value in block.params]

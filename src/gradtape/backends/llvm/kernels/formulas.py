@@ -16,6 +16,8 @@ from gradtape.backends.llvm.kernels.element_code import Formula, computes_in, la
 from gradtape.backends.llvm.kernels.joining import sum_of_paddings
 from gradtape.backends.llvm.kernels.math_calls import Function
 from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.writing.element_types import is_finite_literal
+from gradtape.backends.llvm.writing.ir_text import Writer
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation
 from gradtape.ops import activations, compare, composite, elementwise, select, special
@@ -61,22 +63,40 @@ def masked_multiply(c: Code, x: str, y: str) -> str:
     """x · y, without what a lane of zeros would make of NaN."""
     if not c.floating:
         return c.multiply(x, y)
+    if not y.startswith("%") and is_finite_literal(y):
+        return c.multiply(x, y)
     if c.alone or not y.startswith("%"):
         # x · y', y' = 0 where x = 0 and y is not finite: that product is x, where the one of x and y is NaN
-        w, product = c.writer, c.multiply(x, y)
+        product = c.multiply(x, y)
         if not c.alone:
-            return c.select(c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y))), x, product)
-        cell = w.cell(c.type)  # with a branch that is hardly ever taken, nothing waits for the choice
-        w.store(c.type, product, cell)
-        with w.when(c.let(f"fcmp uno {c.type} {product}, {product}"), f", !prof {c.scope.program.unlikely()}"):
-            masked = c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y)))
-            w.store(c.type, c.select(masked, x, product), cell)
-        return w.load(c.type, cell)
+            return _masked_product(c, x, y, product)
+        # with a branch that is hardly ever taken, nothing waits for the choice
+        w, name = c.writer, f"gt.careful.{c.suffix}"
+        careful = w.module.library(name, lambda: _careful_product(c, name))
+        before, slow, after = w.current, w.label("slow"), w.label("after")
+        w.branch(c.is_nan(product), slow, after, f", !prof {c.scope.program.unlikely()}")
+        w.start(slow)
+        masked = c.let(f"call {c.type} {careful}({c.type} {x}, {c.type} {y})")
+        w.go(after)
+        w.start(after)
+        return c.let(f"phi {c.type} [ {product}, %{before} ], [ {masked}, %{slow} ]")
     # x · y', y' having only the sign of y where x = 0: the same zero for a finite y, and a zero for all others, in less time
     f = c.real(y).format
     mask = c.let(f"select i1 {c.compare('ne', x, c.number(0))}, {f.whole} -1, {f.whole} {-(1 << (f.bits - 1))}")
     cleaned = c.let(f"and {f.whole} {c.real(y).as_bits().register}, {mask}")
     return c.multiply(x, c.let(f"bitcast {f.whole} {cleaned} to {f.type}"))
+
+
+def _masked_product(c: Code, x: str, y: str, product: str) -> str:
+    return c.select(c.both(c.compare("eq", x, c.number(0)), c.opposite(c.finite(y))), x, product)
+
+
+def _careful_product(c: Code, name: str) -> str:
+    """The function for a product that is NaN: hundreds of them in a long program share it, as it hardly ever runs."""
+    w = Writer(c.writer.module, name, f"{c.type} %x, {c.type} %y", f"internal {c.type}", "noinline cold nounwind")
+    apart = Code(w, c.dtype, {})
+    w.do(f"ret {c.type} {_masked_product(apart, '%x', '%y', apart.multiply('%x', '%y'))}")
+    return "\n".join([w.head, *w.lines, "}"])
 
 
 def absolute(c: Code, x: str) -> str:

@@ -54,6 +54,7 @@ LGAMMA, DIGAMMA = Function(special.lgamma, widened=True), Function(special.digam
 ERFINV, ERFCINV, NDTRI = (Function(method, widened=True) for method in (special.erfinv, special.erfcinv, special.ndtri))
 
 PURE = "nounwind willreturn memory(none)"
+INLINED = 16  # calls of one function on single numbers that are inlined
 
 
 def call(w: Writer, function: Function, suffix: str, operands: Sequence[str], alone: bool) -> str:
@@ -63,28 +64,34 @@ def call(w: Writer, function: Function, suffix: str, operands: Sequence[str], al
     if alone and function.alone:
         c_function = w.module.declare(_c_name(function, suffix), f"{kind} ({', '.join([kind] * len(operands))})")
         return w.let(f"call {kind} {c_function}({arguments}) {PURE}")
-    return w.let(f"call {kind} {_inlined(w.module, function, suffix)}({arguments})")
+    return w.let(f"call {kind} {_own(w.module, function, suffix, alone)}({arguments})")
 
 
 def _c_name(function: Function, suffix: str) -> str:
     return function.name + ("f" if suffix == "f32" else "")
 
 
-def _inlined(module: Module, function: Function, suffix: str) -> str:
-    """The function of a module that computes a method; always inlined."""
+def _own(module: Module, function: Function, suffix: str, alone: bool) -> str:
+    """The function of a module that computes a method: inlined in loops, where LLVM makes vectors of it.
 
-    def make() -> str:
-        f, count = FORMATS[suffix], function.arguments
-        params = ", ".join(f"{f.type} %x{k}" for k in range(count))
-        w = Writer(module, f"gt.{function.name}.{suffix}", params, f"internal {f.type}", "alwaysinline nounwind")
-        xs = [Real(w, f, f"%x{k}") for k in range(count)]
-        result = function.of(xs)
-        if function.beyond is not None:
-            result = _with_branch(module, function, function.beyond(*xs), xs, result)
-        w.do(f"ret {f.type} {result.register}")
-        return "\n".join([w.head, *w.lines, "}"])
+    Of single numbers only the first few are: a long program of them would be many times longer, and not quicker.
+    """
+    name = f"gt.{function.name}.{suffix}"
+    if alone and module.uses(name) > INLINED:
+        return module.library(f"{name}.apart", lambda: _method(module, function, suffix, f"{name}.apart", "noinline nounwind"))
+    return module.library(name, lambda: _method(module, function, suffix, name, "alwaysinline nounwind"))
 
-    return module.library(f"gt.{function.name}.{suffix}", make)
+
+def _method(module: Module, function: Function, suffix: str, name: str, attributes: str) -> str:
+    f, count = FORMATS[suffix], function.arguments
+    params = ", ".join(f"{f.type} %x{k}" for k in range(count))
+    w = Writer(module, name, params, f"internal {f.type}", attributes)
+    xs = [Real(w, f, f"%x{k}") for k in range(count)]
+    result = function.of(xs)
+    if function.beyond is not None:
+        result = _with_branch(module, function, function.beyond(*xs), xs, result)
+    w.do(f"ret {f.type} {result.register}")
+    return "\n".join([w.head, *w.lines, "}"])
 
 
 def _with_branch(module: Module, function: Function, beyond: Flag, xs: Sequence[Real], quick: Real) -> Real:

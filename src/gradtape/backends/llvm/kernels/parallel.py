@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gradtape.backends.llvm.planning.outline import Outline, UnmovableError
 from gradtape.backends.llvm.runtime import threads
 from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.backends.llvm.writing.outline import Outline, UnmovableError
 
 if TYPE_CHECKING:
     from gradtape.backends.llvm.kernels.scope import Scope

@@ -209,8 +209,10 @@ class Scope:
 
     # --- the whole block
 
-    def write(self, arguments: Sequence[Lowered], homes: Mapping[int, Array] | None = None) -> list[Lowered]:
-        """All operations; gives the results, those in `homes` (by position) there."""
+    def write(
+        self, arguments: Sequence[Lowered], homes: Mapping[int, Array] | None = None, outermost: bool = False
+    ) -> list[Lowered]:
+        """All operations; gives the results, those in `homes` (by position) there. Between `outermost` ones there are seams."""
         for value, lowered in zip(self.block.params, arguments, strict=True):
             self.values[value] = lowered
             if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
@@ -221,11 +223,15 @@ class Scope:
         for value, place in self.plan.last.items():
             ends.setdefault(place, []).append(value)
         for i, operation in enumerate(self.block.operations):
+            if outermost:
+                self.writer.seam()
             self._operation(i, operation)
             for value in ends.get(i, ()):
                 self._release(value)
         results: list[Lowered] = []
         for k, value in enumerate(self.block.results):
+            if outermost:
+                self.writer.seam()
             wanted = (homes or {}).get(k)
             if wanted is None and isinstance(self.values[value], Lazy):
                 wanted = self.homes.get(value)
@@ -240,8 +246,7 @@ class Scope:
         buffers = self.plan.buffers(self.block.results[k]).difference(self.block.params)
         if len(buffers) == 1:
             (buffer,) = buffers
-            others = [i for i, value in enumerate(self.block.results) if buffer in self.plan.buffers(value)]
-            if others == [k] and _is_whole(self.block.results[k].type, buffer.type):
+            if self.plan.results_in(buffer) == [k] and _is_whole(self.block.results[k].type, buffer.type):
                 self.homes.setdefault(buffer, home)
 
     def finish(self) -> None:

@@ -85,10 +85,12 @@ class BlockPlan:
             for part in special.absorbed:
                 self.kinds[part] = "absorbed"
         self._outputs = set(block.results)
-        self._costs: dict[Value, int] = {}
-        self._parts: dict[Value, set[Operation]] = {}  # of recipes
+        self._parts: dict[Value, set[Operation]] = {}  # of recipes: the operations that they are made of
+        self._reads: dict[Value, set[Value]] = {}  # of recipes: the values that these read from memory
+        self._work: dict[Value, int] = {}  # of recipes: what computing an element costs without what it reads
         self._turns: dict[Value, int] = {}  # of recipes: how often the index changes on the longest way down
         self._latest: dict[Operation, int] = {}
+        self._results_in: dict[Value, list[int]] | None = None  # buffer → positions; asked for when all is decided
         self.sharing = Sharing(self)
         self._choose()
         self.last = self._lifetimes()
@@ -132,6 +134,15 @@ class BlockPlan:
     def buffers(self, value: Value) -> frozenset[Value]:
         """The values of the block whose memory a value may have: of those that first had it."""
         return self.sharing.buffers(value)
+
+    def results_in(self, buffer: Value) -> list[int]:
+        """The results of the block, by position, that may have a buffer."""
+        if self._results_in is None:
+            self._results_in = {}
+            for k, value in enumerate(self.block.results):
+                for one in self.buffers(value):
+                    self._results_in.setdefault(one, []).append(k)
+        return self._results_in.get(buffer, [])
 
     def changed(self, operation: Operation) -> Value | None:
         """The operand that an operation without regions changes in place."""
@@ -268,26 +279,29 @@ class BlockPlan:
         parts = self._parts.get(value)
         if parts is None or not self.is_lazy(value):
             return (1 if len(value.type.shape) else 0), 1
-        return self._costs[value], len(parts)
+        return len(self._reads[value]) + self._work[value], len(parts)
 
     def _weigh(self) -> None:
         """The operations that each recipe is made of, and what they cost; very large recipes get memory."""
-        self._parts.clear()
-        self._costs.clear()
-        self._turns.clear()
+        for known in (self._parts, self._reads, self._work, self._turns):
+            known.clear()
         for operation, kind in self.kinds.items():
             if kind != "element" or operation in self.roots:
                 continue
-            parts, value = {operation}, operation.result
-            for operand in operation.operands:
-                parts |= self._parts.get(operand, set())
+            value = operation.result
+            recipes = [v for v in dict.fromkeys(operation.operands) if v in self._parts]
+            # the largest recipe below is most of this one: what the others add to it is little, so weighing is linear
+            largest = max(recipes, key=lambda v: len(self._parts[v]), default=None)
+            mine = self._parts[largest] if largest is not None else set[Operation]()
+            added = {operation}.union(*(self._parts[v] for v in recipes if v is not largest)) - mine
             turns = max((self._turns.get(v, -1) + (v not in self.beside(operation)) for v in operation.operands), default=0)
-            if len(parts) > DEEP or turns > TURNS:
+            if len(mine) + len(added) > DEEP or turns > TURNS:
                 self.roots.add(operation)
                 continue
-            self._parts[value], self._turns[value] = parts, max(turns, 0)
-            reads = {v for part in parts for v in part.operands if v not in self._parts and len(v.type.shape)}
-            self._costs[value] = len(reads) + sum(self.table.cost(part) for part in parts)
+            reads = {v for v in operation.operands if v not in self._parts and len(v.type.shape)}
+            self._reads[value] = reads.union(*(self._reads[v] for v in recipes))
+            self._work[value] = (self._work[largest] if largest is not None else 0) + sum(map(self.table.cost, added))
+            self._parts[value], self._turns[value] = mine | added, max(turns, 0)
 
     def only_user(self, operation: Operation) -> Operation:
         (user,) = self._users[operation.result]
@@ -353,15 +367,19 @@ class BlockPlan:
     def _endangered(self) -> set[Operation]:
         """Recipes that read memory which is changed before their last evaluation, or while they are evaluated."""
         endangered: set[Operation] = set()
-        for place, change in enumerate(self.block.operations):
-            changed = self.sharing.changed_by(change)
-            if not changed:
-                continue
-            for operation in self.block.operations[:place]:
-                if not self.is_lazy_operation(operation) or operation in endangered or self._last_use(operation) < place:
-                    continue
-                if any(not changed.isdisjoint(self.buffers(leaf)) for leaf in self.leaves(operation)):
-                    endangered.add(operation)
+        if not any(map(self.sharing.changed_by, self.block.operations)):
+            return endangered
+        reads: dict[Value, frozenset[Value]] = {}  # of recipes so far: the buffers that they read
+        readers: dict[Value, list[Operation]] = {}  # buffer → recipes so far that read it and are not past their last use
+        for place, operation in enumerate(self.block.operations):
+            for buffer in self.sharing.changed_by(operation):
+                alive = [one for one in readers.pop(buffer, ()) if self._last_use(one) >= place]
+                endangered.update(alive)
+            if self.is_lazy_operation(operation):
+                below = [reads[v] if v in reads else self.buffers(v) for v in operation.operands]
+                reads[operation.result] = mine = frozenset().union(*below)
+                for buffer in mine:
+                    readers.setdefault(buffer, []).append(operation)
         return endangered
 
     def _last_use(self, operation: Operation) -> int:

@@ -54,12 +54,13 @@ class Sharing:
     def __init__(self, plan: BlockPlan) -> None:
         self._plan = plan
         self._buffers: dict[Value, Buffers] = {}
+        self._holders: dict[Value, list[Value]] = {}  # buffer → the values that may have it
         self._changed: dict[Operation, Buffers] = {}
         self.taken: set[tuple[Operation, int]] = set()  # loops that may use the memory of a carried value's start
         self.parts = {operation for operation in plan.block.operations if self._may_be_part(operation)}
         while True:
             self._trace()
-            broken = {operation for operation in self.parts if self._changes_later(operation)}
+            broken = self._changed_later()
             if not broken:
                 break
             self.parts -= broken
@@ -123,7 +124,10 @@ class Sharing:
         plan = self._plan
         self._changed.clear()
         self.taken.clear()
-        self._buffers = {param: _own(param) for param in plan.block.params}
+        self._buffers.clear()
+        self._holders.clear()
+        for param in plan.block.params:
+            self._give(param, _own(param))
         for operation in plan.block.operations:
             op = operation.op
             first = self._buffers[operation.operands[0]] if operation.operands else NONE
@@ -135,21 +139,29 @@ class Sharing:
                 self._call(operation)
             elif op is CUSTOM:
                 for value, given in zip(operation.results, operation.group("values"), strict=True):
-                    self._buffers[value] = self._buffers[given]
+                    self._give(value, self._buffers[given])
             elif (target := plan.changed(operation)) is not None:
                 self._changed[operation] = self._buffers[target]
-                self._buffers[operation.results[0]] = self._buffers[target]
+                self._give(operation.results[0], self._buffers[target])
             elif plan.kinds[operation] == "alias" or operation in self.parts:
-                self._buffers[operation.results[0]] = first
+                self._give(operation.results[0], first)
             else:
                 for value in operation.results:
-                    self._buffers[value] = _own(value)
+                    self._give(value, _own(value))
 
-    def _changes_later(self, operation: Operation) -> bool:
-        """Whether memory that an operation would share is changed behind it."""
-        mine = self._buffers[operation.results[0]]
-        place = self._plan.at[operation]
-        return any(self._plan.at[change] > place and not mine.isdisjoint(found) for change, found in self._changed.items())
+    def _give(self, value: Value, buffers: Buffers) -> None:
+        self._buffers[value] = buffers
+        for buffer in buffers:
+            self._holders.setdefault(buffer, []).append(value)
+
+    def _changed_later(self) -> set[Operation]:
+        """Parts whose memory is changed behind them: they cannot share it."""
+        at, last = self._plan.at, dict[Value, int]()  # buffer → the position of its last change
+        for change, buffers in self._changed.items():
+            last.update(dict.fromkeys(buffers, at[change]))  # changes are noted in their order
+        return {
+            part for part in self.parts if any(last.get(b, -1) > at[part] for b in self._buffers[part.results[0]])
+        }  # fmt: skip
 
     def _cond(self, operation: Operation) -> None:
         inputs = operation.group("inputs")
@@ -159,14 +171,14 @@ class Sharing:
         )  # fmt: skip
         for k, value in enumerate(operation.results):
             if not has_memory(value.type):
-                self._buffers[value] = NONE
+                self._give(value, NONE)
                 continue
             given = self._union([inputs[i] for plan in plans for i in plan.sharing.source(k)[0]])
             own = self._has_own(operation, k)
             if isinstance(value.type, ListSpec):
-                self._buffers[value] = frozenset({value}) if own else given
+                self._give(value, frozenset({value}) if own else given)
             else:
-                self._buffers[value] = given | {value} if own else given
+                self._give(value, given | {value} if own else given)
 
     def _loop(self, operation: Operation) -> None:
         body = operation.regions["body"]
@@ -176,22 +188,22 @@ class Sharing:
         found = NONE
         for k, value in enumerate(operation.results):
             if k >= len(carried) or not has_memory(value.type):
-                self._buffers[value] = _own(value)
+                self._give(value, _own(value))
                 continue
             start = self._buffers[carried[k]]
             if self.in_place(operation, k):
-                self._buffers[value] = start
+                self._give(value, start)
                 found |= start if first + k in changed else NONE
             elif isinstance(value.type, ListSpec):
-                self._buffers[value] = frozenset({value})
+                self._give(value, frozenset({value}))
             elif changes_size(body.params[first + k].type, body.results[k].type):
-                self._buffers[value] = start | {value}
+                self._give(value, start | {value})
             elif self._is_free(operation, k):
                 self.taken.add((operation, k))
-                self._buffers[value] = start | {value}
+                self._give(value, start | {value})
                 found |= start
             else:
-                self._buffers[value] = frozenset({value})
+                self._give(value, frozenset({value}))
         self._changed[operation] = found
 
     def _is_free(self, operation: Operation, k: int) -> bool:
@@ -205,9 +217,7 @@ class Sharing:
         producer = buffer.producer
         if producer is None or plan.lowering(producer).free or operation.operands.count(start) > 1:
             return False
-        for value, others in self._buffers.items():
-            if mine.isdisjoint(others):
-                continue
+        for value in self._holders[buffer]:
             if plan.is_output(value) or any(plan.at[user] > place for user in plan.users(value)):
                 return False
             if value is not start and value in operation.operands:
@@ -217,11 +227,11 @@ class Sharing:
     def _call(self, operation: Operation) -> None:
         callee = self._plan.callee(operation.attrs["callee"])
         for k, value in enumerate(operation.results):
-            self._buffers[value] = _own(value)
+            self._give(value, _own(value))
             if isinstance(value.type, ListSpec) and (i := given_back(callee, k)) is not None:
                 operand = operation.operands[i]
                 if form(operand.type, self._plan.fixed) == form(callee.block.params[i].type, callee.fixed):
-                    self._buffers[value] = self._buffers[operand]
+                    self._give(value, self._buffers[operand])
 
     def _union(self, values: Sequence[Value]) -> Buffers:
         return NONE.union(*(self._buffers[value] for value in values))

@@ -51,3 +51,8 @@ def literal(value: Any, dtype: Any) -> str:
             number = float(np.float32(value)) if name == "float32" else float(value)
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
     return str(int(value))
+
+
+def is_finite_literal(text: str) -> bool:
+    """Whether a literal is a floating-point number that is neither infinite nor NaN."""
+    return text.startswith("0x") and (int(text, 16) >> 52) & 0x7FF != 0x7FF

@@ -9,6 +9,7 @@ One invariant: every instruction belongs to the current block, and a finished bl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ class Module:
         self.globals: list[str] = []
         self._declared: dict[str, str] = {}
         self._library: dict[str, str] = {}
+        self._uses: Counter[str] = Counter()
         self._constants: dict[Hashable, str] = {}
         self._metadata: list[str] = []
         self._kept: dict[str, None] = {}
@@ -54,6 +56,11 @@ class Module:
             self._library[name] = make()
         return f"@{name}"
 
+    def uses(self, name: str) -> int:
+        """How often this was asked for a name, this time included."""
+        self._uses[name] += 1
+        return self._uses[name]
+
     def constant(self, key: Hashable, type: str, text: str, align: int = 64) -> str:
         """The address of constant data."""
         name = self._constants.get(key)
@@ -81,8 +88,10 @@ class Writer:
 
     def __init__(self, module: Module, name: str, params: str, result: str = "i32", attributes: str = "nounwind") -> None:
         self.module = module
+        self.name, self.params = name, params
         self.head = f"define {result} @{name}({params}) {attributes} {{"
-        self.cells: list[str] = []  # allocas and addresses that every block may use
+        self.cells: list[str] = []  # allocas, and addresses and numbers that never change: every block may use them
+        self.seams: list[tuple[int, str]] = []  # where nothing is open: how many lines there are, and the current block
         self.lines: list[str] = ["body:"]
         self._count = 0
         self.current = "body"
@@ -179,7 +188,16 @@ class Writer:
             total = self.multiply(total, size)
         return total
 
+    def settle(self, first: int) -> None:
+        """Instructions from line `first` on are pure, of what never changes: they may stand at the start of the function."""
+        self.cells += self.lines[first:]
+        del self.lines[first:]
+
     # --- blocks
+
+    def seam(self) -> None:
+        """The function may be cut here (`parts.py`): between two operations of the outermost block."""
+        self.seams.append((len(self.lines), self.current))
 
     def label(self, stem: str) -> str:
         self._count += 1

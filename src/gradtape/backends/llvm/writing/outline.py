@@ -10,8 +10,8 @@ import re
 
 from gradtape.backends.llvm.writing.ir_text import Writer
 
-_NAME = re.compile(r"%[A-Za-z_.][\w.]*")
-_DEFINED = re.compile(r"^\s*(%[\w.]+) = (.*)$")
+NAME = re.compile(r"%[A-Za-z_.][\w.]*")
+DEFINED = re.compile(r"^\s*(%[\w.]+) = (.*)$")
 _TYPE = r"(<[^>]*>|\[[^\]]*\]|\w+)"
 _FLAGS = frozenset({
     "nsw", "nuw", "exact", "contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn", "fast", "disjoint", "nneg",
@@ -47,7 +47,7 @@ class Outline:
         """The operands from outside and their types; `own` are parameters of the new function."""
         defined, used = set(own), {}
         for line in (*self.cells, *self.lines):
-            match = _DEFINED.match(line)
+            match = DEFINED.match(line)
             text = line
             if match:
                 defined.add(match.group(1))
@@ -55,7 +55,7 @@ class Outline:
             elif line.endswith(":"):
                 defined.add("%" + line[:-1])
                 continue
-            used.update(dict.fromkeys(_NAME.findall(text)))
+            used.update(dict.fromkeys(NAME.findall(text)))
         names = [name for name in used if name not in defined]
         if "%leave" in names or "%context" in names or "%status" in names:
             raise UnmovableError
@@ -92,7 +92,7 @@ def _scan(writer: Writer, known: dict[str, str]) -> None:
             known[name] = type
     for k, lines in enumerate((writer.cells, writer.lines)):
         for line in lines[head[k] :]:
-            match = _DEFINED.match(line)
+            match = DEFINED.match(line)
             if match:
                 type = type_of(match.group(2))
                 if type is not None:

@@ -1,0 +1,198 @@
+"""Long programs: they are cut into parts, and what compiling them takes grows with their length, not faster.
+
+Steps are counted, not seconds: lines of LLVM IR, and instructions of Python.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape import config
+from gradtape.backends import llvm
+from gradtape.backends.llvm.entry.native_executable import compile_block
+from gradtape.backends.llvm.writing import parts
+from gradtape.backends.numpy import compile_block as reference_block
+from gradtape.ir.dims import symbol
+from gradtape.ir.graph import Block
+from gradtape.ops.elementwise import ADD, COS, MULTIPLY, SIN, SUBTRACT, TANH
+from gradtape.ops.reduce import REDUCE_SUM
+from gradtape.ops.staged import MASKED_MULTIPLY
+from tests.backends.build import program, tensor
+
+
+@pytest.fixture(autouse=True)
+def natively() -> Iterator[None]:
+    before = config.native_code_enabled()
+    config.native_code(True)
+    yield
+    config.native_code(before)
+
+
+LINEAR = 4.6  # steps for 4n operations to those for n: a logarithm is in it
+ROOM = str(Path(llvm.__file__).parent)
+
+
+def straight(count: int, *shape: int) -> Block:
+    """Operations of the last value and of one some steps before; every third value is a result, as residuals are."""
+
+    def body(build: Any, x: Any, y: Any) -> list[Any]:
+        values = [x, y]
+        for k in range(count):
+            a, b = values[-1], values[-1 - k * 7 % min(len(values), 9)]
+            if k % 5 < 3:
+                values.append(build((ADD, MULTIPLY, SUBTRACT, MASKED_MULTIPLY)[k % 4], a, b))
+            else:
+                values.append(build((SIN, COS, TANH)[k % 3], a))
+        return values[2::3]
+
+    return program([tensor(*shape), tensor(*shape)], body)
+
+
+def reductions(count: int) -> Block:
+    """Kernels that wait for one another, with registers between them."""
+
+    def body(build: Any, x: Any, y: Any) -> list[Any]:
+        results = []
+        for k in range(count // 4):
+            total = build(REDUCE_SUM, build(MULTIPLY, x, y), axis=(0,), keepdims=False)
+            x = build(ADD, y, build(TANH, total)) if k % 2 else build(SUBTRACT, x, total)
+            results.append(total)
+        return results
+
+    return program([tensor(40), tensor(40)], body)
+
+
+def steps(block: Block) -> int:
+    """Instructions of the native backend's own code that are run to compile a block."""
+    count = 0
+
+    def seen(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(ROOM):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return seen
+
+    before = sys.gettrace()
+    sys.settrace(seen)
+    try:
+        compile_block(block)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("make", [straight, lambda n: straight(n, 8), reductions], ids=["scalars", "vectors", "reductions"])
+def test_steps_grow_with_the_length(make: Callable[[int], Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "LONG", 0)
+    compile_block(make(8))  # what all programs share is loaded once
+    assert steps(make(480)) <= LINEAR * steps(make(120))
+
+
+def functions(source: str) -> dict[str, int]:
+    """Lines of each function of a module."""
+    return {m.group(1): m.group(0).count("\n") for m in re.finditer(r"^define [^@]*@([\w.]+)\(.*?^}", source, re.M | re.S)}
+
+
+def test_parts_have_a_bounded_size() -> None:
+    short, long = (functions(compile_block(straight(count)).source) for count in (400, 1600))
+    assert max(long.values()) <= max(short.values()) + 4 * len(long)  # main calls each part
+    assert max(lines for name, lines in long.items() if name.startswith("main.")) < 2 * parts.PART
+    assert 3 * len(short) < len(long) < 5 * len(short)
+
+
+def test_a_long_program_computes_what_the_reference_does() -> None:
+    block = straight(1500)
+    given = [np.float64(0.3), np.float64(0.7)]
+    native = compile_block(block)
+    assert sum(name.startswith("main.") for name in functions(native.source)) > 3
+    np.testing.assert_allclose(native(*given), reference_block(block)(*given), rtol=1e-12)
+
+
+def test_the_trampoline_does_not_grow_with_like_arguments() -> None:
+    def many(count: int) -> Block:
+        specs = [*[tensor()] * count, *[tensor(3)] * count, *[tensor(symbol("n"))] * count]
+        return program(specs, lambda build, *xs: [build(MULTIPLY, x, x) for x in xs])
+
+    assert functions(compile_block(many(10)).source)["gt_entry"] == functions(compile_block(many(80)).source)["gt_entry"]
+    native = compile_block(many(20))
+    given = (
+        [np.float64(k) for k in range(20)]
+        + [np.full(3, k, float) for k in range(20)]
+        + [np.full(4, k, float) for k in range(20)]
+    )
+    for result, argument in zip(native(*given), given, strict=True):
+        assert type(result) is type(argument)
+        np.testing.assert_array_equal(result, argument * argument)
+    odd = list(given)
+    odd[11], odd[33] = np.float32(2.0), np.asfortranarray([[5.0, 0.0]] * 3)[:, 0]  # Python puts them in order
+    results = native(*odd)
+    assert (results[11], type(results[11])) == (4.0, np.float64)
+    np.testing.assert_array_equal(results[33], [25.0] * 3)
+
+
+# -- programs with all that a seam must respect, cut after each operation
+
+
+def looped(x: Any, w: Any) -> Any:
+    total = gt.zeros_like(x)
+    for i in gt.range(3):
+        if gt.reduce_sum(total) > 2.0:
+            total = total * w
+        elif i < 2:
+            total = total + x * gt.cast(i, x.dtype)
+    return gt.reduce_sum(gt.tanh(total) @ w[:, None]) + total[1]
+
+
+def listed(x: Any, w: Any) -> Any:
+    rows = []
+    for i in gt.range(4):
+        rows.append(x[i % 3] * w)
+    return gt.reduce_sum(gt.stack(rows) ** 2) + rows[0][0]
+
+
+def changed(x: Any, w: Any) -> Any:
+    y = x * 2.0
+    y[1] = w[0]
+    z = gt.sort(y) + w
+    y[0] += z[2]
+    return gt.reduce_sum(y * z)
+
+
+@pytest.mark.parametrize("function", [looped, listed, changed])
+def test_cut_after_each_operation(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    args = gt.constant([0.3, -0.4, 1.2]), gt.constant([0.5, 0.7, -0.2])
+
+    def values(f: Callable[..., Any]) -> list[Any]:
+        with gt.GradientTape() as tape:
+            tape.watch(args)
+            y = f(*args)
+        return [y, *tape.gradient(y, args)]
+
+    expected = values(function)
+    monkeypatch.setattr(parts, "LONG", 0)
+    monkeypatch.setattr(parts, "PART", 1)
+    for a, b in zip(values(gt.function(function)), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_part_that_fails_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "LONG", 0)
+    monkeypatch.setattr(parts, "PART", 1)
+    f = gt.function(lambda x, i: gt.sin(gt.cos(x)[i]))
+    x = gt.constant([0.0, 1.0, 2.0, 3.0])
+    for i in (2, 7, 3):
+        if i < 4:
+            np.testing.assert_allclose(f(x, gt.constant(i)), np.sin(np.cos(float(i))), rtol=1e-6)
+        else:
+            with pytest.raises(IndexError, match="index 7 is out of bounds"):
+                f(x, gt.constant(i))
