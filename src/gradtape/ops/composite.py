@@ -362,17 +362,13 @@ def angle(input: TensorLike, name: str | None = None) -> Tensor:
         Sample(normal(2), indexing="yx", raises=(ValueError, "indexing")),
     ]
 )
-def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
+def meshgrid(*args: TensorLike, indexing: str = "xy", name: str | None = None) -> list[Tensor]:
     """Coordinate tensors of the grid spanned by the vectors: `meshgrid(x, y, indexing="xy")`.
 
     >>> import gradtape as gt
     >>> [g.numpy().tolist() for g in gt.meshgrid([1, 2, 3], [4, 5])]
     [[[1, 2, 3], [1, 2, 3]], [[4, 4, 4], [5, 5, 5]]]
     """
-    indexing = kwargs.pop("indexing", "xy")
-    kwargs.pop("name", None)
-    if kwargs:
-        raise TypeError(f"meshgrid: unexpected argument {next(iter(kwargs))!r}")
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     vectors = [reshape(convert(a), (-1,)) for a in args]

@@ -97,7 +97,7 @@ def open_axes(key: Key, rank: int) -> list[int]:
     return [axis for axis, part in enumerate(parts) if is_open(part)]
 
 
-def ranks_of(arrays: Iterable[Tensor]) -> tuple[int, ...]:
+def ranks_of(arrays: Iterable[Tensor | Array]) -> tuple[int, ...]:
     """The ranks of the operands of a key."""
     return tuple([len(a.shape) for a in arrays])
 
@@ -120,7 +120,7 @@ def _has_arrays(arrays: Iterable[Array]) -> bool:
     return any(a.ndim for a in arrays)
 
 
-def _getitem_at_impl(x: Array, *indices: Any, key: Key, size: tuple[int, ...] | None) -> Array:
+def _getitem_at_impl(x: Array, *indices: Array, key: Key, size: tuple[int, ...] | None) -> Array:
     place = filled(key, indices)
     try:
         out = x[place]
@@ -143,7 +143,7 @@ def _check_lengths(out: Array, x: Array, key: Key, place: Key, size: tuple[int |
             )
 
 
-def _put_at_impl(part: Array, *indices: Any, key: Key, shape: tuple[int, ...]) -> Array:
+def _put_at_impl(part: Array, *indices: Array, key: Key, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, part.dtype)
     if shape and not _has_arrays(indices) and not _has_arrays(k for k in key if isinstance(k, np.ndarray)):
         # every place once: -0.0 stays what it is, as in `put_slice`
@@ -151,7 +151,7 @@ def _put_at_impl(part: Array, *indices: Any, key: Key, shape: tuple[int, ...]) -
     return add_into(out, part, *indices, key=key) if shape else out[()] + part
 
 
-def add_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
+def add_into(out: Array, value: Array, *indices: Array, key: Key) -> Array:
     """Add a value at the places, into `out` itself."""
     place = filled(key, indices)
     try:
@@ -164,7 +164,7 @@ def add_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
     return out
 
 
-def update_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
+def update_into(out: Array, value: Array, *indices: Array, key: Key) -> Array:
     """Replace what stands at the places, in `out` itself."""
     place = filled(key, indices)
     try:
@@ -174,21 +174,21 @@ def update_into(out: Array, value: Array, *indices: Any, key: Key) -> Array:
     return out
 
 
-def _update_at_impl(x: Array, value: Array, *indices: Any, key: Key) -> Array:
+def _update_at_impl(x: Array, value: Array, *indices: Array, key: Key) -> Array:
     out = update_into(np.array(x), value, *indices, key=key)
     return out if out.ndim else out[()]
 
 
-def _add_at_impl(x: Array, value: Array, *indices: Any, key: Key) -> Array:
+def _add_at_impl(x: Array, value: Array, *indices: Array, key: Key) -> Array:
     out = add_into(np.array(x), value, *indices, key=key)
     return out if out.ndim else out[()]
 
 
-def _places_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Array:
+def _places_at_impl(*indices: Array, key: Key, shape: tuple[int, ...]) -> Array:
     return np.arange(math.prod(shape)).reshape(shape)[filled(key, indices)]
 
 
-def _winners_at_impl(*indices: Any, key: Key, shape: tuple[int, ...]) -> Array | bool:
+def _winners_at_impl(*indices: Array, key: Key, shape: tuple[int, ...]) -> Array | bool:
     place = tuple(k if not isinstance(k, np.generic) else int(k) for k in filled(key, indices))
     wins = winners(place, shape)
     return np.ones(np.broadcast_to(np.False_, shape)[place].shape, bool)[()] if wins is None else wins

@@ -35,7 +35,7 @@ _CHUNK = 2048  # elements integrated at once: bounds the memory of the quadratur
 def in_double(name: str) -> Rule:
     """An impl on scipy.special for several arguments, in the dtype of its inputs."""
 
-    def impl(*values: Any) -> Array:
+    def impl(*values: Array) -> Array:
         out = scipy_function(name)(*values)
         dtype = np.result_type(*values)
         return out if out.dtype == dtype else out.astype(dtype)[()]
@@ -54,7 +54,7 @@ def _tail_rule() -> tuple[Any, Any]:
     return nodes, nodes * (1.0 + np.exp(-u)) * step
 
 
-def _lanewise(function: Callable[..., Any], *values: Any) -> Array:
+def _lanewise(function: Callable[..., Any], *values: Array) -> Array:
     """Broadcast, run `function` on flat float64 chunks, and shape the result as NumPy would."""
     dtype = np.result_type(*values)
     lanes = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in values))

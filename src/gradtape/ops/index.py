@@ -189,11 +189,11 @@ def _batch_take_add(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...],
 # -- index arrays for the leading axes -------------------------------------------------------------------------------
 
 
-def _index_impl(x: Array, *arrays: Any) -> Array:
+def _index_impl(x: Array, *arrays: Array) -> Array:
     return x[tuple(arrays)]
 
 
-def _index_add_impl(ct: Array, *arrays: Any, shape: tuple[int, ...]) -> Array:
+def _index_add_impl(ct: Array, *arrays: Array, shape: tuple[int, ...]) -> Array:
     out = np.zeros(shape, ct.dtype)
     np.add.at(out, tuple(arrays), ct)
     return out
