@@ -22,6 +22,7 @@ from gradtape.core.record import CLOCK, INTERNAL, SCOPE, Past, past_of, past_of_
 from gradtape.core.recorded import record, record_mixed
 from gradtape.core.save_plan import PLANS, save_plan
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import Binary, Unary
 from gradtape.dtypes import as_dtype
 
 PROTOCOL = """
@@ -150,7 +151,7 @@ _binary = _form(
 )  # fmt: skip
 
 
-def unary(op: Op, doc: str = "") -> Callable[..., Any]:
+def unary(op: Op, doc: str = "") -> Unary:
     """The public function of a one-input elementwise op, with its docstring."""
     plan = save_plan(op)
 
@@ -167,7 +168,7 @@ def unary(op: Op, doc: str = "") -> Callable[..., Any]:
     return _named(call, op, doc)
 
 
-def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promote) -> Callable[..., Any]:
+def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promote) -> Binary:
     """The public function of a two-input elementwise op; also serves as the Python operator. `common` gives both operands one
     dtype."""
     plan = save_plan(op)

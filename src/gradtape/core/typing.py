@@ -29,6 +29,18 @@ class SupportsArray(Protocol):
     def __array__(self) -> np.ndarray: ...
 
 
+class Unary(Protocol):
+    """A public function of one tensor, as `core/forms.py` generates it."""
+
+    def __call__(self, x: TensorLike, name: str | None = None) -> Tensor: ...
+
+
+class Binary(Protocol):
+    """A public function of two tensors."""
+
+    def __call__(self, x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor: ...
+
+
 # A 0-d value may be a NumPy scalar, as NumPy's functions return them: it has the methods of an array, and is typed as one.
 Array: TypeAlias = np.ndarray
 # What a tensor may hold; the list is that of a program, a `TensorList`.

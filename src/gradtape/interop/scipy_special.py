@@ -90,7 +90,7 @@ def betaln(a: TensorLike, b: TensorLike) -> Any:
 def multigammaln(a: TensorLike, d: int) -> Any:
     """log Γ_d(a), the logarithm of the multivariate gamma function."""
     a = floats(a)
-    total = d * (d - 1) / 4.0 * math.log(math.pi)
+    total: Any = d * (d - 1) / 4.0 * math.log(math.pi)
     for i in range(d):
         total = gammaln(a - i / 2.0) + total
     return total

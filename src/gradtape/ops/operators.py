@@ -50,11 +50,11 @@ def _round(self: Tensor, ndigits: int | None = None) -> Tensor:
     return select.round(self * scale) / scale
 
 
-def _equal(x: Tensor, y: object) -> Tensor | bool:
+def _equal(x: Tensor, y: TensorLike | None) -> Tensor | bool:
     return False if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.equal(x, y)
 
 
-def _not_equal(x: Tensor, y: object) -> Tensor | bool:
+def _not_equal(x: Tensor, y: TensorLike | None) -> Tensor | bool:
     return True if y is None or (isinstance(y, str) and x.dtype.kind != "O") else compare.not_equal(x, y)
 
 
@@ -147,7 +147,7 @@ def _reflected(operate: Rule) -> Rule:
     return reflected
 
 
-_BINARY = {
+_BINARY: dict[str, Rule] = {
     "add": elementwise.add,
     "sub": elementwise.subtract,
     "mul": elementwise.multiply,

@@ -54,6 +54,9 @@ def one_slot(i: Any, j: Any) -> Flag:
     return i == j if isinstance(i, int) and isinstance(j, int) else i is j or Condition("equal", (i, j))
 
 
+_CONNECTIVES: dict[str, Any] = {"not": logical_not, "and": logical_and, "or": logical_or}
+
+
 def emitted(flag: Flag) -> Any:
     """A flag as a bool or a scalar of the program, computed here unless it was already."""
     if not isinstance(flag, Condition):
@@ -65,7 +68,7 @@ def emitted(flag: Flag) -> Any:
             flag.known = equal(*flag.parts)
         else:
             parts = [emitted(part) for part in flag.parts]
-            flag.known = {"not": logical_not, "and": logical_and, "or": logical_or}[flag.kind](*parts)
+            flag.known = _CONNECTIVES[flag.kind](*parts)
     return flag.known
 
 
