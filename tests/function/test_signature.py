@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.functions.signature import Binder, Call
-from gradtape.functions.tokens import Identity, frozen, identities, shown, token
+from gradtape.functions.signature import Binder, BoundCall
+from gradtape.functions.tokens import ObjectIdentity, frozen, identities, shown, token
 
 Point = namedtuple("Point", "x y")
 
@@ -22,7 +22,7 @@ class Thing:
 
 
 def call(*args, **kwargs):
-    return Call(args, kwargs)
+    return BoundCall(args, kwargs)
 
 
 def key(*args, **kwargs):
@@ -152,19 +152,19 @@ def test_objects_are_held_weakly():
     del thing
     assert ref() is None
     assert stored != key(Thing())
-    assert stored != (*stored[:1], Identity(Thing()))
+    assert stored != (*stored[:1], ObjectIdentity(Thing()))
 
 
 def test_an_address_used_again_is_no_match():
     things = Thing()
-    stored = Identity(things)
+    stored = ObjectIdentity(things)
     stored_hash = hash(stored)
     del things
     for _ in range(100):
         other = Thing()
         if id(other) == stored_hash:
             break
-    assert Identity(other) != stored
+    assert ObjectIdentity(other) != stored
 
 
 def test_bound_methods_are_their_object_and_function():
@@ -196,7 +196,7 @@ def test_one_list_twice_is_part_of_the_key():
 def test_a_list_that_contains_itself():
     items = [1]
     items.append(items)
-    made = Call((items,), {})
+    made = BoundCall((items,), {})
     args, _ = made.rebuild(Binder(lambda x: x))([])
     assert args[0][1] is args[0]
     assert args[0] is not items
@@ -206,7 +206,7 @@ def test_a_list_that_contains_itself():
 
 
 def rebuilt(*args, **kwargs):
-    made = Call(args, kwargs)
+    made = BoundCall(args, kwargs)
     rebuild = made.rebuild(Binder(lambda *args, **kwargs: None))
     stand_ins = [f"t{i}" for i in range(len(made.tensors))]
     return rebuild(stand_ins)
@@ -248,14 +248,14 @@ def test_aliases_stay_aliases():
     assert args[1] is args[2]
     assert args[3] is not args[1]
     stand_in = object()
-    made = Call((X, [X]), {})
+    made = BoundCall((X, [X]), {})
     args, _ = made.rebuild(Binder(lambda *a: None))([stand_in])
     assert args[0] is args[1][0] is stand_in
 
 
 def test_indexed_slices_are_structure():
     slices = gt.IndexedSlices(gt.ones((2, 3)), gt.constant([0, 2]), [4, 3])
-    made = Call((slices,), {})
+    made = BoundCall((slices,), {})
     assert len(made.tensors) == 2
     (args, _) = made.rebuild(Binder(lambda *a: None))(made.tensors)
     assert isinstance(args[0], gt.IndexedSlices)
@@ -263,7 +263,7 @@ def test_indexed_slices_are_structure():
 
 
 def test_names_of_tensor_leaves():
-    made = Call((X, {"w": [gt.constant(1.0), Point(gt.constant(2.0), 0)]}, gt.constant(3.0)), {"k": gt.constant(4.0)})
+    made = BoundCall((X, {"w": [gt.constant(1.0), Point(gt.constant(2.0), 0)]}, gt.constant(3.0)), {"k": gt.constant(4.0)})
 
     def f(x, params, *rest, k):
         pass
@@ -274,7 +274,7 @@ def test_names_of_tensor_leaves():
 def test_rebuild_can_be_released():
     thing = Thing()
     ref = weakref.ref(thing)
-    rebuild = Call((thing, X), {}).rebuild(Binder(lambda *a: None))
+    rebuild = BoundCall((thing, X), {}).rebuild(Binder(lambda *a: None))
     del thing
     assert ref() is not None
     rebuild.release()

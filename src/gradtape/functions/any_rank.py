@@ -48,12 +48,12 @@ class AnyRank:
 
     def for_ranks(self, *ranks: int) -> ConcreteFunction:
         """The trace in which the tensors without a declared rank have these ranks, in order."""
-        found = self._members.get(ranks)
-        if found is None:
+        member = self._members.get(ranks)
+        if member is None:
             feed = iter(ranks)
             args, kwargs = tree.map_structure(lambda leaf: _ranked(leaf, feed), (self._args, self._kwargs))
-            found = self._members[ranks] = self._get(*args, **kwargs)
-        return found
+            member = self._members[ranks] = self._get(*args, **kwargs)
+        return member
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         declared = [*self._args[: len(args)], *(self._kwargs.get(name) for name in kwargs)]

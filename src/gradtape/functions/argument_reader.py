@@ -1,8 +1,8 @@
 """The code that takes the arguments of one signature apart: written once, so that later calls walk no structure.
 
 `ArgumentReader` turns a call that was served (`signature.Call`) into lines of Python which bind the tensors of another call to
-names, or give `MISS` where that call is not of the same signature. Invariant: what passes has the same `Call.key` but for
-shapes and dtypes, which machine code compares itself; what has no short test (`NotReadableError`) is left to `Call`.
+names, or give `MISS` where that call is not of the same signature. Invariant: what passes has the same `BoundCall.key` but for
+shapes and dtypes, which machine code compares itself; what has no short test (`NotReadableError`) is left to `BoundCall`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor
 from gradtape.dtypes import DType
-from gradtape.functions.signature import Binder, Call
-from gradtape.functions.tokens import Identity, token
+from gradtape.functions.signature import Binder, BoundCall
+from gradtape.functions.tokens import ObjectIdentity, token
 from gradtape.tree import LeafTuple
 
 MISS: Any = object()
@@ -44,9 +44,9 @@ class NotReadableError(Exception):
 
 class ArgumentReader:
     """Lines for the body of a function with the parameters of `binder`. After them the names in `tensors` have the tensors, in
-    the order of `Call.tensors`, and those in `containers` the lists and dicts; `space` has what the lines refer to."""
+    the order of `BoundCall.tensors`, and those in `containers` the lists and dicts; `space` has what the lines refer to."""
 
-    def __init__(self, call: Call, binder: Binder) -> None:
+    def __init__(self, call: BoundCall, binder: Binder) -> None:
         self.lines: list[str] = []
         self.space: dict[str, Any] = dict(SPACE)
         self.tensors: list[str] = []
@@ -146,7 +146,7 @@ class ArgumentReader:
         if kind is float:  # by bits: 0.0 is not -0.0, and NaN is NaN
             return f"{name}.__class__ is _gt_float and {name}.hex() == {value.hex()!r}"
         stand_in = token(value)
-        if stand_in.__class__ is not Identity:
+        if stand_in.__class__ is not ObjectIdentity:
             raise NotReadableError
         if stand_in.weak:
             return f"{name} is {self._constant(weakref.ref(value))}()"

@@ -35,17 +35,17 @@ class Building:
 
     def leave(self, log: Log, created: Sequence[Variable], from_outside: Callable[[Place], bool]) -> None:
         """The end of a trace: everything as before it, except what made the variables."""
-        made = {id(v) for v in created}
+        own = {id(v) for v in created}
         for key, (place, old) in reversed(list(log.entries.items())):
             now = place.read()
-            if made and isinstance(place, PYTHON) and next(tensors_in(now), None) is None:
-                if not any(id(leaf) in made for leaf in tree.flatten(now)):
+            if own and isinstance(place, PYTHON) and next(tensors_in(now), None) is None:
+                if not any(id(leaf) in own for leaf in tree.flatten(now)):
                     self.kept[key] = place, old
             else:
-                if made and isinstance(place, PYTHON) and from_outside(place):  # a list of the trace's own is made anew
+                if own and isinstance(place, PYTHON) and from_outside(place):  # a list of the trace's own is made anew
                     self.lost[key] = place
                 place.write(old)
-        self.done |= bool(made)
+        self.done |= bool(own)
         self.under_way = False
 
     def refuse(self, name: str, written: Collection[Any] = ()) -> InaccessibleTensorError | None:

@@ -17,7 +17,7 @@ from numpy import generic, ndarray
 
 from gradtape.core.tensor import Tensor
 from gradtape.functions.retracing import Reason, nearest
-from gradtape.functions.signature import Call, Leaf, Numbered
+from gradtape.functions.signature import BoundCall, Leaf, Numbered
 from gradtape.ir.dims import match, symbols_in
 from gradtape.ir.types import TensorSpec
 
@@ -161,8 +161,8 @@ class Cache:
 
     def all(self) -> list[Traced]:
         """Every program, oldest trace first."""
-        found = [traced for programs in list(self._entries.values()) for traced in programs]
-        return sorted(found, key=lambda traced: traced.number)
+        known = [traced for programs in list(self._entries.values()) for traced in programs]
+        return sorted(known, key=lambda traced: traced.number)
 
     def info(self) -> CacheInfo:
         return CacheInfo(self.hits, self.misses, self.maxsize, sum(map(len, list(self._entries.values()))))
@@ -277,12 +277,16 @@ class Generality:
         self._patterns: dict[Any, Pattern] = {}
         self._refused: dict[Any, None] = {}
 
-    def pattern(self, call: Call) -> Pattern | None:
+    def pattern(self, call: BoundCall) -> Pattern | None:
         """The pattern with symbols that a call fits, or None."""
-        found = self._patterns.get(call.family())
-        return found if found is not None and (call.family(), found) not in self._refused and fits(found, call.shapes) else None
+        pattern = self._patterns.get(call.family())
+        return (
+            pattern
+            if pattern is not None and (call.family(), pattern) not in self._refused and fits(pattern, call.shapes)
+            else None
+        )
 
-    def opened(self, call: Call) -> Pattern | None:
+    def opened(self, call: BoundCall) -> Pattern | None:
         """The pattern of a call whose types have symbolic dimensions, noted for later calls; None if it has none."""
         pattern = tuple(tuple(None if isinstance(d, Numbered) else d for d in shape) for shape in call.shapes)
         if not any(None in shape for shape in pattern):
@@ -290,7 +294,7 @@ class Generality:
         self._patterns.setdefault(call.family(), pattern)
         return pattern
 
-    def seen(self, call: Call) -> Pattern | None:
+    def seen(self, call: BoundCall) -> Pattern | None:
         """Note a call that has no program; the pattern to trace it with, or None for its own shapes."""
         family = call.family()
         if len(self._patterns) >= 4 * MAXSIZE:

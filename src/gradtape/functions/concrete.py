@@ -12,9 +12,9 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.functions.cache import Traced
-from gradtape.functions.engine import Caller, Engine, State
+from gradtape.functions.engine import Caller, Engine, FunctionState
 from gradtape.functions.graph_view import GraphView
-from gradtape.functions.signature import Call, Numbered
+from gradtape.functions.signature import BoundCall, Numbered
 from gradtape.ir.dims import fresh_symbol
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
@@ -47,7 +47,9 @@ class ConcreteFunction:
     array([3., 6.], dtype=float32)
     """
 
-    def __init__(self, engine: Engine, target: Callable[..., Any], state: State, traced: Traced, call: Call) -> None:
+    def __init__(
+        self, engine: Engine, target: Callable[..., Any], state: FunctionState, traced: Traced, call: BoundCall
+    ) -> None:
         self._engine = engine
         self._target = target
         self._state = state
@@ -146,7 +148,7 @@ class ConcreteFunction:
         return self._traced.program.to_text()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = Call(*self._filled(args, kwargs))
+        call = BoundCall(*self._filled(args, kwargs))
         self._check(call)
         traced = self._traced
         if not ((traced.check is None or traced.check()) and traced.fits(call.tensors)):
@@ -178,7 +180,7 @@ class ConcreteFunction:
         values = [_converted(wanted[name], given[name]) for name in wanted]
         return tuple(values[: len(self._args)]), dict(zip(self._kwargs, values[len(self._args) :], strict=True))
 
-    def _check(self, call: Call) -> None:
+    def _check(self, call: BoundCall) -> None:
         """A trace serves the types it was made for."""
         specs = self.inputs
         names = [leaf.name for leaf in self._traced.leaves if leaf.kind == "tensor"]

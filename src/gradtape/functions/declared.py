@@ -62,11 +62,11 @@ class Declared:
         """The bound arguments as declared, and for each tensor (by identity) its declared shape."""
         self._only_declared(args, kwargs)
         shapes: dict[int, tuple[Any, ...]] = {}
-        made = [
+        converted = [
             self._converted(spec, value, self._binder.name(i), shapes)
             for i, (spec, value) in enumerate(zip(self.signature, args, strict=False))
         ]
-        return (*made, *args[len(made) :]), kwargs, shapes
+        return (*converted, *args[len(converted) :]), kwargs, shapes
 
     def _only_declared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What has no entry must have its default value."""

@@ -1,7 +1,7 @@
 """From a call to the program that serves it: bind, take apart, find or trace, run.
 
-`Engine` holds what all calls of a function share (parameters, options); `State` what was traced, for a function or for one
-object's method. Neither refers to the function itself: the callable comes with each call, so a state lives and dies with
+`Engine` holds what all calls of a function share (parameters, options); `FunctionState` what was traced, for a function or for
+one object's method. Neither refers to the function itself: the callable comes with each call, so a state lives and dies with
 its owner. Programs come from `functions/tracer.py`.
 """
 
@@ -24,7 +24,7 @@ from gradtape.functions.cache import Cache, Generality, Pattern, Traced
 from gradtape.functions.declared import Declared
 from gradtape.functions.fast_call import fast_call
 from gradtape.functions.retracing import WARN_AFTER, warn_retracing
-from gradtape.functions.signature import Binder, Call, has_batches
+from gradtape.functions.signature import Binder, BoundCall, has_batches
 from gradtape.functions.unknown_arguments import name_argument
 from gradtape.ir.walk import has_effect
 from gradtape.ops.random_state import of_example
@@ -60,7 +60,7 @@ class Options:
         return {"backend": self.backend}
 
 
-class State:
+class FunctionState:
     """What was traced for one function or one object's method."""
 
     __slots__ = ("__weakref__", "cache", "generality")
@@ -104,7 +104,7 @@ class Engine:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def call(self, target: Callable[..., Any], state: State, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, target: Callable[..., Any], state: FunctionState, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function: its program, or Python where a program cannot stand for it."""
         if config.functions_run_eagerly():
             return target(*args, **kwargs)
@@ -125,7 +125,7 @@ class Engine:
             self.shorten(state, traced, call)
         return result
 
-    def shorten(self, state: State, traced: Traced, call: Call) -> None:
+    def shorten(self, state: FunctionState, traced: Traced, call: BoundCall) -> None:
         """Calls like this one, which was served the long way, are to go a short way from now on, if there is one."""
         short = traced.short
         if (short is None or short in state.cache.short) and traced.shortened < _ATTEMPTS and self.declared is None:
@@ -134,9 +134,9 @@ class Engine:
         if short is not None:
             state.cache.prefer(short)
 
-    def _run_apart(self, target: Callable[..., Any], traced: Traced, call: Call, tensors: Sequence[Any]) -> Any:
+    def _run_apart(self, target: Callable[..., Any], traced: Traced, call: BoundCall, tensors: Sequence[Any]) -> Any:
         """Run a program on other tensors and on copies of the call's lists and dicts."""
-        twin = Call(*call.rebuild(self.binder)(tensors))
+        twin = BoundCall(*call.rebuild(self.binder)(tensors))
         return traced.program(twin.tensors, Caller(target, twin, self.binder))
 
     def _inside(self, traced: Traced, caller: Caller) -> Any:
@@ -153,24 +153,24 @@ class Engine:
             around.guards.include(program.guards.guards)
         return program(caller.tensors, caller)
 
-    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Pattern | None]:
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[BoundCall, Pattern | None]:
         """The call taken apart, and the pattern its declared types give (None if no dimension is open)."""
         args, kwargs = self.binder(*args, **kwargs)
         if self.declared is None:
-            return Call(args, kwargs), None
+            return BoundCall(args, kwargs), None
         args, kwargs, declared = self.declared.apply(args, kwargs)
-        call = Call(args, kwargs)
+        call = BoundCall(args, kwargs)
         pattern = tuple(declared.get(id(t), own) for t, own in zip(call.tensors, call.shapes, strict=True))
         return call, pattern if any(None in shape for shape in pattern) else None
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
     def traced(
-        self, target: Callable[..., Any], state: State, call: Call, pattern: Pattern | None = None
+        self, target: Callable[..., Any], state: FunctionState, call: BoundCall, pattern: Pattern | None = None
     ) -> tuple[Traced, bool]:
         """The program for a call, and whether it was traced just now."""
-        found = self._find(state, call, pattern)
-        if found is None:
+        traced = self._find(state, call, pattern)
+        if traced is None:
             with state.cache.tracing(call.key) as first:
                 if not first:
                     raise UnimplementedError(
@@ -178,8 +178,8 @@ class Engine:
                         "recursion goes would depend on the values of tensors, known only when the function runs. Use a loop, "
                         "or make the depth depend on Python numbers"
                     )
-                found = self._find(state, call, pattern)  # another thread may have traced it meanwhile
-                if found is None:
+                traced = self._find(state, call, pattern)  # another thread may have traced it meanwhile
+                if traced is None:
                     state.cache.misses += 1
                     try:
                         return self._new(target, state, call, pattern), True
@@ -187,17 +187,17 @@ class Engine:
                         name_argument(error)
                         raise
         state.cache.hits += 1
-        return found, False
+        return traced, False
 
-    def _find(self, state: State, call: Call, pattern: Pattern | None) -> Traced | None:
+    def _find(self, state: FunctionState, call: BoundCall, pattern: Pattern | None) -> Traced | None:
         pattern = pattern or state.generality.pattern(call)
         if pattern is not None:
-            found = state.cache.find((call.family(), pattern), call.tensors)
-            if found is not None:
-                return found
+            traced = state.cache.find((call.family(), pattern), call.tensors)
+            if traced is not None:
+                return traced
         return state.cache.find(call.key, call.tensors)
 
-    def _new(self, target: Callable[..., Any], state: State, call: Call, pattern: Pattern | None) -> Traced:
+    def _new(self, target: Callable[..., Any], state: FunctionState, call: BoundCall, pattern: Pattern | None) -> Traced:
         if pattern is None:
             pattern = state.generality.pattern(call)
             if pattern is None and self.options.reduce_retracing:
@@ -207,19 +207,19 @@ class Engine:
             key = (family, pattern)
             if not state.generality.refused(family, pattern) and not state.cache.unfit(key, call.tensors):
                 try:
-                    made = self._trace(target, state, call, key, pattern)
+                    traced = self._trace(target, state, call, key, pattern)
                 except (OpError, ValueError, TypeError) as error:
                     # with sizes known the trace may succeed; if not, its error speaks of the sizes the user knows
                     traced = self._trace(target, state, call, call.key, call.shapes)
                     state.generality.refuse(family, pattern)
                     state.cache.notes[f"traced per shape, because with unknown sizes: {error}"] = None
                     return traced
-                if made.fits(call.tensors):
-                    return made
+                if traced.fits(call.tensors):
+                    return traced
         return self._trace(target, state, call, call.key, call.shapes)
 
     def _trace(
-        self, target: Callable[..., Any], state: State, call: Call, key: Any, pattern: Sequence[tuple[Any, ...]]
+        self, target: Callable[..., Any], state: FunctionState, call: BoundCall, key: Any, pattern: Sequence[tuple[Any, ...]]
     ) -> Traced:
         rebuild = call.rebuild(self.binder)
         specs = call.specs(pattern, rebuild.names)
@@ -253,7 +253,7 @@ class Caller:
 
     __slots__ = ("_binder", "_call", "_target", "containers", "tensors")
 
-    def __init__(self, target: Callable[..., Any], call: Call, binder: Binder) -> None:
+    def __init__(self, target: Callable[..., Any], call: BoundCall, binder: Binder) -> None:
         self._target = target
         self._call = call
         self._binder = binder

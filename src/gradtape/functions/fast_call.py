@@ -16,7 +16,7 @@ from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadable
 from gradtape.functions.cache import Traced
 from gradtape.functions.compiled import FUNCTION, Levels, orders
 from gradtape.functions.program import Output, Program, filled
-from gradtape.functions.signature import Binder, Call
+from gradtape.functions.signature import Binder, BoundCall
 from gradtape.ir.types import ListSpec
 
 
@@ -26,7 +26,7 @@ class FastCall:
 
     __slots__ = ("_binder", "_writer", "check", "record", "run", "traced")
 
-    def __init__(self, traced: Traced, writer: _Writer, binder: Binder) -> None:
+    def __init__(self, traced: Traced, writer: _CallWriter, binder: Binder) -> None:
         program = writer.program
         self.traced = traced
         # a variable is a tensor whose type machine code compares; in the place of other captures there may be anything now
@@ -55,13 +55,13 @@ class FastCall:
         return self.record(*args, **kwargs)
 
 
-def fast_call(traced: Traced, call: Call, binder: Binder) -> FastCall | None:
+def fast_call(traced: Traced, call: BoundCall, binder: Binder) -> FastCall | None:
     """The short way of a program for calls like this one; None if it has none."""
     program = traced.program
     if not program.compiled.is_native or traced.constraints or program.has_effects():
         return None
     try:
-        return FastCall(traced, _Writer(program, ArgumentReader(call, binder)), binder)
+        return FastCall(traced, _CallWriter(program, ArgumentReader(call, binder)), binder)
     except NotReadableError:
         return None
 
@@ -72,7 +72,7 @@ class _Containers(NamedTuple):
     containers: tuple[Any, ...]
 
 
-class _Writer:
+class _CallWriter:
     """The bodies of the functions of a `FastCall`. All names but those of parameters begin with `_gt_`."""
 
     def __init__(self, program: Program, reader: ArgumentReader) -> None:
@@ -82,7 +82,7 @@ class _Writer:
         self.outs = [f"_gt_out{i}" for i in range(len(program.block.results))]
         self.space: dict[str, Any] = {
             **reader.space, "_gt_filled": filled, "_gt_actions": program.actions,
-            "_gt_Containers": _Containers, "_gt_recorded": _Recorder(program),
+            "_gt_Containers": _Containers, "_gt_recorded": _TapedRun(program),
         }  # fmt: skip
         self._result = self._filled(program.result)
 
@@ -148,7 +148,7 @@ class _Writer:
         return name if kind in (str, int, float, bool, type(None)) else f"_gt_filled({name}, _gt_outs)"
 
 
-class _Recorder:
+class _TapedRun:
     """Runs a program under tapes: `recorder(inputs)` are its outputs as recorded tensors, or `MISS`."""
 
     __slots__ = ("_bits", "_compiled", "_is_plain", "_known")

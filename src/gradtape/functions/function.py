@@ -24,8 +24,8 @@ from gradtape.functions.cache import CacheInfo, Traced
 from gradtape.functions.compiled import RUNNERS
 from gradtape.functions.concrete import ConcreteFunction, with_stand_ins
 from gradtape.functions.declared import checked_signature
-from gradtape.functions.engine import Engine, Options, State, short_key
-from gradtape.functions.signature import Call
+from gradtape.functions.engine import Engine, FunctionState, Options, short_key
+from gradtape.functions.signature import BoundCall
 from gradtape.functions.tokens import add_bound
 from gradtape.trace.tracing import TRACE
 
@@ -38,7 +38,7 @@ class _Traceable:
 
     _target: Callable[..., Any]
     _engine: Engine
-    _state: State
+    _state: FunctionState
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -77,7 +77,7 @@ class _Traceable:
                     cache.clock = traced.used = cache.clock + 1
                     result = traced.program(list(args), self)
                     if traced.short is None or traced.short in cache.short:
-                        self._engine.shorten(self._state, traced, Call(*self._engine.binder(*args)))
+                        self._engine.shorten(self._state, traced, BoundCall(*self._engine.binder(*args)))
                     return result
         return self._engine.call(self._target, self._state, args, kwargs)
 
@@ -211,7 +211,7 @@ class Function(_Traceable):
     def __init__(self, python_function: Callable[..., Any], options: Options, name: str | None = None) -> None:
         self._target = python_function
         self._options = options
-        self._state = State()
+        self._state = FunctionState()
         self._methods = _Methods()
         self._lazy: Engine | None = None
         self._method_engine: Engine | None = None
@@ -269,7 +269,7 @@ def _again(target: Callable[..., Any], options: Options, name: str) -> Function:
 class BoundFunction(_Traceable):
     """A `gt.function` as a method of one object; holds the object as Python's bound methods do."""
 
-    def __init__(self, function: Function, instance: Any, state: State) -> None:
+    def __init__(self, function: Function, instance: Any, state: FunctionState) -> None:
         self.__func__ = function
         self.__self__ = instance
         self._state = state
@@ -314,13 +314,13 @@ class _Methods:
     """The states of a function's bound methods, by object; an object's state goes with the object."""
 
     def __init__(self) -> None:
-        self._states: dict[int, tuple[Any, State]] = {}
+        self._states: dict[int, tuple[Any, FunctionState]] = {}
 
-    def of(self, instance: Any) -> State:
+    def of(self, instance: Any) -> FunctionState:
         known = self._states.get(id(instance))
         if known is not None:
             return known[1]
-        state = State()
+        state = FunctionState()
         key = id(instance)
         try:
             held: Any = weakref.ref(instance, _forgetter(weakref.ref(self), key))
@@ -331,7 +331,7 @@ class _Methods:
                 self._states.pop(old, None)
         return self._states.setdefault(key, (held, state))[1]
 
-    def states(self) -> list[State]:
+    def states(self) -> list[FunctionState]:
         return [state for _, state in list(self._states.values())]
 
     def discard(self, key: int) -> None:

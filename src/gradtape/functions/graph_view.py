@@ -34,12 +34,12 @@ class GraphView:
     def get_operations(self) -> list[GraphOperation]:
         """All operations, in order."""
         counts: dict[str, int] = {}
-        found = []
+        operations = []
         for operation in walk(self._block):
             kind = operation.op.name
             counts[kind] = counts.get(kind, -1) + 1
-            found.append(GraphOperation(f"{kind}_{counts[kind]}" if counts[kind] else kind, kind))
-        return found
+            operations.append(GraphOperation(f"{kind}_{counts[kind]}" if counts[kind] else kind, kind))
+        return operations
 
     def __repr__(self) -> str:
         return f"<gt graph of {self.name}, {len(self.get_operations())} operations>"

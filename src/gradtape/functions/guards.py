@@ -20,7 +20,7 @@ import numpy as np
 
 from gradtape.core.record import user_location
 from gradtape.dtypes import DType
-from gradtape.functions.tokens import BOUND, SCALARS, Identity, frozen, identities, shown
+from gradtape.functions.tokens import BOUND, SCALARS, ObjectIdentity, frozen, identities, shown
 
 _GONE: Any = type("Gone", (), {"__repr__": lambda self: "gone"})()
 _CONTAINERS = (list, dict, tuple, set, frozenset)
@@ -35,7 +35,7 @@ class _Read:
     def __init__(self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str) -> None:
         self.kind = kind  # "object" (a root), "global", "unshadowed", "cell", "attribute", "missing", "item", "keys", ...
         self.parent = parent
-        self.origin = origin  # of reads without a parent: a dict, a cell, an Identity, a function
+        self.origin = origin  # of reads without a parent: a dict, a cell, an ObjectIdentity, a function
         self.key = key
         self.label = label
         self.expected: _Expected | None = None
@@ -51,8 +51,8 @@ class _Read:
 
     def _again(self) -> Any:
         if self.kind == "object":
-            found = self.origin.target
-            return _GONE if found is None else found
+            target = self.origin.target
+            return _GONE if target is None else target
         if self.kind == "global":
             return self.origin[self.key]
         if self.kind == "unshadowed":
@@ -150,8 +150,8 @@ class Guards:
         """The keys of a dict, or the members of a set, were used: by a loop, or by `in`."""
         if id(container) not in self._own:
             parent = self._parent(container)
-            found = tuple(container) if isinstance(container, dict) else frozenset(container)
-            self._note("keys", parent, container, None, parent.label, found, _by_token(found, limit=10**6))
+            keys = tuple(container) if isinstance(container, dict) else frozenset(container)
+            self._note("keys", parent, container, None, parent.label, keys, _by_token(keys, limit=10**6))
 
     def missing(self, target: Any, name: str) -> None:
         """`target` was found to have no attribute `name`."""
@@ -212,7 +212,7 @@ class Guards:
         if known is not None:
             return known
         label = self._names.get(id(target)) or _root_label(target)
-        root = _Read("object", None, Identity(target), None, label)
+        root = _Read("object", None, ObjectIdentity(target), None, label)
         root.value_id = id(target)
         self._reads["object", id(target)] = self._reached[id(target)] = root
         self._alive.append(target)
@@ -273,15 +273,15 @@ class Guards:
 
     def lines(self) -> list[str]:
         """For `explain`: one line per guard."""
-        found = []
+        lines = []
         for read in self._reads.values():
             if read.kind in ("keys", "length") and read.expected is not None:
-                found.append(f"{_called(read)} = {read.expected.text}")
+                lines.append(f"{_called(read)} = {read.expected.text}")
             elif read.kind == "missing" and read.expected is not None:
-                found.append(f"`{read.label}` does not exist")
+                lines.append(f"`{read.label}` does not exist")
             elif read.kind not in ("object", "unshadowed") and read.expected is not None:
-                found.append(f"{_called(read)} = {read.expected.text}")
-        return found + [line for inner in self._inner for line in inner.lines()]
+                lines.append(f"{_called(read)} = {read.expected.text}")
+        return lines + [line for inner in self._inner for line in inner.lines()]
 
     def __len__(self) -> int:
         return sum(r.kind != "object" and r.expected is not None for r in self._reads.values()) + sum(map(len, self._inner))
@@ -302,8 +302,8 @@ def expected(value: Any) -> _Expected:
             large = f"a large {kind.__name__} of {count}"
             return _Expected(lambda now: now.__class__ is kind and len(now) == count, large, _GONE)
         return _by_token(value)
-    held = Identity(value)
-    return _Expected(lambda now: held == Identity(now), shown(value), held)
+    held = ObjectIdentity(value)
+    return _Expected(lambda now: held == ObjectIdentity(now), shown(value), held)
 
 
 def _by_token(value: Any, limit: int = 64) -> _Expected:
@@ -461,7 +461,7 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
     """An expression that is true when the value `name` is not what it was."""
     value = condition.value
     kind = value.__class__
-    if kind is Identity:
+    if kind is ObjectIdentity:
         space[f"r{n}"] = value._ref
         return f"{name} is None or {name} is not r{n}()" if value.weak else f"{name} is not r{n}()"
     if kind is bool or value is None:

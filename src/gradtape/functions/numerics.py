@@ -57,8 +57,8 @@ def disable_check_numerics() -> None:
 
 def _plainly(program: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """A runner that only keeps calls from taking a way where nobody looks."""
-    found: tuple[Any, ...] = program._executable(*arrays)
-    return found
+    results: tuple[Any, ...] = program._executable(*arrays)
+    return results
 
 
 def checking() -> bool:

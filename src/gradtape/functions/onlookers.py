@@ -46,9 +46,9 @@ class VariableValues(_Recorder):
 
     def finish(self, onlookers: Sequence[Onlooker]) -> None:
         """What the run assigned becomes constants: its records are about to go."""
-        made = {record for onlooker in onlookers for record in onlooker.records}
+        own = {record for onlooker in onlookers for record in onlooker.records}
         for variable, _ in self.first.values():
-            if variable._tensor._node in made:
+            if variable._tensor._node in own:
                 variable._tensor = box(variable._tensor._data)
 
     @contextmanager
@@ -91,7 +91,7 @@ class Onlooker(_Recorder):
 
 def captured_versions(onlookers: Sequence[Onlooker], inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Record]:
     """The versions that were read, or returned, but neither made by the run nor given to it."""
-    made = {record for onlooker in onlookers for record in onlooker.records}
+    own = {record for onlooker in onlookers for record in onlooker.records}
     given = {node for x in inputs for node in _identities(x)}
     keys = {onlooker.key for onlooker in onlookers}
     read = (node for onlooker in onlookers for record in onlooker.records for node in record.nodes)
@@ -99,7 +99,7 @@ def captured_versions(onlookers: Sequence[Onlooker], inputs: Sequence[Any], outp
     return [
         node
         for node in dict.fromkeys((*read, *returned))
-        if node is not None and node not in made and node not in given and not keys.isdisjoint(node.keys)
+        if node is not None and node not in own and node not in given and not keys.isdisjoint(node.keys)
     ]
 
 

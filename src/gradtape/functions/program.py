@@ -82,10 +82,10 @@ class Capture:
         value: Any = self.read()
         if not isinstance(value, (Tensor, Readable, np.ndarray, np.generic)):
             return f"{self.label} was a tensor, now {type(value).__name__}"
-        found: Any = value
-        if tuple(found.shape) != tuple(self.spec.shape):
-            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(found.shape)}"
-        dtype = found.dtype if isinstance(found, np.ndarray | np.generic) else found.dtype.as_numpy_dtype
+        tensor: Any = value
+        if tuple(tensor.shape) != tuple(self.spec.shape):
+            return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(tensor.shape)}"
+        dtype = tensor.dtype if isinstance(tensor, np.ndarray | np.generic) else tensor.dtype.as_numpy_dtype
         if np.dtype(dtype) != np.dtype(self.spec.dtype.as_numpy_dtype):
             return f"{self.label} had dtype {self.spec.dtype.name}, now {np.dtype(dtype).name}"
         return None
@@ -134,9 +134,9 @@ class Checks:
         self.captures = [c for c in captures if c.kind in ("tensor", "array") or (c.kind == "number" and c.target is not None)]
 
     def changed(self) -> str | None:
-        found: str | None = self.guards.changed()
-        if found is not None:
-            return found
+        reason: str | None = self.guards.changed()
+        if reason is not None:
+            return reason
         for capture in self.captures:
             reason = capture.changed()
             if reason is not None:
@@ -301,8 +301,8 @@ def filled(template: Any, outs: Sequence[Any]) -> Any:
         return {k: filled(v, outs) for k, v in template.items()}
     if kind is Slices:
         parts = filled(template.values, outs), filled(template.indices, outs)
-        made = Slices if isinstance(parts[0], TensorSpec) else IndexedSlices  # asked for types: there are no tensors
-        return made(*parts, template.dense_shape)
+        slices = Slices if isinstance(parts[0], TensorSpec) else IndexedSlices  # asked for types: there are no tensors
+        return slices(*parts, template.dense_shape)
     if tree.is_nested(template):
         return tree.pack_sequence_as(template, [filled(t, outs) for t in tree.flatten(template)])
     return template
@@ -461,9 +461,9 @@ Holder = Callable[[Any], Any]
 
 def _held(container: Any, rebuild: Any) -> Holder:
     """How a run finds the list or dict that was written: the caller's own, if it was (part of) an argument."""
-    places = [i for i, made in enumerate(getattr(rebuild, "containers", ())) if made is container]
+    places = [i for i, twin in enumerate(getattr(rebuild, "containers", ())) if twin is container]
 
-    def found(caller: Any) -> Any:
+    def find(caller: Any) -> Any:
         target = caller.containers[places[0]] if places else container
         tracer = active()
         if tracer is not None:  # another function is being traced: it is that trace's write too
@@ -472,7 +472,7 @@ def _held(container: Any, rebuild: Any) -> Holder:
 
     if places:
         container = None
-    return found
+    return find
 
 
 def _release(place: Place, guards: Any) -> None:
@@ -527,8 +527,8 @@ def _rebinding(target: Any, now: Any, collector: _Collector, tracer: Any, stand_
     for place, stand_in in enumerate(stand_ins):
         if stand_in is target:
             return lambda outs, tensors, caller: _rebind(tensors[place], outs[index])
-    for original, made in tracer.stand_ins.values():
-        if made is target and isinstance(original, Tensor):
+    for original, stand_in in tracer.stand_ins.values():
+        if stand_in is target and isinstance(original, Tensor):
             return lambda outs, tensors, caller: _rebind(original, outs[index])
     return None
 
@@ -568,9 +568,9 @@ def _list_action(target: Holder, id_of: int, old: list[Any], now: list[Any], col
         template = [collector.template(v, label, kinds[i] if i < len(kinds) else None) for i, v in enumerate(part)]
 
     def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
-        found = target(caller)
-        found[len(found) if grown else 0 :] = filled(template, outs)
-        _changed(found)
+        items = target(caller)
+        items[len(items) if grown else 0 :] = filled(template, outs)
+        _changed(items)
 
     return act
 
@@ -588,11 +588,11 @@ def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], colle
     template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
 
     def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
-        found = target(caller)
+        items = target(caller)
         for k in gone:
-            found.pop(k, None)
-        found.update(filled(template, outs))
-        _changed(found)
+            items.pop(k, None)
+        items.update(filled(template, outs))
+        _changed(items)
 
     return act
 

@@ -24,13 +24,13 @@ def held(variable: Any) -> Callable[[], Any]:
     """Finds a variable without keeping it alive: whoever calls the function has it."""
     reference = weakref.ref(variable)
 
-    def found() -> Any:
+    def find() -> Any:
         variable = reference()
         if variable is None:
             raise RuntimeError("a variable this function used is gone")
         return variable
 
-    return found
+    return find
 
 
 def reader(variable: Any) -> Callable[[], Any]:

@@ -30,21 +30,21 @@ FIRST = Reason("first", "first call")
 
 def differences(old: Sequence[Leaf], new: Sequence[Leaf]) -> list[Reason]:
     """What is different between two calls, argument by argument."""
-    found = []
+    reasons = []
     if [leaf.name for leaf in old] == [leaf.name for leaf in new]:
         for a, b in zip(old, new, strict=True):
             if a != b:
-                found.append(_difference(a, b))
-        return found
+                reasons.append(_difference(a, b))
+        return reasons
     before, after = {leaf.name: leaf for leaf in old}, {leaf.name: leaf for leaf in new}
     for a, b in zip_longest(old, new):
         if a is not None and b is not None and a.name == b.name and a != b:
-            found.append(_difference(a, b))
+            reasons.append(_difference(a, b))
         elif a is not None and a.name not in after and _outermost(a.name, after):
-            found.append(Reason("structure", f"argument `{a.name}`: {_described(a)} → not given"))
+            reasons.append(Reason("structure", f"argument `{a.name}`: {_described(a)} → not given"))
         elif b is not None and b.name not in before and _outermost(b.name, before):
-            found.append(Reason("structure", f"argument `{b.name}`: not given → {_described(b)}"))
-    return found
+            reasons.append(Reason("structure", f"argument `{b.name}`: not given → {_described(b)}"))
+    return reasons
 
 
 def _outermost(name: str, others: dict[str, Leaf]) -> bool:

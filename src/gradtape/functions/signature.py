@@ -24,7 +24,7 @@ from gradtape.core.dispatch import convert, plain
 from gradtape.core.record import INTERNAL
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import as_dtype
-from gradtape.functions.tokens import Identity, identities, shown, token
+from gradtape.functions.tokens import ObjectIdentity, identities, shown, token
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.trace.tracing import TracedTensor, current_trace
@@ -143,13 +143,13 @@ def _opened(value: Any) -> Parts | None:
 
 
 def _like_dict(original: Any, items: list[Any]) -> Any:
-    made = dict(zip(original, items, strict=True))
+    content = dict(zip(original, items, strict=True))
     if original.__class__ is dict:
-        return made
+        return content
     if original.__class__ is OrderedDict:
-        return OrderedDict(made)
+        return OrderedDict(content)
     twin = copy.copy(original)
-    for key, item in made.items():
+    for key, item in content.items():
         twin[key] = item
     return twin
 
@@ -179,7 +179,7 @@ class Leaf(NamedTuple):
     type: str
 
 
-class Call:
+class BoundCall:
     """One call: `tensors` in order, each object once; `key`; and on demand what tracing needs."""
 
     __slots__ = ("_dims", "_places", "args", "containers", "key", "kwargs", "shapes", "tensors")
@@ -263,10 +263,10 @@ class Call:
     def specs(self, pattern: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[Any]:
         """The types of the inputs; None in `pattern` is a symbol of its own, numbered dimensions are shared symbols."""
         shared: dict[Any, Any] = {}
-        found: list[Any] = []
+        specs: list[Any] = []
         for tensor, dims, name in zip(self.tensors, pattern, names, strict=True):
             if isinstance(tensor, TracedTensor) and isinstance(tensor._data.type, ListSpec):
-                found.append(tensor._data.type)
+                specs.append(tensor._data.type)
                 continue
             shape = []
             for d in dims:
@@ -278,15 +278,15 @@ class Call:
                     shape.append(shared[d])
                 else:
                     shape.append(d)
-            found.append(TensorSpec(shape, tensor.dtype, name))
-        return found
+            specs.append(TensorSpec(shape, tensor.dtype, name))
+        return specs
 
     def objects(self) -> list[Any]:
         """The objects the key holds by identity, weakly: with one of them the call can never come again."""
-        return [found.target for found in identities(self.key) if found.weak]
+        return [identity.target for identity in identities(self.key) if identity.weak]
 
-    def rebuild(self, binder: Binder) -> Rebuild:
-        return Rebuild(self, binder)
+    def rebuild(self, binder: Binder) -> CallRebuilder:
+        return CallRebuilder(self, binder)
 
     def is_plain(self, args: tuple[Any, ...]) -> bool:
         """Whether the call was just these tensors: nothing else about it can change from one call to the next."""
@@ -324,21 +324,23 @@ def has_batches(tensors: Sequence[Tensor]) -> bool:
     return any(t.wraps and not isinstance(t, TracedTensor) for t in tensors)
 
 
-class Rebuild:
+class CallRebuilder:
     """`rebuild(stand_ins)` is the call again, as (args, kwargs), with other objects for its tensors.
 
-    `names` are the tensors' names; `containers` (after a call) the new lists and dicts, in the order of `Call.containers`;
+    `names` are the tensors' names; `containers` (after a call) the new lists and dicts, in the order of `BoundCall.containers`;
     `objects` the static objects with the names under which they were given.
     """
 
-    def __init__(self, call: Call, binder: Binder) -> None:
-        self._call: Call | None = call
+    def __init__(self, call: BoundCall, binder: Binder) -> None:
+        self._call: BoundCall | None = call
         self._binder = binder
         self.containers: list[Any] = []
         self.leaves = list(self._leaves())
         self.names = [leaf.name for leaf in self.leaves if leaf.kind == "tensor"]
         self.objects: list[tuple[Any, str]] = [
-            (value, path) for path, value, _ in self._walk() if _opened(value) is None and token(value).__class__ is Identity
+            (value, path)
+            for path, value, _ in self._walk()
+            if _opened(value) is None and token(value).__class__ is ObjectIdentity
         ]
 
     def release(self) -> None:
@@ -353,33 +355,33 @@ class Rebuild:
             raise RuntimeError("the call was released after its trace")
         feed = iter(stand_ins)
         self.containers = []
-        made: dict[int, Any] = {}
-        args = tuple([self._replaced(value, feed, made) for value in call.args])
-        return args, {name: self._replaced(value, feed, made) for name, value in call.kwargs.items()}
+        twins: dict[int, Any] = {}
+        args = tuple([self._replaced(value, feed, twins) for value in call.args])
+        return args, {name: self._replaced(value, feed, twins) for name, value in call.kwargs.items()}
 
-    def _replaced(self, value: Any, feed: Iterator[Any], made: dict[int, Any]) -> Any:
-        if id(value) in made:
-            return made[id(value)]
+    def _replaced(self, value: Any, feed: Iterator[Any], twins: dict[int, Any]) -> Any:
+        if id(value) in twins:
+            return twins[id(value)]
         if _is_tensor_leaf(value):
-            stand_in = made[id(value)] = next(feed)
+            stand_in = twins[id(value)] = next(feed)
             return stand_in
         opened = None if isinstance(value, Readable) and value.__class__ is not IndexedSlices else _opened(value)
         if opened is None:
             return value
         if value.__class__ is list or value.__class__ is dict:  # may contain itself
             twin: Any = value.__class__()
-            made[id(value)] = twin
+            twins[id(value)] = twin
             self.containers.append(twin)
-            items = [self._replaced(child, feed, made) for child in opened.children]
+            items = [self._replaced(child, feed, twins) for child in opened.children]
             twin.extend(items) if value.__class__ is list else twin.update(zip(value, items, strict=True))
             return twin
         place = len(self.containers)
         mutable = isinstance(value, (list, dict))
         if mutable:
             self.containers.append(None)
-        twin = opened.assemble([self._replaced(child, feed, made) for child in opened.children])
+        twin = opened.assemble([self._replaced(child, feed, twins) for child in opened.children])
         if mutable:
-            made[id(value)] = self.containers[place] = twin
+            twins[id(value)] = self.containers[place] = twin
         return twin
 
     def _walk(self) -> Iterator[tuple[str, Any, str | None]]:
@@ -417,7 +419,7 @@ class Rebuild:
                 yield Leaf(path, "form", None, None, _form(value, opened), type(value).__name__)
             else:
                 stand_in = token(value)
-                by_identity = stand_in.__class__ is Identity
+                by_identity = stand_in.__class__ is ObjectIdentity
                 # the number keeps apart objects that read alike; it is compared, never shown
                 mark = str(id(value)) if by_identity else ""
                 yield Leaf(path, "object" if by_identity else "value", None, mark, shown(value), type(value).__name__)

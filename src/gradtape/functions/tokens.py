@@ -18,7 +18,7 @@ from gradtape.dtypes import DType
 from gradtape.tree import LeafTuple
 
 
-class Identity:
+class ObjectIdentity:
     """One object, by identity. Dead objects equal nothing, so a reused address is no match."""
 
     __slots__ = ("_hash", "_ref", "weak")
@@ -44,7 +44,7 @@ class Identity:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if other.__class__ is not Identity:
+        if other.__class__ is not ObjectIdentity:
             return False
         target = self._ref()
         return target is other._ref() and (target is not None or not self.weak)
@@ -62,7 +62,7 @@ def _complex(value: complex) -> Any:
 
 
 def _method(value: Any) -> Any:
-    return value.__class__, Identity(value.__self__), Identity(value.__func__)
+    return value.__class__, ObjectIdentity(value.__self__), ObjectIdentity(value.__func__)
 
 
 def _by_value(value: Any) -> Any:
@@ -106,7 +106,7 @@ def token(value: Any) -> Any:
         return value.__class__, value.tobytes()
     if isinstance(value, LeafTuple):  # a shape
         return value.__class__, tuple([token(item) for item in value])
-    return Identity(value)
+    return ObjectIdentity(value)
 
 
 def frozen(value: Any, limit: int = 64) -> Any:
@@ -137,21 +137,21 @@ class _Freezer:
                 raise _TooMuchError  # it contains itself
             self.open.add(id(value))
             items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
-            made = (kind, *[self.freeze(item) for item in items])
+            frozen_items = (kind, *[self.freeze(item) for item in items])
             self.open.discard(id(value))
-            return made
+            return frozen_items
         self.left -= 1
         if self.left < 0:
             raise _TooMuchError
         return token(value)
 
 
-def identities(stand_in: Any) -> list[Identity]:
+def identities(stand_in: Any) -> list[ObjectIdentity]:
     """The objects a token (or a tuple of tokens) stands for by identity."""
-    if stand_in.__class__ is Identity:
+    if stand_in.__class__ is ObjectIdentity:
         return [stand_in]
     if isinstance(stand_in, (tuple, frozenset)):
-        return [found for part in stand_in for found in identities(part)]
+        return [identity for part in stand_in for identity in identities(part)]
     return []
 
 

@@ -126,10 +126,10 @@ class Tracer:
 
     def arguments_for(self, tensors: Sequence[Any]) -> list[TracedTensor]:
         """One stand-in per tensor argument."""
-        made = [traced(v) for v in self.block.params[: self.arguments]]
-        for tensor in made:
+        stand_ins = [traced(v) for v in self.block.params[: self.arguments]]
+        for tensor in stand_ins:
             self.starts[id(tensor)] = tensor._data
-        return made
+        return stand_ins
 
     def add_input(self, read: Callable[[], Any], spec: Any, label: str, kind: str, target: Any = None) -> TracedTensor:
         value = self.block.add_param(spec, label)
@@ -142,10 +142,10 @@ class Tracer:
         if known is not None:
             return known[1]
         spec = tensor._data.type if isinstance(tensor, TracedTensor) else TensorSpec(tensor.shape, tensor.dtype)
-        made = self.add_input(read, spec, label, "tensor")
-        self.stand_ins[id(tensor)] = (tensor, made)
-        self.starts[id(made)] = made._data
-        return made
+        stand_in = self.add_input(read, spec, label, "tensor")
+        self.stand_ins[id(tensor)] = (tensor, stand_in)
+        self.starts[id(stand_in)] = stand_in._data
+        return stand_in
 
     def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
         """A concrete tensor (or one of an enclosing trace) reaches an operation."""
@@ -162,15 +162,15 @@ class Tracer:
         known = self.arrays.get(id(array))
         if known is None:
             return None
-        found = self.stand_ins.get(id(array))
-        if found is not None:
-            return found[1].__copy__()
+        known_input = self.stand_ins.get(id(array))
+        if known_input is not None:
+            return known_input[1].__copy__()
         from gradtape.dtypes import as_dtype
 
         now = typed(array)
-        made = self.add_input(known[1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
-        self.stand_ins[id(array)] = (array, made)
-        return made.__copy__()
+        stand_in = self.add_input(known[1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
+        self.stand_ins[id(array)] = (array, stand_in)
+        return stand_in.__copy__()
 
     def variable(self, variable: Variable) -> VariableEntry:
         entry = self.variables.get(id(variable))
@@ -357,21 +357,21 @@ class Tracer:
         self.logs[0].note(place)
         content = place.read()
         if isinstance(content, list):
-            made: Any = [self._installed(v, ItemReader(place, i), place.label) for i, v in enumerate(content)]
+            installed: Any = [self._installed(v, ItemReader(place, i), place.label) for i, v in enumerate(content)]
         elif isinstance(content, dict) and isinstance(place, DictContent):
-            made = {k: self._installed(v, ItemReader(place, k), place.label) for k, v in content.items()}
+            installed = {k: self._installed(v, ItemReader(place, k), place.label) for k, v in content.items()}
         else:
-            made = self._installed(content, place.read, place.label)
-        self.installed[place.key] = made
-        place.write(made)
+            installed = self._installed(content, place.read, place.label)
+        self.installed[place.key] = installed
+        place.write(installed)
 
     def _installed(self, value: Any, read: Callable[[], Any], label: str) -> Any:
         from gradtape.trace.weak import weak
 
         if type(value) in (int, float, bool):
             kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
-            made = self.add_input(read, TensorSpec((), kind), label, "number", type(value))
-            return weak(made._data)
+            number = self.add_input(read, TensorSpec((), kind), label, "number", type(value))
+            return weak(number._data)
         if isinstance(value, Tensor) and not isinstance(value, TracedTensor):
             return self.stand_in(value, read, label)
         return value
@@ -383,8 +383,8 @@ class Tracer:
         key = ("number", id(owner), label)
         known = self.stand_ins.get(key)  # type: ignore[call-overload]
         if known is None:
-            made = self.add_input(lambda: np.float64(read()), TensorSpec((), np.float64), label, "number")
-            known = self.stand_ins[key] = (owner, made)  # type: ignore[index]
+            number = self.add_input(lambda: np.float64(read()), TensorSpec((), np.float64), label, "number")
+            known = self.stand_ins[key] = (owner, number)  # type: ignore[index]
         return weak(known[1]._data)
 
     converted = staticmethod(convert)  # of a function that the library calls for the user: like the user's own code

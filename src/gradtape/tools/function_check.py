@@ -23,7 +23,7 @@ from gradtape.core.record import NOBODY, Record, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import Array
 from gradtape.errors import FunctionMismatchError
-from gradtape.functions.signature import Binder, Call, Leaf
+from gradtape.functions.signature import Binder, BoundCall, Leaf
 from gradtape.ops.generator import Generator
 from gradtape.ops.random_state import STATE
 from gradtape.ops.reduce import reduce_sum
@@ -37,7 +37,9 @@ _REACH = 20_000  # objects looked at, at most
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
-def compare(name: str, target: Callable[..., Any], program: Callable[[Any], Any], call: Call, leaves: Sequence[Leaf]) -> None:
+def compare(
+    name: str, target: Callable[..., Any], program: Callable[[Any], Any], call: BoundCall, leaves: Sequence[Leaf]
+) -> None:
     """Raise `FunctionMismatchError` when program and Python function differ, in results or in gradients.
 
     `program(tensors)` runs the traced program on the call with other tensors.

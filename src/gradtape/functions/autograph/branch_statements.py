@@ -9,10 +9,10 @@ import ast
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table, join
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table, join
 
 
-def _if(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _if(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     test = emitter.expr(node.test)
     before = emitter.definite
     if emitter.plain:
@@ -21,13 +21,13 @@ def _if(emitter: Emitter, node: Any) -> list[ast.stmt]:
     state, number = node.ag_state, emitter.number()
     dead = tuple(tuple(i for i, name in enumerate(state) if name in names) for names in node.ag_dead)
     emitter.enter_state(state)
-    made: list[ast.stmt] = []
+    sides: list[ast.stmt] = []
     branches: list[ast.expr] = []
     after = []
     for kind, statements in (("body", node.body), ("else", node.orelse)):
         emitter.definite = before
         if statements:
-            made.append(emitter.generated(f"ag__{kind}_{number}", [], [], statements, state, node))
+            sides.append(emitter.generated(f"ag__{kind}_{number}", [], [], statements, state, node))
             branches.append(build.load(f"ag__{kind}_{number}"))
         else:
             branches.append(build.operator("nothing"))
@@ -35,7 +35,7 @@ def _if(emitter: Emitter, node: Any) -> list[ast.stmt]:
     emitter.definite = join(after[0], after[1])
     functions, arguments = emitter.state_functions(state, number, node)
     call = build.call("if_stmt", test, *branches, *arguments, build.constant(node.lineno), build.constant(dead))
-    return [*made, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
+    return [*sides, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
 
 
 BRANCHES: Table = {ast.If: _if}

@@ -52,9 +52,9 @@ def arguments(*names: str) -> ast.arguments:
 
 def define(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
     """`def name(parameters): body`."""
-    made = ast.FunctionDef(name, arguments(*parameters), body or [ast.Pass()], [], None, None)
-    made.__dict__["type_params"] = []  # a field since Python 3.12
-    return made
+    definition = ast.FunctionDef(name, arguments(*parameters), body or [ast.Pass()], [], None, None)
+    definition.__dict__["type_params"] = []  # a field since Python 3.12
+    return definition
 
 
 def assign(name: str, value: ast.expr) -> ast.Assign:

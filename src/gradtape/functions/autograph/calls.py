@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import at_attribute
 from gradtape.functions.autograph.liveness import LOOKING
 from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE
 
 
-def _call(emitter: Emitter, node: ast.Call) -> ast.expr:
+def _call(emitter: FunctionEmitter, node: ast.Call) -> ast.expr:
     if _internal(node.func):
         return _arguments(emitter, node)
     if isinstance(node.func, ast.Name) and emitter.scope.kind(node.func.id) == GLOBAL and node.func.id in emitter.plain_names:
@@ -30,8 +30,8 @@ def _call(emitter: Emitter, node: ast.Call) -> ast.expr:
         node.func = build.located(method, place if place is not node else node.func)
     else:
         node.func = build.located(build.call("conv", emitter.expr(node.func)), node.func)
-    made = ast.Call(node.func, node.args, node.keywords)
-    return _arguments(emitter, build.located(made, place))
+    call = ast.Call(node.func, node.args, node.keywords)
+    return _arguments(emitter, build.located(call, place))
 
 
 def _internal(function: ast.expr) -> bool:
@@ -43,14 +43,14 @@ def _internal(function: ast.expr) -> bool:
     return False
 
 
-def _arguments(emitter: Emitter, node: ast.Call) -> ast.Call:
+def _arguments(emitter: FunctionEmitter, node: ast.Call) -> ast.Call:
     node.args = [emitter.expr(arg) for arg in node.args]
     for keyword in node.keywords:
         keyword.value = emitter.expr(keyword.value)
     return node
 
 
-def _looking(emitter: Emitter, node: ast.Call, name: str) -> ast.expr | None:
+def _looking(emitter: FunctionEmitter, node: ast.Call, name: str) -> ast.expr | None:
     """Calls that look at the frame of their caller."""
     function = build.located(build.load(name), node.func)
     if name == "super" and not node.args and not node.keywords:
@@ -67,7 +67,7 @@ def _looking(emitter: Emitter, node: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
-def _locals(emitter: Emitter) -> ast.expr:
+def _locals(emitter: FunctionEmitter) -> ast.expr:
     """The local and captured variables by name, those without a value marked as such."""
     scope = emitter.scope
     seen = scope.variables | {n for n in scope.outer_reads() if scope.kind(n) == VARIABLE or n in scope.free}

@@ -131,7 +131,7 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
         if_stmt(extra_test(), run, nothing, *state)
 
 
-class Binding:
+class BindingOperand:
     """An operand that is evaluated only sometimes and binds names (`:=`) then: they are state of the branch it is in."""
 
     __slots__ = ("run", "state")
@@ -144,14 +144,14 @@ class Binding:
         return self.run()
 
 
-def binding(run: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str]) -> Binding:
+def binding(run: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str]) -> BindingOperand:
     """`run`, which binds these names."""
-    return Binding(run, State(get_state, set_state, names, 0))
+    return BindingOperand(run, State(get_state, set_state, names, 0))
 
 
 def _state_of(*operands: Thunk) -> State:
     """The names that some of these bind."""
-    states = [operand.state for operand in operands if operand.__class__ is Binding]
+    states = [operand.state for operand in operands if operand.__class__ is BindingOperand]
     if len(states) < 2:
         return states[0] if states else NO_STATE
 
@@ -239,7 +239,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
         return result
     rest: Thunk = lambda: compare(names[1:], right, later[0](), *later[1:])  # noqa: E731
     state = _state_of(*later)
-    return and_(result, Binding(rest, state) if state.names else rest)
+    return and_(result, BindingOperand(rest, state) if state.names else rest)
 
 
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:

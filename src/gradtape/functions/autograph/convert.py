@@ -45,10 +45,10 @@ class Conversion:
             Bindings(original.__name__, original.__globals__, dict(zip(original.__code__.co_freevars, cells, strict=True)))
         )
         closure = tuple([cells[i] if i >= 0 else scope if i == -2 else _runtime() for i in self.free])
-        made = FunctionType(self.code, original.__globals__, original.__name__, original.__defaults__, closure)
+        converted = FunctionType(self.code, original.__globals__, original.__name__, original.__defaults__, closure)
         if original.__kwdefaults__:
-            made.__kwdefaults__ = original.__kwdefaults__
-        return made
+            converted.__kwdefaults__ = original.__kwdefaults__
+        return converted
 
 
 @functools.cache
@@ -69,11 +69,11 @@ def converted_function(function: FunctionType, quiet: bool = False) -> Any:
     if entry is None:
         entry = _decide(function, quiet)
     if entry.conversion is not None:
-        made = entry.conversion.function(function)
+        converted = entry.conversion.function(function)
         # kept with the function, so that it dies with it; the identity tells whose it is where attributes are copied
-        function.__dict__[KEPT] = (id(function), code, made, entry.conversion)
+        function.__dict__[KEPT] = (id(function), code, converted, entry.conversion)
         _note_builtins(function, entry.conversion)
-        return made
+        return converted
     return _converting_arguments(function) if entry.higher_order else function
 
 
@@ -100,11 +100,11 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
             _say(function, "its source is not available")
         return note(code, Entry())
     try:
-        made = compiled(transformed(source, code, function.__globals__), code)
+        converted = compiled(transformed(source, code, function.__globals__), code)
     except RecursionError:
         _say(function, "it is nested too deeply to be rewritten")
         return note(code, Entry())
-    return note(code, Entry(Conversion(made, code)))
+    return note(code, Entry(Conversion(converted, code)))
 
 
 def _say(function: FunctionType, reason: str) -> None:
@@ -145,12 +145,12 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     -1
     """
     if isinstance(function, FunctionType):
-        made = converted_function(function)
-        if made.__class__ is FunctionType and made is not function and made.__code__ is not function.__code__:
-            functools.update_wrapper(made, function)
+        converted = converted_function(function)
+        if converted.__class__ is FunctionType and converted is not function and converted.__code__ is not function.__code__:
+            functools.update_wrapper(converted, function)
             for name in ("__wrapped__", KEPT):  # nothing is wrapped: it is the function, in another form
-                made.__dict__.pop(name, None)
-        return made
+                converted.__dict__.pop(name, None)
+        return converted
     if isinstance(function, MethodType):
         inner = convert(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
@@ -251,9 +251,9 @@ def _plain_function(entity: Any) -> FunctionType | None:
     return _plain_function(called) if isinstance(called, (FunctionType, MethodType, functools.partial)) else None
 
 
-def _as_written(made: ast.FunctionDef, source: Source) -> ast.FunctionDef:
+def _as_written(definition: ast.FunctionDef, source: Source) -> ast.FunctionDef:
     """With the parameters as the user wrote them."""
-    made.args = source.node.args
+    definition.args = source.node.args
     if isinstance(source.node, ast.FunctionDef):
-        made.returns = source.node.returns
-    return ast.fix_missing_locations(made)
+        definition.returns = source.node.returns
+    return ast.fix_missing_locations(definition)

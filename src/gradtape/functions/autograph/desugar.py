@@ -88,17 +88,17 @@ class _Desugar(ast.NodeTransformer):
         defaults, named = node.args.defaults, list(zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True))
         bare = copy.copy(node.args)
         bare.defaults, bare.kw_defaults = [], [None for _ in named]
-        made = build.define(self._name("lambda"), [], [build.located(ast.Return(node.body), node.body)])
-        made.args = bare
-        made.body = self.block(made.body)
-        info(made).kind = "lambda"
-        self.hoisted.append(build.located(made, node))
+        definition = build.define(self._name("lambda"), [], [build.located(ast.Return(node.body), node.body)])
+        definition.args = bare
+        definition.body = self.block(definition.body)
+        info(definition).kind = "lambda"
+        self.hoisted.append(build.located(definition, node))
         if not defaults and not any(default for _, default in named):
-            return build.located(build.load(made.name), node)
+            return build.located(build.load(definition.name), node)
         positional = ast.Tuple([self.visit(d) for d in defaults], ast.Load())
         keys = [build.constant(arg.arg) for arg, default in named if default]
         keyword = ast.Dict([*keys], [self.visit(default) for _, default in named if default])
-        call = build.call("with_defaults", build.load(made.name), positional, keyword)
+        call = build.call("with_defaults", build.load(definition.name), positional, keyword)
         return build.located(call, node)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
@@ -139,17 +139,17 @@ class _Desugar(ast.NodeTransformer):
             iterated = generator.iter if place else build.located(build.load(ITERATED), generator.iter)
             innermost = [build.located(ast.For(generator.target, iterated, innermost, [], None), generator.iter)]
         if kind == "genexpr":
-            made = build.define(self._name(kind), [ITERATED], innermost)
-            info(made).plain = True
+            definition = build.define(self._name(kind), [ITERATED], innermost)
+            info(definition).plain = True
         else:
             start: ast.expr = ast.Dict([], []) if kind == "dictcomp" else ast.List([], ast.Load())
             if kind == "setcomp":
                 start = build.call("new_set")
             before = build.located(build.assign(RESULT, start), node)
             after = build.located(ast.Return(build.load(RESULT)), node)
-            made = build.define(self._name(kind), [ITERATED], [before, *innermost, after])
-        info(made).kind = kind
-        return made
+            definition = build.define(self._name(kind), [ITERATED], [before, *innermost, after])
+        info(definition).kind = kind
+        return definition
 
 
 def _collect(kind: str, node: Any) -> ast.stmt:

@@ -1,9 +1,9 @@
 """The last pass: statements and expressions become calls of `ag__` (`operators.py`).
 
-`Emitter` walks a function forwards and knows at each point which names are certainly bound. Loops and branches become
-functions (`Frame`s) inside the user's function; `branches.py`, `loops.py`, `expressions.py`, `stores.py`, `calls.py` and
-`statements.py` hold one notion each. A name that may be unbound where a generated function could see it starts as
-`Undefined` and is read through `ag__.ld`; every other read stays a plain Python read.
+`FunctionEmitter` walks a function forwards and knows at each point which names are certainly bound. Loops and branches become
+functions (`FunctionFrame`s) inside the user's function; `branch_statements.py`, `loop_statements.py`, `expressions.py`,
+`stores.py`, `calls.py` and `statements.py` hold one notion each. A name that may be unbound where a generated function could
+see it starts as `Undefined` and is read through `ag__.ld`; every other read stays a plain Python read.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.names import in_words, info, own, written
-from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE, Scope
+from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE, NameScope
 
 Definite = set[str] | None  # None: the point cannot be reached
 Emit = Callable[[Any, Any], Any]
 Table = dict[type, Emit]  # how a node type is emitted: (emitter, node) → statements, or expression
 
 
-class Frame:
+class FunctionFrame:
     """One function of the output: the user's, or one generated inside it for a loop or branch."""
 
-    def __init__(self, scope: Scope, parent: Frame | None, variables: set[str], outside: set[str] | None) -> None:
+    def __init__(self, scope: NameScope, parent: FunctionFrame | None, variables: set[str], outside: set[str] | None) -> None:
         self.scope = scope
         self.parent = parent
         self.variables = variables
-        self.function: Frame = self if outside is not None or parent is None else parent.function
+        self.function: FunctionFrame = self if outside is not None or parent is None else parent.function
         self.outside = outside or set()  # names of functions around it that are bound before it is made
         self.undefined: set[str] = set()
         self.needed: set[str] = set()  # variables that functions inside declare nonlocal
@@ -37,9 +37,9 @@ class Frame:
         self.declared_global: set[str] = set()
         self.declared_nonlocal: set[str] = set()
 
-    def owner(self, name: str) -> Frame | None:
+    def owner(self, name: str) -> FunctionFrame | None:
         """The frame whose variable the name is."""
-        frame: Frame | None = self
+        frame: FunctionFrame | None = self
         while frame is not None and name not in frame.variables:
             frame = frame.parent
         return frame
@@ -68,14 +68,14 @@ def join(a: Definite, b: Definite) -> Definite:
     return a & b
 
 
-class Emitter:
+class FunctionEmitter:
     """Emits one converted function, with those nested in it."""
 
-    def __init__(self, scope: Scope, plain_names: frozenset[str], statements: Table, expressions: Table) -> None:
+    def __init__(self, scope: NameScope, plain_names: frozenset[str], statements: Table, expressions: Table) -> None:
         self.plain_names = plain_names  # builtins, which nobody guards
         self.statements = statements
         self.expressions = expressions
-        self.frame = Frame(scope, None, set(), None)
+        self.frame = FunctionFrame(scope, None, set(), None)
         self.definite: Definite = set()
         self.hoisted: list[ast.stmt] = []
         self.plain = False
@@ -86,7 +86,7 @@ class Emitter:
         return self.count
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> NameScope:
         return self.frame.scope
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ class Emitter:
         outer = self.hoisted
         for statement in statements:
             self.hoisted = []
-            made = self.statements[type(statement)](self, statement)
-            for part in (*self.hoisted, *made):
+            emitted = self.statements[type(statement)](self, statement)
+            for part in (*self.hoisted, *emitted):
                 result.append(part if "lineno" in part.__dict__ else build.located(part, statement))
         self.hoisted = outer
         return result
@@ -162,7 +162,7 @@ class Emitter:
         return emit(self, node)
 
     @contextmanager
-    def inside(self, frame: Frame, definite: Definite) -> Iterator[None]:
+    def inside(self, frame: FunctionFrame, definite: Definite) -> Iterator[None]:
         """Emit in another frame; what is bound at its end stays in `definite`."""
         outer, self.frame, self.definite = self.frame, frame, definite
         yield
@@ -184,7 +184,7 @@ class Emitter:
         """A function around `body`, in which the state names are the outer ones; `first` are user statements too."""
         statements = [*first, *body]
         changed = {n for n in written(statements) if self.is_variable(n)}
-        frame = Frame(self.scope, self.frame, changed.difference(state), None)
+        frame = FunctionFrame(self.scope, self.frame, changed.difference(state), None)
         frame.declared_nonlocal |= changed.intersection(state)
         outside = self.definite or set()
         with self.inside(frame, None if self.definite is None else outside - frame.variables):  # its own have no value yet
@@ -201,8 +201,8 @@ class Emitter:
         get: ast.stmt = build.define(getter, [], [ast.Return(build.names_tuple(state, ast.Load()))])
         unpack = ast.Assign([build.names_tuple(state, ast.Store())], build.load("ag__values"))
         put: ast.stmt = build.define(setter, ["ag__values"], [ast.Nonlocal(state), unpack])
-        made = [build.located(get, where), build.located(put, where)]
-        return made, [build.load(getter), build.load(setter), build.strings(in_words(name) for name in state)]
+        accessors = [build.located(get, where), build.located(put, where)]
+        return accessors, [build.load(getter), build.load(setter), build.strings(in_words(name) for name in state)]
 
     def thunk(self, node: ast.expr) -> ast.expr:
         """A function of no arguments that evaluates an expression; names it binds are bound in the frame around it."""
@@ -212,11 +212,11 @@ class Emitter:
         if walrus:
             self.enter_state_of_walrus(walrus, before)
             number, names = self.number(), sorted(walrus)
-            made = build.define(f"ag__value_{number}", [], [ast.Nonlocal(names), ast.Return(value)])
+            thunk = build.define(f"ag__value_{number}", [], [ast.Nonlocal(names), ast.Return(value)])
             functions, arguments = self.state_functions(names, number, node)
-            self.hoisted += [build.located(made, node), *functions]
+            self.hoisted += [build.located(thunk, node), *functions]
             self.definite = before
-            return build.located(build.call("binding", build.load(made.name), *arguments), node)
+            return build.located(build.call("binding", build.load(thunk.name), *arguments), node)
         self.definite = before
         return build.located(build.thunk(value), node)
 
@@ -227,7 +227,7 @@ class Emitter:
 
     # -- functions -----------------------------------------------------------------------------------------------
 
-    def function(self, node: ast.FunctionDef, scope: Scope) -> None:
+    def function(self, node: ast.FunctionDef, scope: NameScope) -> None:
         """Emit the body of a user's function in place."""
         notes = info(node)
         known = self.definite
@@ -235,7 +235,7 @@ class Emitter:
             known = {n for n in scope.outer_reads() if not self.exposed(n) or self.scope.always_bound(n)}
         outside = {n for n in known | self.frame.function.outside if not self._deleted(n)}
         outside.add(node.name)
-        frame = Frame(scope, self.frame, scope.variables, outside)
+        frame = FunctionFrame(scope, self.frame, scope.variables, outside)
         frame.declared_global |= {name for name in scope.globals if name not in scope.parameters}
         frame.declared_nonlocal |= {name for name in scope.nonlocals if scope.kind(name) == VARIABLE}
         for name in frame.declared_nonlocal:
@@ -254,7 +254,7 @@ class Emitter:
         return owner is not None and name in owner.deleted
 
 
-def each_child(emitter: Emitter, node: Any) -> Any:
+def each_child(emitter: FunctionEmitter, node: Any) -> Any:
     """The same expression with its parts emitted, from left to right."""
     for field, value in ast.iter_fields(node):
         if isinstance(value, list):

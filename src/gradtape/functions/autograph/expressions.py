@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table, each_child
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child
 from gradtape.functions.autograph.scopes import VARIABLE
 
 LISTS = {ast.Add: "plus", ast.Mult: "times"}
@@ -19,11 +19,11 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-def _name(emitter: Emitter, node: ast.Name) -> ast.expr:
+def _name(emitter: FunctionEmitter, node: ast.Name) -> ast.expr:
     return emitter.read(node)
 
 
-def _boolean(emitter: Emitter, node: ast.BoolOp) -> ast.expr:
+def _boolean(emitter: FunctionEmitter, node: ast.BoolOp) -> ast.expr:
     """`a and b and c` is `and_(a, lambda: and_(b, lambda: c))`."""
     first, *rest = node.values
     value = emitter.expr(first)
@@ -32,7 +32,7 @@ def _boolean(emitter: Emitter, node: ast.BoolOp) -> ast.expr:
     return build.located(build.call(operator, value, emitter.thunk(remaining)), node)
 
 
-def _binary(emitter: Emitter, node: ast.BinOp) -> ast.expr:
+def _binary(emitter: FunctionEmitter, node: ast.BinOp) -> ast.expr:
     """`+` and `*` may be about lists; other arithmetic is about tensors and numbers."""
     operator = LISTS.get(type(node.op))
     if operator is None or any(isinstance(part, ast.Constant) for part in (node.left, node.right) if operator == "plus"):
@@ -41,13 +41,13 @@ def _binary(emitter: Emitter, node: ast.BinOp) -> ast.expr:
     return build.located(build.call(operator, left, right), node)
 
 
-def _unary(emitter: Emitter, node: ast.UnaryOp) -> ast.expr:
+def _unary(emitter: FunctionEmitter, node: ast.UnaryOp) -> ast.expr:
     if isinstance(node.op, ast.Not):
         return build.located(build.call("not_", emitter.expr(node.operand)), node)
     return each_child(emitter, node)
 
 
-def _compare(emitter: Emitter, node: ast.Compare) -> ast.expr:
+def _compare(emitter: FunctionEmitter, node: ast.Compare) -> ast.expr:
     left, first = emitter.expr(node.left), emitter.expr(node.comparators[0])
     if len(node.ops) == 1:
         operator = MEMBERSHIP.get(type(node.ops[0]))
@@ -60,13 +60,13 @@ def _compare(emitter: Emitter, node: ast.Compare) -> ast.expr:
     return build.located(build.call("compare", names, left, first, *later), node)
 
 
-def _choice(emitter: Emitter, node: ast.IfExp) -> ast.expr:
+def _choice(emitter: FunctionEmitter, node: ast.IfExp) -> ast.expr:
     test = emitter.expr(node.test)
     body, orelse = emitter.thunk(node.body), emitter.thunk(node.orelse)
     return build.located(build.call("if_exp", test, body, orelse, build.constant(node.lineno)), node)
 
 
-def _walrus(emitter: Emitter, node: ast.NamedExpr) -> ast.expr:
+def _walrus(emitter: FunctionEmitter, node: ast.NamedExpr) -> ast.expr:
     value, name = emitter.expr(node.value), node.target.id
     kind = emitter.scope.kind(name)
     if kind != VARIABLE:
@@ -76,7 +76,7 @@ def _walrus(emitter: Emitter, node: ast.NamedExpr) -> ast.expr:
     return node
 
 
-def _fstring(emitter: Emitter, node: ast.JoinedStr) -> ast.expr:
+def _fstring(emitter: FunctionEmitter, node: ast.JoinedStr) -> ast.expr:
     """Each part is formatted, or kept for later if it is traced, before the next one is evaluated."""
     parts: list[ast.expr] = []
     for part in node.values:
@@ -89,7 +89,7 @@ def _fstring(emitter: Emitter, node: ast.JoinedStr) -> ast.expr:
     return build.located(build.call("fstring", ast.Tuple(parts, ast.Load())), node)
 
 
-def _attribute(emitter: Emitter, node: ast.Attribute) -> ast.expr:
+def _attribute(emitter: FunctionEmitter, node: ast.Attribute) -> ast.expr:
     return build.located(build.call("attr", emitter.expr(node.value), build.constant(node.attr)), at_attribute(node))
 
 
@@ -102,16 +102,16 @@ def at_attribute(node: ast.Attribute) -> ast.expr:
     return place
 
 
-def _subscript(emitter: Emitter, node: ast.Subscript) -> ast.expr:
+def _subscript(emitter: FunctionEmitter, node: ast.Subscript) -> ast.expr:
     return build.located(build.call("item", emitter.expr(node.value), emitter.expr(node.slice)), node)
 
 
-def _slice(emitter: Emitter, node: ast.Slice) -> ast.expr:
+def _slice(emitter: FunctionEmitter, node: ast.Slice) -> ast.expr:
     bounds = [emitter.expr(part) if part else build.constant(None) for part in (node.lower, node.upper, node.step)]
     return build.located(build.call("slice", *bounds), node)
 
 
-def _untouched(emitter: Emitter, node: ast.expr) -> ast.expr:
+def _untouched(emitter: FunctionEmitter, node: ast.expr) -> ast.expr:
     return node
 
 

@@ -156,8 +156,8 @@ class _Lowering:
         return [node, *self.unless(kinds, rest, loop)], True
 
     def kinds(self, statements: Iterable[ast.stmt]) -> set[str]:
-        found = _jumps(statements)
-        return found if self.returns else found - {"return"}
+        jumps = _jumps(statements)
+        return jumps if self.returns else jumps - {"return"}
 
     def flags(self, kinds: set[str], loop: _Loop | None) -> list[_Flag]:
         flags = [loop.flags[kind] for kind in ("break", "continue") if kind in kinds] if loop else []
@@ -235,22 +235,22 @@ def _none_of(flags: list[_Flag]) -> ast.expr:
 
 def _jumps(statements: Iterable[ast.AST]) -> set[str]:
     """The kinds of jumps that leave these statements."""
-    found: set[str] = set()
+    jumps: set[str] = set()
     for node in statements:
         match node:
             case ast.Break():
-                found.add("break")
+                jumps.add("break")
             case ast.Continue():
-                found.add("continue")
+                jumps.add("continue")
             case ast.Return():
-                found.add("return")
+                jumps.add("return")
             case ast.For() | ast.While():
-                found |= _jumps(node.body) & {"return"} | _jumps(node.orelse)
+                jumps |= _jumps(node.body) & {"return"} | _jumps(node.orelse)
             case ast.expr() | ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
                 pass
             case _:
-                found |= _jumps(ast.iter_child_nodes(node))
-    return found
+                jumps |= _jumps(ast.iter_child_nodes(node))
+    return jumps
 
 
 def _falls(statements: Sequence[ast.AST]) -> bool:

@@ -18,19 +18,19 @@ from typing import Any
 
 from gradtape.functions.autograph.jumps import JUMPING, jump_of, jumps_skipping
 from gradtape.functions.autograph.names import info, matches_all, may_swallow, own, written
-from gradtape.functions.autograph.scopes import Scope
+from gradtape.functions.autograph.scopes import NameScope
 
 Names = frozenset[str]
 NONE: Names = frozenset()
 
 
-def annotate(scope: Scope) -> None:
+def annotate(scope: NameScope) -> None:
     """Give every loop and branch of a function its state, in place."""
     everything = _reads_all_locals(scope)
     _Liveness(scope, frozenset(scope.variables | scope.nonlocals) if everything else frozenset(scope.always_live())).run()
 
 
-def _reads_all_locals(scope: Scope) -> bool:
+def _reads_all_locals(scope: NameScope) -> bool:
     return any(isinstance(n, ast.Name) and n.id in LOOKING for n in own(scope.node.body))
 
 
@@ -38,7 +38,7 @@ LOOKING = frozenset({"locals", "vars", "eval", "exec", "dir"})
 
 
 class _Liveness:
-    def __init__(self, scope: Scope, always: Names) -> None:
+    def __init__(self, scope: NameScope, always: Names) -> None:
         self.scope = scope
         self.always = always
         self.shared = frozenset(scope.always_shared())
@@ -55,15 +55,15 @@ class _Liveness:
 
     def reads(self, nodes: Iterable[ast.AST | None]) -> Names:
         """Names read when these are evaluated, by the comprehensions they call as well."""
-        found = {
+        names = {
             n.id
             for n in own(node for node in nodes if node is not None)
             if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)
         }
         for child in self.scope.children.values():
-            if child.node.name in found and info(child.node).immediate:
-                found |= child.outer_reads()
-        return frozenset(found)
+            if child.node.name in names and info(child.node).immediate:
+                names |= child.outer_reads()
+        return frozenset(names)
 
     def statement(self, node: Any, out: Names, exceptional: Names) -> Names:
         match node:

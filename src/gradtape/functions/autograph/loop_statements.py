@@ -9,7 +9,7 @@ import ast
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.liveness import certain_walrus
 from gradtape.functions.autograph.names import unbound
 from gradtape.functions.autograph.stores import store
@@ -17,7 +17,7 @@ from gradtape.functions.autograph.stores import store
 ITEM = "ag__item"
 
 
-def _while(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _while(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     if emitter.plain:
         node.test = emitter.expr(node.test)
         node.body, node.orelse = emitter.block(node.body), emitter.block(node.orelse)
@@ -36,7 +36,7 @@ def _while(emitter: Emitter, node: Any) -> list[ast.stmt]:
     return [body, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
 
 
-def _for(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _for(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     iterated = emitter.expr(node.iter)
     if emitter.plain:
         node.iter = iterated
@@ -54,7 +54,7 @@ def _for(emitter: Emitter, node: Any) -> list[ast.stmt]:
     return [body, *functions, build.located(ast.Expr(build.located(call, node.iter)), node.iter)]
 
 
-def _plain_for(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _plain_for(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     take: list[ast.stmt] = []
     if not (isinstance(node.target, ast.Name) and emitter.is_variable(node.target.id)):
         take = store(emitter, node.target, build.located(build.load(ITEM), node.target))

@@ -63,21 +63,21 @@ def _evaluated(node: Any) -> list[ast.AST]:
 
 def written(nodes: Iterable[ast.AST]) -> set[str]:
     """Names that running these nodes may bind or unbind in their frame."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in own(nodes):
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                found.add(name)
+                names.add(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
-                found |= info(node).walrus
+                names.add(name)
+                names |= info(node).walrus
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found.add(name)
+                names.add(name)
             case ast.MatchMapping(rest=str(name)):
-                found.add(name)
+                names.add(name)
             case ast.alias(name=name, asname=asname):
-                found.add(asname or name.partition(".")[0])
-    return found
+                names.add(asname or name.partition(".")[0])
+    return names
 
 
 def unbound(nodes: Iterable[ast.AST]) -> set[str]:

@@ -56,7 +56,7 @@ def ending(run: Callable[..., Any]) -> Callable[..., Any]:
     return traced
 
 
-class Again:
+class RaisedAgain:
     """An exception that cannot be rebuilt from a text: raised as it was, each time anew."""
 
     def __init__(self, error: BaseException) -> None:
@@ -80,7 +80,7 @@ def emit_error(error: BaseException, due: Any = None) -> None:
     parts = tuple(template.part(arg) for arg in error.args) if plain else ()
     trace = current_trace()
     never = trace.constant(False)
-    attrs = {"template": parts, "exception": type(error) if plain else Again(error)}
+    attrs = {"template": parts, "exception": type(error) if plain else RaisedAgain(error)}
     trace.emit(staged.ASSERT, [never, *template.values, *(() if due is None else (due,))], attrs)
 
 

@@ -110,7 +110,7 @@ def forget_free(scope: Bindings, name: str) -> None:
     del scope.cells[name].cell_contents
 
 
-def made(cls: Any) -> None:
+def class_defined(cls: Any) -> None:
     """A class statement was run."""
     if (tracer := active()) is not None and isinstance(cls, type):
         tracer.made_class(cls)
@@ -126,12 +126,12 @@ def attr(target: Any, name: str) -> Any:
         return getattr(target, name)
     if target.__class__ is ModuleType:
         return tracer.attr(target, name, getattr(target, name))
-    found = getattr(type(target), name, None)
-    if found.__class__ is property and found.fget.__class__ is FunctionType:
+    attribute = getattr(type(target), name, None)
+    if attribute.__class__ is property and attribute.fget.__class__ is FunctionType:
         from gradtape.functions.autograph.convert import converted_function
 
-        getter = converted_function(found.fget, quiet=True)
-        if getter is not found.fget:
+        getter = converted_function(attribute.fget, quiet=True)
+        if getter is not attribute.fget:
             return getter(target)
     value = tracer.attr(target, name, getattr(target, name))
     return absent.attribute(target, name, value) if absent.is_absent(value) else value
@@ -149,13 +149,13 @@ def set_attr(target: Any, name: str, value: Any) -> None:
 
 
 def _converted_setter(target: Any, name: str) -> Any:
-    found = getattr(type(target), name, None)
-    if found.__class__ is not property or found.fset.__class__ is not FunctionType:
+    attribute = getattr(type(target), name, None)
+    if attribute.__class__ is not property or attribute.fset.__class__ is not FunctionType:
         return None
     from gradtape.functions.autograph.convert import converted_function
 
-    setter = converted_function(found.fset, quiet=True)
-    return None if setter is found.fset else setter
+    setter = converted_function(attribute.fset, quiet=True)
+    return None if setter is attribute.fset else setter
 
 
 def del_attr(target: Any, name: str) -> None:
@@ -196,8 +196,8 @@ def own_method(target: Any, name: str) -> Any:
         return None
     from gradtape.functions.autograph.convert import converted_function
 
-    made = converted_function(function, quiet=True)
-    return None if made is function else MethodType(made, target)
+    converted = converted_function(function, quiet=True)
+    return None if converted is function else MethodType(converted, target)
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

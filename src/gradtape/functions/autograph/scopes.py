@@ -17,10 +17,10 @@ from gradtape.functions.autograph.source import parameters
 VARIABLE, FREE, GLOBAL = "variable", "free", "global"
 
 
-class Scope:
+class NameScope:
     """The variables of one function."""
 
-    def __init__(self, node: ast.FunctionDef, parent: Scope | None, free: frozenset[str]) -> None:
+    def __init__(self, node: ast.FunctionDef, parent: NameScope | None, free: frozenset[str]) -> None:
         self.node = node
         self.parent = parent
         self.free = free  # of the outermost function
@@ -35,12 +35,12 @@ class Scope:
         self.parameters = parameters(node.args)
         self.variables = (written(node.body) | info(node).bound | set(self.parameters)) - self.globals - self.nonlocals
         self.deleted = unbound(node.body)
-        self.children: dict[int, Scope] = {}
+        self.children: dict[int, NameScope] = {}
         self.captured: set[str] = set()  # variables that functions may read whenever they like
         self.shared: set[str] = set()  # variables that nested functions write
         for inner in own(node.body):
             if isinstance(inner, ast.FunctionDef) and converted(inner):
-                child = self.children[id(inner)] = Scope(inner, self, free)
+                child = self.children[id(inner)] = NameScope(inner, self, free)
                 self._note(child.outer_reads(), child.outer_writes(), info(inner).immediate)
             elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
                 declared = [n for n in ast.walk(inner) if isinstance(n, ast.Nonlocal)]
@@ -71,7 +71,7 @@ class Scope:
                 writes |= {name for n in ast.walk(inner) if isinstance(n, ast.Nonlocal) for name in n.names}
         return writes - self.variables
 
-    def owner(self, name: str) -> Scope | None:
+    def owner(self, name: str) -> NameScope | None:
         """The converted function whose variable the name is here."""
         if name in self.globals:
             return None
@@ -101,15 +101,15 @@ class Scope:
         """Variables that may be read by code that is not in sight."""
         return self.captured | self.shared | self.nonlocals
 
-    def function(self) -> Scope:
+    def function(self) -> NameScope:
         """The function around comprehensions: the one whose first argument and class `super()` means."""
         return self.parent.function() if self.parent is not None and info(self.node).kind.endswith("comp") else self
 
-    def is_local(self, owner: Scope) -> bool:
+    def is_local(self, owner: NameScope) -> bool:
         """Whether Python calls a variable of `owner` local here: since 3.12 a comprehension is part of its function."""
         return owner is (self.function() if sys.version_info >= (3, 12) else self)
 
-    def of(self, node: Any) -> Scope:
+    def of(self, node: Any) -> NameScope:
         """The scope of a nested function."""
         return self.children[id(node)]
 

@@ -54,7 +54,7 @@ def _tree(text: str) -> ast.Module | None:
 def _functions(text: str, line: int) -> list[Source]:
     """The functions of a file whose code begins on a line: that of the first decorator, if any."""
     tree = _tree(text)
-    found: list[Source] = []
+    sources: list[Source] = []
     pending: list[tuple[Any, str | None]] = [(tree, None)] if tree is not None else []
     while pending:
         node, class_name = pending.pop()
@@ -65,9 +65,9 @@ def _functions(text: str, line: int) -> list[Source]:
         if isinstance(node, ast.ClassDef):
             class_name = node.name
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)) and start == line:
-            found.append(Source(node, class_name))
+            sources.append(Source(node, class_name))
         pending += [(child, class_name) for child in children(node)]
-    return found
+    return sources
 
 
 def parameters(args: ast.arguments) -> list[str]:

@@ -10,17 +10,17 @@ import ast
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table, each_child, join, undefined
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child, join, undefined
 from gradtape.functions.autograph.names import matches_all, may_swallow, unbound, written
 from gradtape.functions.autograph.scopes import converted
 from gradtape.functions.autograph.stores import store
 
 
-def _simple(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _simple(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     return [each_child(emitter, node)]
 
 
-def _leave(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _leave(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     """`return` and `raise`."""
     each_child(emitter, node)
     if isinstance(node, ast.Raise) and node.exc is not None:
@@ -30,16 +30,16 @@ def _leave(emitter: Emitter, node: Any) -> list[ast.stmt]:
     return [node]
 
 
-def _unchanged(emitter: Emitter, node: ast.stmt) -> list[ast.stmt]:
+def _unchanged(emitter: FunctionEmitter, node: ast.stmt) -> list[ast.stmt]:
     return [node]
 
 
-def _declaration(emitter: Emitter, node: ast.stmt) -> list[ast.stmt]:
+def _declaration(emitter: FunctionEmitter, node: ast.stmt) -> list[ast.stmt]:
     """`global` and `nonlocal` are written anew where a function needs them."""
     return []
 
 
-def _assert(emitter: Emitter, node: ast.Assert) -> list[ast.stmt]:
+def _assert(emitter: FunctionEmitter, node: ast.Assert) -> list[ast.stmt]:
     if not __debug__:
         return []
     test = emitter.expr(node.test)
@@ -48,7 +48,7 @@ def _assert(emitter: Emitter, node: ast.Assert) -> list[ast.stmt]:
     return [ast.Expr(build.located(call, node.test if node.msg is None else node))]
 
 
-def _definition(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _definition(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     node.decorator_list = [emitter.expr(d) for d in node.decorator_list]
     if isinstance(node, ast.ClassDef):
         node.bases = [emitter.expr(base) for base in node.bases]
@@ -64,11 +64,11 @@ def _definition(emitter: Emitter, node: Any) -> list[ast.stmt]:
         return [*hooks, node]
     emitter.bind([node.name])
     if isinstance(node, ast.ClassDef):
-        return [*hooks, node, ast.Expr(build.call("made", build.load(node.name)))]
+        return [*hooks, node, ast.Expr(build.call("class_defined", build.load(node.name)))]
     return [*hooks, node]
 
 
-def _try(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _try(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     before = emitter.definite
     lost, lost_finally = unbound(node.body), unbound(node.finalbody)
     lost_anywhere = lost | unbound(node.orelse) | unbound(node.handlers)
@@ -103,7 +103,7 @@ def _caught(kind: ast.expr | None) -> list[str]:
     return ["BaseException"]
 
 
-def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
+def _handler(emitter: FunctionEmitter, handler: ast.ExceptHandler) -> set[str] | None:
     if handler.type is not None:
         handler.type = emitter.expr(handler.type)
     name = handler.name
@@ -132,7 +132,7 @@ def _handler(emitter: Emitter, handler: ast.ExceptHandler) -> set[str] | None:
     return emitter.definite
 
 
-def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _with(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     item, *others = node.items
     lost = unbound(node.body)
     swallows = may_swallow(item.context_expr)
@@ -157,7 +157,7 @@ def _with(emitter: Emitter, node: Any) -> list[ast.stmt]:
     return [node]
 
 
-def _match(emitter: Emitter, node: Any) -> list[ast.stmt]:
+def _match(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     node.subject = emitter.expr(node.subject)
     hooks = emitter.declare(written(case.pattern for case in node.cases))
     before = after = emitter.definite

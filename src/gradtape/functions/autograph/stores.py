@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import Emitter, Table, undefined
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table, undefined
 from gradtape.functions.autograph.names import written
 from gradtape.functions.autograph.scopes import VARIABLE
 
@@ -24,7 +24,7 @@ INPLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def store(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
+def store(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     """Statements that give an emitted value to a target."""
     match target:
         case ast.Name(id=name):
@@ -45,7 +45,7 @@ def store(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     return [*before, build.located(ast.Expr(build.located(write, target)), target)]
 
 
-def _evaluated(emitter: Emitter, value: ast.expr, where: ast.AST) -> tuple[list[ast.stmt], ast.expr]:
+def _evaluated(emitter: FunctionEmitter, value: ast.expr, where: ast.AST) -> tuple[list[ast.stmt], ast.expr]:
     """`value` under a name, if evaluating it later could give something else."""
     if isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and value.id.startswith("ag__value")):
         return [], value
@@ -53,7 +53,7 @@ def _evaluated(emitter: Emitter, value: ast.expr, where: ast.AST) -> tuple[list[
     return [build.located(build.assign(name, value), where)], build.located(build.load(name), where)
 
 
-def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
+def _unpack(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     stars = [place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
     count, star = build.constant(len(target.elts)), build.constant(stars[0] if stars else None)
     literal = isinstance(value, ast.Tuple) and not stars and not any(isinstance(part, ast.Starred) for part in value.elts)
@@ -72,28 +72,28 @@ def _unpack(emitter: Emitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     return result
 
 
-def _is_plain(emitter: Emitter, target: Any) -> bool:
+def _is_plain(emitter: FunctionEmitter, target: Any) -> bool:
     return isinstance(target, ast.Name) and emitter.is_variable(target.id)
 
 
-def _assign(emitter: Emitter, node: ast.Assign) -> list[ast.stmt]:
+def _assign(emitter: FunctionEmitter, node: ast.Assign) -> list[ast.stmt]:
     value = emitter.expr(node.value)
     if len(node.targets) == 1:
-        made = store(emitter, node.targets[0], value)
-        if len(made) == 1:
-            return [build.located(made[0], node)]
-        return made
+        stores = store(emitter, node.targets[0], value)
+        if len(stores) == 1:
+            return [build.located(stores[0], node)]
+        return stores
     result, value = _evaluated(emitter, value, node.value)
     for target in node.targets:
         result += store(emitter, target, value)
     return result
 
 
-def _annotated(emitter: Emitter, node: ast.AnnAssign) -> list[ast.stmt]:
+def _annotated(emitter: FunctionEmitter, node: ast.AnnAssign) -> list[ast.stmt]:
     return store(emitter, node.target, emitter.expr(node.value)) if node.value else []
 
 
-def _augmented(emitter: Emitter, node: ast.AugAssign) -> list[ast.stmt]:
+def _augmented(emitter: FunctionEmitter, node: ast.AugAssign) -> list[ast.stmt]:
     operation = build.constant(INPLACE[type(node.op)].__name__)
     target = node.target
     if isinstance(target, ast.Name):
@@ -116,14 +116,14 @@ def _augmented(emitter: Emitter, node: ast.AugAssign) -> list[ast.stmt]:
     return result
 
 
-def _delete(emitter: Emitter, node: ast.Delete) -> list[ast.stmt]:
+def _delete(emitter: FunctionEmitter, node: ast.Delete) -> list[ast.stmt]:
     result: list[ast.stmt] = []
     for target in node.targets:
         result += [build.located(part, target) for part in _delete_one(emitter, target)]
     return result
 
 
-def _delete_one(emitter: Emitter, target: Any) -> list[ast.stmt]:
+def _delete_one(emitter: FunctionEmitter, target: Any) -> list[ast.stmt]:
     match target:
         case ast.Name(id=name) if emitter.scope.kind(name) != VARIABLE:
             kind = emitter.scope.kind(name)
@@ -145,7 +145,7 @@ def _delete_one(emitter: Emitter, target: Any) -> list[ast.stmt]:
     return [part for inner in target.elts for part in _delete_one(emitter, inner)]
 
 
-def _import(emitter: Emitter, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
+def _import(emitter: FunctionEmitter, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
     names = written([node])
     hooks = emitter.declare(names)
     emitter.bind(name for name in names if emitter.is_variable(name))

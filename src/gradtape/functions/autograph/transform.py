@@ -19,13 +19,13 @@ from gradtape.functions.autograph.branch_statements import BRANCHES
 from gradtape.functions.autograph.calls import CALLS
 from gradtape.functions.autograph.code_registry import Entry, note
 from gradtape.functions.autograph.desugar import desugar
-from gradtape.functions.autograph.emitter import Emitter, Table
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import EXPRESSIONS
 from gradtape.functions.autograph.jumps import lower
 from gradtape.functions.autograph.liveness import annotate
 from gradtape.functions.autograph.loop_statements import LOOPS
 from gradtape.functions.autograph.names import info, spell_out
-from gradtape.functions.autograph.scopes import Scope
+from gradtape.functions.autograph.scopes import NameScope
 from gradtape.functions.autograph.source import Source
 from gradtape.functions.autograph.statements import STATEMENTS
 from gradtape.functions.autograph.stores import STORES
@@ -48,10 +48,10 @@ def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.Fu
     function = _definition(copied(source.node), source.class_name)
     desugar(function)
     lower(function)
-    scope = Scope(function, None, frozenset(code.co_freevars))
+    scope = NameScope(function, None, frozenset(code.co_freevars))
     _annotate(scope)
     plain = frozenset(name for name in dir(builtins) if name not in space)
-    Emitter(scope, plain, ALL_STATEMENTS, ALL_EXPRESSIONS).function(function, scope)
+    FunctionEmitter(scope, plain, ALL_STATEMENTS, ALL_EXPRESSIONS).function(function, scope)
     return function
 
 
@@ -64,16 +64,16 @@ def _definition(node: Any, class_name: str | None) -> ast.FunctionDef:
         if arg is not None:
             arg.annotation = None
     if isinstance(node, ast.Lambda):
-        made = build.located(build.define("ag__lambda_0", [], [build.located(ast.Return(node.body), node.body)]), node)
-        made.args = args
-        info(made).kind = "lambda"
-        return made
+        definition = build.located(build.define("ag__lambda_0", [], [build.located(ast.Return(node.body), node.body)]), node)
+        definition.args = args
+        info(definition).kind = "lambda"
+        return definition
     node.decorator_list, node.returns = [], None
     node.__dict__["type_params"] = []
     return node
 
 
-def _annotate(scope: Scope) -> None:
+def _annotate(scope: NameScope) -> None:
     if not info(scope.node).plain:
         annotate(scope)
     for child in scope.children.values():
@@ -88,8 +88,8 @@ def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     flags = code.co_flags & FUTURES
     with warnings.catch_warnings():  # the user has seen them when the original was compiled
         warnings.simplefilter("ignore")
-        made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    inner = _code_named(_code_named(made, FACTORY), function.name)
+        module_code = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    inner = _code_named(_code_named(module_code, FACTORY), function.name)
     return _renamed(inner, code.co_name, code.co_qualname, generated=False)
 
 
@@ -100,9 +100,9 @@ def _code_named(code: CodeType, name: str) -> CodeType:
 def _renamed(code: CodeType, name: str, qualname: str, generated: bool) -> CodeType:
     """Names as if the user's functions stood where the user wrote them; what is converted is known as such from now on."""
     consts = tuple(_renamed_inside(c, name, qualname) if isinstance(c, CodeType) else c for c in code.co_consts)
-    made = code.replace(co_name=name, co_qualname=qualname, co_consts=consts)
-    note(made, Entry(converted=True, generated=generated))
-    return made
+    named = code.replace(co_name=name, co_qualname=qualname, co_consts=consts)
+    note(named, Entry(converted=True, generated=generated))
+    return named
 
 
 def _renamed_inside(code: CodeType, owner: str, qualname: str) -> CodeType:

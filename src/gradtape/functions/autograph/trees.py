@@ -14,8 +14,8 @@ class _Fields(dict[Any, tuple[str, ...]]):
     """Kind of node → its fields that may have nodes in them."""
 
     def __missing__(self, kind: Any) -> tuple[str, ...]:
-        found = self[kind] = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _OTHERS)
-        return found
+        fields = self[kind] = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _OTHERS)
+        return fields
 
 
 _FIELDS = _Fields()
@@ -23,15 +23,15 @@ _FIELDS = _Fields()
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes directly inside a node, in order; without operators, and whether a name is read or written."""
-    found: list[ast.AST] = []
+    children: list[ast.AST] = []
     values = node.__dict__
     for name in _FIELDS[node.__class__]:
         value = values.get(name)
         if value.__class__ is list:
-            found += [part for part in value if isinstance(part, ast.AST)]
+            children += [part for part in value if isinstance(part, ast.AST)]
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            children.append(value)
+    return children
 
 
 def copied(node: Any) -> Any:

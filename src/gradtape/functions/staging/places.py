@@ -13,7 +13,7 @@ from typing import Any
 
 from gradtape.core.tensor import Tensor, box
 from gradtape.functions.staging.staged_values import Undefined
-from gradtape.functions.tokens import Identity
+from gradtape.functions.tokens import ObjectIdentity
 
 MISSING = Undefined("what has no value")
 
@@ -46,7 +46,7 @@ class Attribute(Place):
 
     def __init__(self, target: Any, name: str) -> None:
         super().__init__(("attribute", id(target), name), f"`{type(target).__name__}.{name}`")
-        self.held = Identity(target)  # weakly: a program must not keep the object alive whose method it is
+        self.held = ObjectIdentity(target)  # weakly: a program must not keep the object alive whose method it is
         self.name = name
 
     @property
