@@ -344,6 +344,7 @@ def diff(a: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None =
         v if v is None else arrays.broadcast_to(v, (*shape_of(x)[:-1], 1)) if v.ndim == 0 else moveaxis(v, axis, -1)
         for v in ends
     )
+    # A scalar stands for a slice of that value along the other axes, as NumPy has it.
     x = concatenate([part for part in (first, x, last) if part is not None], -1)
     for _ in range(n):
         x = c.not_equal(x[..., 1:], x[..., :-1]) if x.dtype.is_bool else x[..., 1:] - x[..., :-1]

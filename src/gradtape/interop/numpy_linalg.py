@@ -108,6 +108,7 @@ def kron(a: TensorLike, b: TensorLike) -> Any:
     rank = max(a.ndim, b.ndim)
     rows = (1,) * (rank - a.ndim) + tuple(a.shape)
     cols = (1,) * (rank - b.ndim) + tuple(b.shape)
+    # Every size of one beside a 1 of the other: the product broadcasts to all pairs, and joining the pairs gives the blocks.
     wide_a = reshape(a, tuple(v for d in rows for v in (d, 1)))
     wide_b = reshape(b, tuple(v for d in cols for v in (1, d)))
     return reshape(wide_a * wide_b, tuple(m * n for m, n in zip(rows, cols, strict=True)))
@@ -139,6 +140,7 @@ def moveaxis(a: TensorLike, source: AxesToMove, destination: AxesToMove) -> Tens
             raise InvalidArgumentError(
                 f"moveaxis: source {source} and destination {destination}: {argument} needs {len(places)} axes"
             )
+    # The axes that stay keep their order; the moved ones are put between them, from left to right.
     perm = [i for i in range(a.ndim) if i not in places]
     for target, place in sorted(zip(targets, places, strict=True)):
         perm.insert(target, place)

@@ -107,6 +107,7 @@ def heaviside(x: TensorLike, y: TensorLike) -> Any:
 
 def copysign(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(floats(x), y)
+    # The sign of a zero counts, so the comparison y < 0 would not do.
     return s.where(c.sign_bit(y), -e.abs(x), e.abs(x))
 
 

@@ -47,6 +47,7 @@ def logsumexp(
     if b is None and not return_sign:
         return reduce_logsumexp(a, axis, keepdims)
     top = reduce_max(stop_gradient(a), axis, keepdims=True)
+    # Where all terms vanish the largest exponent is -∞, and -∞ - (-∞) would be NaN.
     top = s.where(c.is_finite(top), top, e.cast(0.0, top.dtype))
     terms = e.exp(a - top)
     total = reduce_sum(terms if b is None else terms * b, axis, keepdims)

@@ -38,7 +38,7 @@ def shape_n(input: Sequence[Any], out_type: DTypeLike | None = None, name: str |
     return [shape(convert(value), out_type) for value in _listed(input, "shape_n")]
 
 
-def _listed(values: Any, name: str) -> list[Any]:
+def _listed(values: object, name: str) -> list[Any]:
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"{name}: `input` must be a list of tensors, got {type(values).__name__}")
     return list(values)

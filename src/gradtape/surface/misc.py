@@ -53,6 +53,7 @@ def init_scope() -> Iterator[None]:
     >>> float(f(gt.constant(2.0)))
     10.0
     """
+    # Both who is told of reads and writes, and where operations go.
     tokens = TRACER.set(None), TRACING.set(None)
     try:
         with scope_of(NOBODY):

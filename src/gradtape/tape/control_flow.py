@@ -425,6 +425,16 @@ def scan(
     return out if back_prop else _constants(out)
 
 
+def _last_of(
+    fn: Callable[..., Any], elems: Structure, initializer: Structure, op: str, backwards: bool, back_prop: bool
+) -> Any:
+    if initializer is not None and should_stage(elems):
+        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), backwards, every=False)
+    else:
+        out = _fold(fn, elems, initializer, op, backwards)[1][0]
+    return out if back_prop else _constants(out)
+
+
 def foldl(
     fn: Callable[..., Any], elems: Structure, initializer: Structure = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
@@ -435,11 +445,7 @@ def foldl(
     >>> gt.foldl(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(123)
     """
-    if initializer is not None and should_stage(elems):
-        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), False, every=False)
-    else:
-        out = _fold(fn, elems, initializer, "foldl", False)[1][0]
-    return out if back_prop else _constants(out)
+    return _last_of(fn, elems, initializer, "foldl", False, back_prop)
 
 
 def foldr(
@@ -452,8 +458,4 @@ def foldr(
     >>> gt.foldr(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(321)
     """
-    if initializer is not None and should_stage(elems):
-        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), True, every=False)
-    else:
-        out = _fold(fn, elems, initializer, "foldr", True)[1][0]
-    return out if back_prop else _constants(out)
+    return _last_of(fn, elems, initializer, "foldr", True, back_prop)

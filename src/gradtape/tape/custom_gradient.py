@@ -108,9 +108,12 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
             raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
         result, grad_fn = answer
         outputs = [convert(r) for r in tree.flatten(result)]
+        # A variable that is an argument has its gradient among those of the arguments.
         variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
         takes_variables = _takes(grad_fn, "variables")
         versions = [v.read() for v, _ in variables]
+        # While a function is traced the rule is traced too, although nobody may ever ask for the gradient: what it raises must
+        # wait.
         ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
@@ -258,6 +261,7 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
 
         taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
         with scope_of(taping):
+            # What the function read besides its arguments is an input of the record too, by its identity alone.
             given = [*inputs, *(box(np.empty(0), node) for node in captured)]
             whole = functools.partial(run, function=recompute_grad(f, memory_limit=memory_limit))
             again = Again(_name(f), run, whole, True)
@@ -281,6 +285,7 @@ def _rerun(
     """Run `f` again, recorded by `again`, and carry the cotangents back through that run."""
     boxed = bool(current_scope().recorders) or current_scope().level > 0 or any(ct.wraps for ct in cts)
     with again.recording():
+        # The second run starts from the same versions: tapes around it go on to what the first one was computed from.
         twins = [again.watched(x) for x in inputs]
         starts: list[Any] = [t._node for t in twins]  # before f, which may update its arguments
         for node in captured:

@@ -108,6 +108,7 @@ _NUMERIC_EXITS = {".numpy()", ".item()", ".tolist()", "np.asarray", "float()", "
 def _result(value: TensorLike, function: str, recorder: GradientTape | ForwardAccumulator) -> Tensor:
     """What a function returned, as a tensor; refused if it is a number that was computed from the argument outside the tape."""
     tensor = convert(value)
+    # A constant is a fine result. A number is suspicious if values of the argument left the tape on their way to it.
     if tensor._node is not None or isinstance(value, (Tensor, Readable)):
         return tensor
     for out in (recorder.key.exits or {}).values():
@@ -177,7 +178,7 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: boo
     return wrapped
 
 
-def vjp(f: Callable[..., Any], *primals: Sequence[Structure]) -> tuple[Any, Callable[[Any], Any]]:
+def vjp(f: Callable[..., Any], *primals: Structure) -> tuple[Any, Callable[[Any], Any]]:
     """(f(*primals), pull) where pull(cotangent) gives the cotangents of the primals, as a tuple.
 
     >>> import gradtape as gt
@@ -307,6 +308,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         with GradientTape(through_assignments=True) as tape:
             tape.watch(source)
             out = _result(f(*fresh, **kwargs), "jacobian", tape)
+        # Reverse mode costs a pass per output, forward mode one per input.
         if tree.is_nested(source) or out.size <= source.size:
             answer = tape.jacobian(out, source, unconnected_gradients="zero")
         else:
@@ -325,6 +327,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
     size = source.size
     level = next_level()
     scope = current_scope()
+    # The tangents of all elements at once: a batch of unit vectors on a primal that all of them share.
     unit = rows.identity_rows(source)(0, size)
     with scope_of(Scope(scope.recorders, (*scope.batches, None))):
         primal = source.__copy__()

@@ -115,6 +115,7 @@ def _again(
     fixed = {t._data for t in stopped if isinstance(t, TracedTensor)}
     operations = [operation for block in trace.blocks for operation in block.operations]
     computed = _led_to(operations, set(values), fixed)
+    # A source that another source leads to is an intermediate value: watched as a leaf it would cut the way to the other.
     starts: dict[Value, Any] = {v: traced(v) for v in values if v not in computed}
     for twin in starts.values():
         watch(twin)
@@ -149,6 +150,7 @@ def _between(
         if not moving.isdisjoint(operation.operands):
             forward.append(operation)
             moving.update(v for v in operation.results if v not in fixed and v not in starts)
+    # Forwards what depends on the sources, backwards what leads to the targets: the operations in both are between them.
     needed = set(wanted)
     kept = []
     for operation in reversed(forward):

@@ -208,6 +208,8 @@ class MemoryManager:
             if self._total(2 * self.length) >= self._total(self.length):
                 self._patience = 2 * len(self._cells)  # as good as it gets until the record is much longer
                 break
+            # The boundaries of the longer segments are among those of the shorter ones, so nothing that was dropped is needed
+            # to be kept.
             self.length *= 2
             self._swept = 0
             self._drop_inner()

@@ -110,6 +110,7 @@ class JacobianMethods:
         if target.ndim:
             raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
         flat = [check_source(s) for s in tree.flatten(sources)]
+        # The innermost recorder, whether its block has ended or not: the second derivative needs the records of the first.
         with scope_of(current_scope().without(self).with_recorder(self)):
             firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)
         blocks = []
@@ -143,6 +144,7 @@ class JacobianMethods:
 
         answers = arranged(lambda seed: self._differentiate([target], [seed], flat, recorded))
         node = self._node_of(target)
+        # Nobody records now, but the answer may be differentiated later: then these rows are walked again, recorded.
         if self._persistent and node is not None and not current_scope().recorders and not current_scope().level:
             wanted = [self._versions(s) for s in flat]
             self._leave_lazy(

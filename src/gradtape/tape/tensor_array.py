@@ -256,6 +256,7 @@ class TensorArray:
         if len(places) != len(rows):
             raise InvalidArgumentError(f"TensorArray.scatter: {len(places)} indices for {len(rows)} rows")
         for place in places:
+            # All indices are checked before anything is written: a refused scatter changes nothing.
             self._room(None, place, "scatter")
         for place, row in zip(places, rows, strict=True):
             self._room(place + 1, place, "scatter")

@@ -36,6 +36,7 @@ def ways(
         state: Cut | None
         if node in states:
             continue
+        # Inputs come before outputs, so the states of all it was computed from are known here.
         if isinstance(node, Unwatched):
             state = _unwatched(tape, node, states)
         elif node.op is None:
@@ -57,6 +58,8 @@ def lineage_of(targets: Iterable[Record | None]) -> Iterator[Any]:
             yield node
         elif node not in seen:
             seen.add(node)
+            # A node is given out after its inputs: it waits on the stack, marked, below them. (Recursion would not survive a
+            # long loop.)
             stack.append((node, True))
             stack.extend([(n, False) for n in inputs_of(node) if n not in seen])
 
@@ -111,6 +114,7 @@ def _unwatched(tape: GradientTape, node: Unwatched, states: dict[Any, Cut]) -> C
 
 def _untimely(tape: GradientTape, node: Record, state: Cut) -> Cut:
     """An operation on a value of the source that the tape did not record: because of the time at which it ran."""
+    # What the tape did at the time at which the operation ran says why it was not recorded.
     when = node.when[0] if isinstance(node.when, tuple) else node.when
     did = tape.key.state_at(when)
     op = node.op.name
@@ -154,6 +158,7 @@ def _unseen(tape: GradientTape, record: Record, state: Cut) -> Cut:
 
 def _step(tape: GradientTape, record: Record, index: int, state: Cut, known: set[Record]) -> Cut:
     """How a state goes on through input `index` of an operation."""
+    # Comparisons and indices are everywhere in derivatives; there they are not what the user did wrong.
     derived = bool(tape.sites) and (record.code, record.lasti) in tape.sites  # in a backward pass that the tape recorded
     if state is not CONNECTED and state is not UNSEEN:
         if derived and state.cause == "integer_or_bool_on_path":  # of a derivative that is constant between comparisons

@@ -81,6 +81,7 @@ def _structured(operation: Operation, states: States, place: Location | None) ->
 
 
 def _cond(operation: Operation, states: States, place: Location | None) -> States:
+    # Which side runs is not known: a result is connected if it is on any of them.
     branches = [_block(block, states[1:], place) for block in operation.regions.values()]
     chosen = [] if states[0] is None else [Cut("independent", operation.op.name, place, {"branch": True})]
     return [_merged([*ways, *chosen]) for ways in zip(*branches, strict=True)]
@@ -111,6 +112,7 @@ def _loop(operation: Operation, states: States, place: Location | None) -> State
     given: States = [None, *states[skipped:]]
     while True:
         results = _block(body, given, place)
+        # What an iteration connects, the next one begins with; each round adds a connection or is the last.
         grown = [_merged([given[i + 1], results[i]]) for i in range(carried)]
         if grown == given[1 : carried + 1]:
             break

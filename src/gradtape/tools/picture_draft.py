@@ -124,6 +124,7 @@ def _label(tape: GradientTape, draft: Draft) -> None:
     for variable, versions in tape._variables.values():
         own = variable.name.removesuffix(":0")
         name = (-1, own) if is_named(own) else names.get(id(variable), (UNNAMED[0], own))
+        # Versions that the tape computed are operations of the picture; the others are one leaf with the variable's name.
         first = next((node for node in versions if node not in draft.places), None)
         for node in versions:
             if node not in draft.places and first is not None:

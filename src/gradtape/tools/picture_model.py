@@ -95,6 +95,7 @@ class _Maker:
 
     def model(self, about: dict[str, Any]) -> Model:
         self.lines = about["by"] == "line"
+        # The last record of a class stands for all of them: its value is the one the user would see now.
         nodes = [self._node(members) for members in self.flat.members]
         edges = self._edges()
         nodes += self._leaf_nodes(len(nodes), edges)

@@ -184,6 +184,7 @@ def names_of(things: Iterable[Any], frames: list[FrameType]) -> dict[int, tuple[
     """
     wanted = {id(thing) for thing in things if thing is not None}
     names: dict[int, tuple[int, str]] = {}
+    # Layer by layer, so that a short name is found before a long one, and a budget bounds the work in large programs.
     layer = [entry for frame in frames for entry in _visible(frame)]
     seen: set[int] = set()
     budget = _LOOKED_AT

@@ -35,6 +35,7 @@ def saved_values(records: Sequence[Record]) -> dict[Record, Any]:
         if op is None or not record.saved or op.kind == "region":
             continue
         entries = save_plan(op).entries
+        # A record under a memory limit keeps a recipe instead: it has no values to show.
         if len(entries) != len(record.saved):
             continue
         for (index, spec), value in zip(entries, record.saved, strict=True):
@@ -113,7 +114,7 @@ class _Heard(dict[Record, Any]):
         super().__init__(seeds)
         self._tell = tell
 
-    def pop(self, record: Record, default: Any = None) -> Any:
+    def pop(self, record: Record, default: object = None) -> Any:
         cotangent = super().pop(record, None)
         if cotangent is not None:
             self._tell(record, cotangent)
@@ -138,6 +139,7 @@ def norm(cotangent: object) -> dict[str, Any] | None:
         return None
     if not array.size:
         return {"norm": 0.0, "max": 0.0}
+    # In double precision: squares of large float32 numbers overflow.
     entries = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)).reshape(-1)
     return {"norm": number(math.sqrt(float(np.dot(entries, entries)))), "max": number(entries.max())}
 

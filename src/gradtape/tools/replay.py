@@ -74,6 +74,7 @@ class Replay:
         self, records: Sequence[Record], kept: Mapping[Record, Kept], leaves: Iterable[Record], targets: Iterable[Record],
         cut: bool,
     ) -> None:  # fmt: skip
+        # Only what depends on the leaves and leads to the targets changes when the leaves do.
         moved = needed_records(records, leaves, binding(cut=cut))
         ends = set(targets)
         wanted = ancestors(RecordedRun(records, kept), ends)
@@ -120,6 +121,7 @@ class Replay:
         if self.cut and record.op is ASSIGN:
             return None
         inputs, _, attrs = self.kept[record]
+        # What does not depend on the leaves is as it was in the run, in double precision.
         tensors = [
             values[node] if node is not None and node in values else _constant(x)
             for x, node in zip(inputs, record.nodes, strict=True)

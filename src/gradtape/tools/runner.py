@@ -102,6 +102,7 @@ def _say(text: str) -> None:
 
 def _script(name: str, arguments: Sequence[str]) -> Ran:
     path = os.path.abspath(name)  # as Python has it, so that a script may change its folder
+    # A module of its own, so that the script's names do not mix with those of the command.
     main = ModuleType("__main__")
     loader = SourceFileLoader("__main__", path)
     main.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None, __package__=None, __loader__=loader)
@@ -125,6 +126,7 @@ def _as_program(name: str, arguments: Sequence[str], folder: str, main: ModuleTy
     """`sys` as the script expects it; afterwards as it was."""
     argv, path, old = sys.argv, sys.path[:], sys.modules["__main__"]
     sys.argv = [name, *arguments]
+    # As Python does it: the script's folder comes first, unless the interpreter was told not to.
     if not sys.flags.safe_path:
         sys.path[:1] = [folder]
     if main is not None:

@@ -40,8 +40,10 @@ def slope_of(f: Callable[[float], float], h: float) -> Slope:
     wide = (ends[0] - ends[1]) / (2 * h)
     narrow = (halves[0] - halves[1]) / h
     size = max(abs(middle), abs(ends[0]), abs(ends[1]))
+    # What rounding of the values makes of a quotient by h.
     noise = 20 * EPSILON * size / h
     value = (4 * narrow - wide) / 3  # the error of order h² cancels
+    # The difference of the slopes on both sides is h·f'' where f is smooth, so it halves with h; at a kink it stays.
     jump = abs((ends[0] + ends[1] - 2 * middle) / h)
     half_jump = abs((halves[0] + halves[1] - 2 * middle) / (h / 2))
     kink = half_jump > 0.75 * jump and half_jump > 1e-3 * abs(value) + 4 * noise

@@ -7,7 +7,7 @@ Nothing here adds operations: `trace/tracing.py` does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Typing:
             return shared
         return inferred
 
-    def _shared(self, type: Any) -> Any:
+    def _shared(self, type: Hashable) -> Any:
         """One object per type, so that what follows from it is found again."""
         return self._types.setdefault(type, type)
 
@@ -76,7 +76,7 @@ class Typing:
             return (_named(inferred[0]),) * len(inferred)
         return tuple([_named(t) for t in inferred]) if inferred.__class__ is tuple else _named(inferred)
 
-    def sliced(self, op: Op, operands: Sequence[Value], attrs: Mapping[str, Any], spec: Any, block: Block) -> Any:
+    def sliced(self, op: Op, operands: Sequence[Value], attrs: Mapping[str, Any], spec: TensorSpec, block: Block) -> Any:
         """The type of an operation's result, sizes called as before: slices of axes of one size between the same bounds have
         one length."""
         if op is not GETITEM_AT or attrs["size"] is not None or not any(is_open(part) for part in attrs["key"]):
@@ -149,7 +149,7 @@ def _frozen(attr: object) -> Any:
 def _infer_without_rank(op: Op, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """The type rule where some rank is unknown: a rule that asks for it is refused, it must not pass for a scalar."""
 
-    def seen(type: Any, here: TensorShape, there: TensorShape) -> Any:
+    def seen(type: object, here: TensorShape, there: TensorShape) -> Any:
         return TensorSpec(there, type.dtype) if isinstance(type, TensorSpec) and type.shape is here else type
 
     inferred = op.infer(*[seen(t, UNKNOWN, UNKNOWN_TO_RULES) for t in types], **attrs)
@@ -158,7 +158,7 @@ def _infer_without_rank(op: Op, types: Sequence[Any], attrs: Mapping[str, Any]) 
     return seen(inferred, UNKNOWN_TO_RULES, UNKNOWN)
 
 
-def _named(spec: Any) -> Any:
+def _named(spec: object) -> Any:
     """Dimensions only run time knows get a symbol."""
     if isinstance(spec, TensorSpec) and None in tuple(spec.shape):
         return TensorSpec([fresh_symbol("n") if d is None else d for d in spec.shape], spec.dtype)

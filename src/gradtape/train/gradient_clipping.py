@@ -20,6 +20,7 @@ from gradtape.variables.indexed_slices import IndexedSlices
 
 def distinct_rows(slices: IndexedSlices) -> Any:
     """The rows of an IndexedSlices, each index once."""
+    # A row that stands twice counts by the sum of its parts, not by each of them.
     if np.unique(slices.indices.numpy()).size == slices.indices.size:
         return slices.values
     rows, places = unique(slices.indices)

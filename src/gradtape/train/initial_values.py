@@ -162,6 +162,7 @@ def _fans(dims: tuple[int, ...]) -> tuple[float, float]:
         return 1.0, 1.0
     if len(dims) == 1:
         return float(dims[0]), float(dims[0])
+    # A kernel has the axes (…taps, inputs, outputs).
     field = math.prod(dims[:-2])
     return float(dims[-2] * field), float(dims[-1] * field)
 
@@ -192,6 +193,7 @@ class VarianceScaling(_Drawn):
         fan = {"fan_in": inputs, "fan_out": outputs, "fan_avg": 0.5 * (inputs + outputs)}[self.mode]
         variance = self.scale / max(1.0, fan)
         if self.distribution == "uniform":
+            # Uniform numbers in ±a have the variance a²/3.
             limit = math.sqrt(3.0 * variance)
             return self._uniform(dims, -limit, limit, kind)
         if self.distribution == "truncated_normal":
@@ -265,6 +267,7 @@ class Orthogonal(_Drawn):
         if len(dims) < 2:
             raise InvalidArgumentError(f"Orthogonal: needs a shape of two or more numbers, got {dims}")
         rows, columns = math.prod(dims[:-1]), dims[-1]
+        # The factor of a tall matrix has orthonormal columns; a wide result is its transpose.
         q, r = qr(self._normal((max(rows, columns), min(rows, columns)), 0.0, 1.0, kind))
         signs = diag_part(r)
         q = q * (signs / (signs * signs) ** 0.5)  # uniformly distributed: the signs of a factorisation are not random

@@ -110,6 +110,7 @@ def _outline(item: Structure, path: str, arrays: dict[str, Any], above: set[int]
         raise TypeError(
             f"save: cannot save '{path}' of type {type(item).__name__}: give tensors, variables, numbers or strings"
         )
+    # An object also has settings and helpers; what must come back is where its variables are.
     state = {key: part for key, part in parts_of_object.items() if _holds_state(part, set())}
     return _outline(state, path, arrays, above)
 

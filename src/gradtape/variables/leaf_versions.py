@@ -12,7 +12,8 @@ variable watches that version. Invariant: variables that tapes do not watch by t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from gradtape.ad.activity import passes_derivative
 from gradtape.core.record import SCOPE, leaf
@@ -20,11 +21,19 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ops.structured import CUSTOM, LEAF
 from gradtape.trace.tracing import TracedTensor, current_trace, traced
+from gradtape.variables.variable import Variable
 
 NEAR = 64  # operations looked at for the version before
 
 
-def as_version(tracer: Any, variable: Any, tensor: TracedTensor) -> TracedTensor:
+class VersionTracer(Protocol):
+    """What is asked here of who traces a function: the value a variable has in the program, and the input for its leaves."""
+
+    def variable(self, variable: Variable) -> Any: ...
+    def versions_of(self, variable: Variable) -> TracedTensor: ...
+
+
+def as_version(tracer: VersionTracer, variable: Variable, tensor: TracedTensor) -> TracedTensor:
     """A traced value as the next version of a variable."""
     if not variable.trainable or _follows(tensor._data, tracer.variable(variable).tensor._data):
         return tensor
@@ -61,7 +70,7 @@ def _follows(value: Value, before: Value) -> bool:
     return False
 
 
-def stand_in(tracer: Any, variable: Any, recorders: Any) -> TracedTensor:
+def stand_in(tracer: VersionTracer, variable: Variable, recorders: Iterable[Any]) -> TracedTensor:
     """The input for the leaf versions of a variable, known to these recorders, if they watch it, as one version of it."""
     source: TracedTensor = tracer.versions_of(variable)
     known = () if source._node is None else source._node.keys
@@ -76,7 +85,7 @@ def stand_in(tracer: Any, variable: Any, recorders: Any) -> TracedTensor:
     return source
 
 
-def versions_now(variable: Any, tracer: Any) -> Tensor:
+def versions_now(variable: Variable, tracer: VersionTracer | None) -> Tensor:
     """What a call of a program is given for the leaf versions of a variable: to the tapes that watch it, a version of it."""
     scope = SCOPE.get()
     around = () if scope is None else scope.recorders

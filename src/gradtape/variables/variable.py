@@ -238,8 +238,6 @@ class Variable(Readable):
             recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
             recorders += [r for r in new if r not in recorders]
             known = set() if node is None else set(node.keys)
-            # A leaf is made anew rather than given more keys: a record that others hold must not begin to belong to a tape that
-            # was not there when it was used.
             if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple(r.key for r in holders)
@@ -391,7 +389,7 @@ class Variable(Readable):
         return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
 
     def _step(self, delta: TensorLike, ufunc: np.ufunc, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Variable:
-        # The value is checked before the lock is taken: an error must not leave the variable held.
+        # Checked before the lock is taken: making an array of a user's object may take long.
         tensor = self._checked(delta, method)
         lock = self._lock
         held = lock.acquire(False) or acquired(lock)

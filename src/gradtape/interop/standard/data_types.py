@@ -57,6 +57,7 @@ def result_type(*arrays_and_dtypes: Any) -> d.DType:
         common = promote_dtypes(common, dtype)
     for number in numbers:
         own = default_dtype(number)
+        # A Python float makes a float of an integer array, and changes no float.
         if category(own) > category(common):
             common = d.complex128 if own.is_complex and common is d.float64 else own
     return common

@@ -17,7 +17,7 @@ from gradtape.ops import shape as arrays
 from gradtape.ops.stop import identity
 
 
-def broadcast_arrays(*arrays: Sequence[TensorLike]) -> list[Any]:
+def broadcast_arrays(*arrays: TensorLike) -> list[Any]:
     return list(n.broadcast_arrays(*arrays))
 
 

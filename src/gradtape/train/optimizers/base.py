@@ -165,6 +165,7 @@ class Optimizer:
     def _plain_rate(self) -> float:
         """The learning rate as the number that was given, unless the variable was assigned another."""
         value = self._rate._stored._data
+        # 0.1 in float32 is another number than 0.1: float64 training uses what the user wrote.
         return self._exact if np.float32(self._exact) == value else float(value)  # type: ignore[return-value]
 
     def exclude_from_weight_decay(
@@ -202,6 +203,7 @@ class Optimizer:
         slots = []
         for name in self.slot_names:
             value = np.full(shape, self.slot_value(name), dtype)
+            # Slots are saved by the order of their variables: names need not be unique, and objects differ from run to run.
             key = f"slots/{index}/{name}"
             if key in self._deferred:
                 loaded, source = self._deferred[key]

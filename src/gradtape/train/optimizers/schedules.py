@@ -57,7 +57,26 @@ def _positive(value: float, label: str, schedule: str) -> float:
     return float(value)
 
 
-class ExponentialDecay(LearningRateSchedule):
+class _RateDecay(LearningRateSchedule):
+    """What decays at a rate per `decay_steps`."""
+
+    def __init__(
+        self, initial_learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False,
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        self.name = type(self).__name__ if name is None else name
+        self.initial_learning_rate = float(initial_learning_rate)
+        self.decay_steps = _positive(decay_steps, "decay_steps", self.name)
+        self.decay_rate = float(decay_rate)
+        self.staircase = staircase
+
+    def progress(self, step: RuleValue, xp: Numbers) -> Any:
+        """Step / decay_steps, rounded down if it decays in stairs."""
+        quotient = step / self.decay_steps
+        return xp.floor(quotient) if self.staircase else quotient
+
+
+class ExponentialDecay(_RateDecay):
     """initial · rate^(step / decay_steps); `staircase` rounds the exponent down.
 
     >>> import gradtape as gt
@@ -66,21 +85,8 @@ class ExponentialDecay(LearningRateSchedule):
     0.5
     """
 
-    def __init__(
-        self, initial_learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False,
-        name: str = "ExponentialDecay",
-    ) -> None:  # fmt: skip
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_steps = _positive(decay_steps, "decay_steps", name)
-        self.decay_rate = float(decay_rate)
-        self.staircase = staircase
-        self.name = name
-
     def formula(self, step: RuleValue, xp: Numbers) -> Any:
-        exponent = step / self.decay_steps
-        if self.staircase:
-            exponent = xp.floor(exponent)
-        return self.initial_learning_rate * self.decay_rate**exponent
+        return self.initial_learning_rate * self.decay_rate ** self.progress(step, xp)
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
@@ -140,7 +146,7 @@ class PolynomialDecay(LearningRateSchedule):
         return span * (1.0 - step / length) ** self.power + self.end_learning_rate
 
 
-class InverseTimeDecay(LearningRateSchedule):
+class InverseTimeDecay(_RateDecay):
     """initial / (1 + rate · step / decay_steps); `staircase` rounds the quotient down.
 
     >>> import gradtape as gt
@@ -149,21 +155,8 @@ class InverseTimeDecay(LearningRateSchedule):
     0.25
     """
 
-    def __init__(
-        self, initial_learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False,
-        name: str = "InverseTimeDecay",
-    ) -> None:  # fmt: skip
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_steps = _positive(decay_steps, "decay_steps", name)
-        self.decay_rate = float(decay_rate)
-        self.staircase = staircase
-        self.name = name
-
     def formula(self, step: RuleValue, xp: Numbers) -> Any:
-        quotient = step / self.decay_steps
-        if self.staircase:
-            quotient = xp.floor(quotient)
-        return self.initial_learning_rate / (1.0 + self.decay_rate * quotient)
+        return self.initial_learning_rate / (1.0 + self.decay_rate * self.progress(step, xp))
 
 
 def _half_cosine(fraction: RuleValue, alpha: float, xp: Numbers) -> Any:
