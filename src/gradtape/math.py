@@ -44,21 +44,7 @@ from gradtape.ops.reduce import (
     reduce_sum as reduce_sum,
     reduce_variance as reduce_variance,
 )
-from gradtape.ops.segment import (
-    bincount as bincount,
-    confusion_matrix as confusion_matrix,
-    segment_max as segment_max,
-    segment_mean as segment_mean,
-    segment_min as segment_min,
-    segment_prod as segment_prod,
-    segment_sum as segment_sum,
-    unsorted_segment_max as unsorted_segment_max,
-    unsorted_segment_mean as unsorted_segment_mean,
-    unsorted_segment_min as unsorted_segment_min,
-    unsorted_segment_prod as unsorted_segment_prod,
-    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
-    unsorted_segment_sum as unsorted_segment_sum,
-)
+from gradtape.ops.segment import *
 from gradtape.ops.select import (
     ceil as ceil,
     clip_by_value as clip_by_value,

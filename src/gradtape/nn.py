@@ -1,22 +1,6 @@
 """`gt.nn`: neural-network operations under TensorFlow's names. Only re-exports."""
 
-from gradtape.ops.activations import (
-    crelu as crelu,
-    elu as elu,
-    gelu as gelu,
-    leaky_relu as leaky_relu,
-    log_sigmoid as log_sigmoid,
-    log_softmax as log_softmax,
-    relu as relu,
-    relu6 as relu6,
-    selu as selu,
-    sigmoid as sigmoid,
-    silu as silu,
-    softmax as softmax,
-    softplus as softplus,
-    softsign as softsign,
-    swish as swish,
-)
+from gradtape.ops.activations import *
 from gradtape.ops.blocks import (
     depth_to_space as depth_to_space,
     space_to_batch as space_to_batch,
@@ -43,25 +27,8 @@ from gradtape.ops.losses import (
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
-from gradtape.ops.normalization import (
-    batch_normalization as batch_normalization,
-    bias_add as bias_add,
-    dropout as dropout,
-    embedding_lookup as embedding_lookup,
-    layer_norm as layer_norm,
-    moments as moments,
-)
-from gradtape.ops.pool import (
-    avg_pool as avg_pool,
-    avg_pool1d as avg_pool1d,
-    avg_pool2d as avg_pool2d,
-    avg_pool3d as avg_pool3d,
-    max_pool as max_pool,
-    max_pool1d as max_pool1d,
-    max_pool2d as max_pool2d,
-    max_pool3d as max_pool3d,
-    max_pool_with_argmax as max_pool_with_argmax,
-)
+from gradtape.ops.normalization import *
+from gradtape.ops.pool import *
 from gradtape.ops.sequence_losses import (
     ctc_loss as ctc_loss,
     nce_loss as nce_loss,

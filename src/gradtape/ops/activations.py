@@ -442,3 +442,8 @@ from gradtape.ops.reduce import reduce_max, reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import concat
 from gradtape.ops.special import NDTR, ndtr
+
+__all__ = [
+    "crelu", "elu", "gelu", "leaky_relu", "log_sigmoid", "log_softmax", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
+    "softplus", "softsign", "swish",
+]  # fmt: skip

@@ -334,3 +334,8 @@ from gradtape.ops.extending import pad
 from gradtape.ops.select import where
 from gradtape.ops.shape import roll
 from gradtape.ops.staged import number_of
+
+__all__ = [
+    "fft", "fft2d", "fft3d", "fftshift", "ifft", "ifft2d", "ifft3d", "ifftshift", "irfft", "irfft2d", "irfft3d", "rfft",
+    "rfft2d", "rfft3d",
+]  # fmt: skip

@@ -438,3 +438,8 @@ from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import maximum
 from gradtape.ops.shape import concat, normal_axis, reshape, reverse, transpose
 from gradtape.ops.staged import number_of
+
+__all__ = [
+    "dct", "frame", "hamming_window", "hann_window", "idct", "inverse_stft", "inverse_stft_window_fn",
+    "kaiser_bessel_derived_window", "kaiser_window", "linear_to_mel_weight_matrix", "overlap_and_add", "stft", "vorbis_window",
+]  # fmt: skip

@@ -359,3 +359,5 @@ from gradtape.ops.reduce import PROD_LAST, reduce_max, reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat
 from gradtape.ops.stop import stop_gradient
+
+__all__ = ["det", "logdet", "lstsq", "matrix_rank", "pinv", "slogdet"]

@@ -487,3 +487,5 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.matmul import matrix_transposed, swap_last
 from gradtape.ops.matrix import matrices, triangle
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape, transpose
+
+__all__ = ["cholesky", "cholesky_solve", "inv", "lu", "solve", "triangular_solve"]

@@ -519,3 +519,5 @@ from gradtape.ops.matmul import matrix_transposed
 from gradtape.ops.matrix import diagonal_matrix, diagonal_of, matrices, triangle
 from gradtape.ops.select import where
 from gradtape.ops.shape import concat
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "qr", "svd"]

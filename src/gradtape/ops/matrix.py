@@ -521,3 +521,8 @@ from gradtape.ops.reduce import reduce_max, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
 from gradtape.ops.staged import is_traced
+
+__all__ = [
+    "adjoint", "band_part", "cross", "diag", "diag_part", "matrix_transpose", "matvec", "norm", "normalize", "set_diag",
+    "tensor_diag", "tensor_diag_part", "trace",
+]  # fmt: skip

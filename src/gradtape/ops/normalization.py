@@ -254,3 +254,5 @@ from gradtape.ops.index import gather
 from gradtape.ops.reduce import reduce_mean, reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import reshape
+
+__all__ = ["batch_normalization", "bias_add", "dropout", "embedding_lookup", "layer_norm", "moments"]

@@ -426,3 +426,8 @@ from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import reshape
 from gradtape.ops.stop import stop_gradient
+
+__all__ = [
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_with_argmax",
+]  # fmt: skip

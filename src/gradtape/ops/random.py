@@ -509,3 +509,9 @@ from gradtape.ops.incomplete import gamma_density, igamma_da
 from gradtape.ops.index import gather
 from gradtape.ops.shape import broadcast_to, stack
 from gradtape.ops.stop import stop_gradient
+
+__all__ = [
+    "categorical", "fold_in", "gamma", "normal", "poisson", "set_seed", "shuffle", "split", "stateless_binomial",
+    "stateless_categorical", "stateless_gamma", "stateless_normal", "stateless_poisson", "stateless_shuffle",
+    "stateless_truncated_normal", "stateless_uniform", "truncated_normal", "uniform",
+]  # fmt: skip

@@ -441,3 +441,9 @@ from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import floordiv, maximum, minimum, where
 from gradtape.ops.shape import SLICE_AXIS, concat, reshape
 from gradtape.ops.staged import count_of, is_traced, size_of
+
+__all__ = [
+    "bincount", "confusion_matrix", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum",
+]  # fmt: skip

@@ -234,22 +234,10 @@ def is_slice(source: Tensor | Variable) -> str | None:
 
 
 _SENTENCES: dict[str, Callable[[Cut, str], str]] = {
-    "not_watched": _not_watched,
-    "non_trainable_variable": _non_trainable,
-    "computed_before_the_tape": _before,
-    "computed_after_the_tape": _after,
-    "recording_paused": _paused,
-    "variable_replaced_by_tensor": _replaced,
-    "left_to_numpy": _numpy,
-    "converted_to_python_number": _number,
-    "integer_or_bool_on_path": _integer,
-    "stop_gradient": _stop,
-    "through_assignment": _assignment,
-    "no_derivative": _no_derivative,
-    "rule_returned_none": _rule,
-    "tape_already_freed": _freed,
-    "independent": _independent,
-    "zero": _zero,
-    "connected": _connected,
-}
+    "not_watched": _not_watched, "non_trainable_variable": _non_trainable, "computed_before_the_tape": _before,
+    "computed_after_the_tape": _after, "recording_paused": _paused, "variable_replaced_by_tensor": _replaced,
+    "left_to_numpy": _numpy, "converted_to_python_number": _number, "integer_or_bool_on_path": _integer,
+    "stop_gradient": _stop, "through_assignment": _assignment, "no_derivative": _no_derivative, "rule_returned_none": _rule,
+    "tape_already_freed": _freed, "independent": _independent, "zero": _zero, "connected": _connected,
+}  # fmt: skip
 CAUSES = tuple(_SENTENCES)

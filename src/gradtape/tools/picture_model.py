@@ -70,13 +70,9 @@ def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Mode
 def _about(tape: GradientTape, draft: Draft) -> dict[str, Any]:
     spent = None if tape._spent_at is None else "{}:{}".format(*location(*tape._spent_at))
     return {
-        "records": len(draft.records),
-        "variables": len(tape._variables),
-        "persistent": bool(tape._persistent),
-        "spent": spent,
-        "by": "operation",
-        "folded": False,
-    }
+        "records": len(draft.records), "variables": len(tape._variables), "persistent": bool(tape._persistent), "spent": spent,
+        "by": "operation", "folded": False,
+    }  # fmt: skip
 
 
 # -- nodes, edges, groups ------------------------------------------------------------------------------------------------
@@ -101,16 +97,11 @@ class _Maker:
         nodes += self._leaf_nodes(len(nodes), edges)
         tree = self.flat.tree
         data = {
-            "format": "gradtape-picture",
-            "version": 1,
-            "tape": about,
-            "measures": self.draft.measures,
-            "nodes": nodes,
-            "edges": [[*ends, count, loop] for (*ends, loop), count in edges.items()],
-            "groups": self._groups(tree),
+            "format": "gradtape-picture", "version": 1, "tape": about, "measures": self.draft.measures, "nodes": nodes,
+            "edges": [[*ends, count, loop] for (*ends, loop), count in edges.items()], "groups": self._groups(tree),
             "sites": [[s.file, s.line, s.function, s.text, s.column, s.end] for s in self.sites],
             "programs": list(self.programs),
-        }
+        }  # fmt: skip
         return Model(data, tree, list(self.sites), self._title())
 
     def _site(self, record: Record) -> int | None:
