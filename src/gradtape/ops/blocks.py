@@ -62,6 +62,8 @@ def space_to_batch_nd(input: TensorLike, block_shape: Integers, paddings: Tensor
         raise InvalidArgumentError(f"space_to_batch_nd: padded space {dims[1 : m + 1]} is not a multiple of blocks {blocks}")
     space = [v for d, b in zip(dims[1:], blocks, strict=False) for v in (d // b, b)]
     x = reshape(pad(x, margins), (dims[0], *space, *dims[m + 1 :]))
+    # (batch, d₁/b₁, b₁, d₂/b₂, b₂, …, rest) to (b₁, b₂, …, batch, d₁/b₁, d₂/b₂, …, rest): the positions inside a block count
+    # slowest in the new batch axis, as TensorFlow has it.
     order = (*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, x.ndim))
     x = transpose(x, order)
     outer = [d // b for d, b in zip(dims[1:], blocks, strict=False)]
@@ -91,6 +93,7 @@ def batch_to_space(input: TensorLike, block_shape: Integers, crops: TensorLike, 
     if any(a + b > d for (a, b), d in zip(pairs, wide, strict=True)):
         raise InvalidArgumentError(f"batch_to_space: crops {pairs} are larger than the space {wide}")
     x = reshape(x, (*blocks, dims[0] // count, *dims[1:]))
+    # The same order read backwards: each block axis goes behind the space axis that it was split from.
     order = (m, *(v for i in range(m) for v in (m + 1 + i, i)), *range(2 * m + 1, x.ndim))
     x = reshape(transpose(x, order), (dims[0] // count, *wide, *dims[m + 1 :]))
     return x[(slice(None), *(slice(a, d - b) for (a, b), d in zip(pairs, wide, strict=True)))]
@@ -166,6 +169,7 @@ def sequence_mask(
     """
     lengths = convert(lengths)
     if maxlen is None and is_traced(lengths):
+        # The zero is for no lengths at all, of which there is no largest.
         maxlen = reduce_max(concat([reshape(lengths, (-1,)), zeros((1,), lengths.dtype)], 0))
     elif maxlen is None:
         maxlen = max(int(np.max(lengths.numpy(), initial=0)), 0)

@@ -137,6 +137,7 @@ def at(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> 
         rest = all_batched((flags[0], *flags[2:]), (inputs[0], *inputs[2:]))
         return apply(op, rest[0], index, *rest[1:])
     values, _, value = all_batched(flags, inputs)
+    # No list has another item for each example at one place; the stacked rows do, so all of them are compared with the index.
     rows = _stacked(values)  # (items, batch, ...)
     count = int(rows.shape[0])
     place = apply(TAKE, np.arange(count), index, axis=0)  # negative ones resolved, others refused

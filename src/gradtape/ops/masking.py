@@ -22,6 +22,7 @@ def conjugated_product(ct: Tensor, partial: Tensor | float) -> Tensor:
 
 def masked_product(ct: Tensor, partial: Tensor | float) -> Tensor:
     """ct · conj(cleaned partial); in a program (and on a batch) one op."""
+    # A program pays one select for it, always: whether a product was finite is not known when it is written.
     if getattr(ct, "wraps", False) or getattr(partial, "wraps", False):
         if isinstance(partial, (int, float)) and math.isfinite(partial):
             return ct * partial

@@ -15,6 +15,7 @@ from gradtape.ops.sampling import normal
 def _pad_impl(x: Array, *, paddings: tuple[tuple[Size, Size], ...]) -> Array:
     if not paddings:
         return x
+    # `np.pad` goes through Python for each axis, and this op is in every gradient of a slice.
     out = np.zeros(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype)
     out[tuple(slice(a, a + d) for d, (a, _) in zip(x.shape, paddings, strict=True))] = x
     return out
