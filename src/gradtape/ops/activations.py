@@ -65,16 +65,14 @@ def _softplus_impl(x: Array) -> Array:
 SIGMOID = elementwise(
     "sigmoid", "x", _sigmoid_impl,
     lambda out: out * (1.0 - out),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda x: sigmoid(x),
     samples=_smooth,
 )  # fmt: skip
 SOFTPLUS = elementwise(
     "softplus", "x", _softplus_impl,
     lambda x: sigmoid(x),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda x: softplus(x),
     samples=_smooth,
 )  # fmt: skip
@@ -174,16 +172,14 @@ LEAKY_RELU = elementwise(
 ELU = elementwise(
     "elu", "x", _elu_impl,
     lambda out: where(out < 0, out + 1.0, ones_like(out)),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda x: elu(x),
     samples=_lanes,
 )  # fmt: skip
 SELU = elementwise(
     "selu", "x", _selu_impl,
     lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda x: selu(x),
     samples=_lanes,
 )  # fmt: skip
@@ -349,9 +345,7 @@ SOFTMAX = general(
     "softmax", "x", _softmax_impl,
     vjps=(lambda ct, out, axis: softmax_tangent(ct, out, axis),),
     jvps=(lambda t, out, axis: softmax_tangent(t, out, axis),),
-    expand=_expand_softmax,
-    infer=inference.same,
-    batch=batching.shifted("axis"),
+    expand=_expand_softmax, infer=inference.same, batch=batching.shifted("axis"),
     call=lambda x, axis: softmax(x, axis),
     samples=_rows,
 )  # fmt: skip
@@ -360,9 +354,7 @@ LOG_SOFTMAX = general(
     # ∂out_i/∂x_j = δ_ij - softmax_j
     vjps=(lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, axis, True),),
     jvps=(lambda t, out, axis: t - reduce_sum(t * exp(out), axis, True),),
-    expand=_expand_log_softmax,
-    infer=inference.same,
-    batch=batching.shifted("axis"),
+    expand=_expand_log_softmax, infer=inference.same, batch=batching.shifted("axis"),
     call=lambda x, axis: log_softmax(x, axis),
     samples=_rows,
 )  # fmt: skip

@@ -83,42 +83,32 @@ DIVIDE_NO_NAN = elementwise(
     "divide_no_nan", "x y", _divide_no_nan_impl,
     lambda y: divide_no_nan(ones_like(y), y),
     lambda y, out: -divide_no_nan(out, y),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_pairs,
+    floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 MULTIPLY_NO_NAN = elementwise(
     "multiply_no_nan", "x y", _multiply_no_nan_impl,
     lambda y: y,
     lambda x: x,
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_pairs,
+    floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 # ∂(x log y)/∂x = log y, ∂/∂y = x/y; at x = y = 0 both are 0
 XLOGY = elementwise(
     "xlogy", "x y", _xlogy_impl,
     lambda x, y: log(one_where_both_zero(x, y)),
     lambda x, y: xdivy(x, y),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_pairs,
+    floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 XLOG1PY = elementwise(
     "xlog1py", "x y", _xlog1py_impl,
     lambda x, y: log1p(where(logical_and(equal(x, 0.0), equal(y, -1.0)), zeros_like(y), y)),
     lambda x, y: xdivy(x, y + 1.0),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_pairs,
+    floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 XDIVY = elementwise(
     "xdivy", "x y", _xdivy_impl,
     lambda x, y: inverse_or_zero(x, y),
     lambda y, out: -xdivy(out, y),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_pairs,
+    floating=True, infer=inference.elementwise_float, samples=_pairs,
 )  # fmt: skip
 
 
@@ -155,8 +145,7 @@ NEXTAFTER = elementwise(
     "nextafter", "x1 x2", np.nextafter,
     1,
     lambda x2: x2 * 0.0,
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     samples=lambda: [Sample(normal(3), normal(3) + 9.0), Sample(normal(2, 1), normal(2) - 9.0), Sample(normal(), normal())],
 )  # fmt: skip
 nextafter = binary(NEXTAFTER, "The next floating-point number after x1 in the direction of x2.")
@@ -232,8 +221,7 @@ def _add_n_impl(*inputs: Array) -> Array:
 ADD_N = linear(
     "add_n", "*inputs", _add_n_impl,
     lambda ct, inputs_spec: (ct,) * len(inputs_spec),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda inputs: add_n(inputs),
     memory=Memory.FRESH,
     samples=lambda: [
@@ -333,8 +321,7 @@ ANGLE = general(
     "angle", "x", _angle_impl,
     vjps=(lambda ct, x: cast(ct, x.dtype) * turn(x) if is_complex(x) else ct * 0.0,),
     jvps=(lambda t, x: real(conj(turn(x)) * t) if is_complex(x) else t * 0.0,),
-    infer=inference.real_part,
-    batch=batching.elementwise,
+    infer=inference.real_part, batch=batching.elementwise,
     call=lambda x: angle(x),
     samples=lambda: [Sample(away(3) + 1j * away(3)), Sample(away(2, 2)), Sample(away()), Sample(away(0) + 0j)],
 )  # fmt: skip

@@ -181,10 +181,7 @@ def _batch_einsum(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], a
 
 EINSUM = general(
     "einsum", "*xs", _einsum_impl,
-    vjp=einsum_cts,
-    jvp=einsum_tangent,
-    infer=_einsum_spec,
-    batch=_batch_einsum,
+    vjp=einsum_cts, jvp=einsum_tangent, infer=_einsum_spec, batch=_batch_einsum,
     call=lambda xs, equation: einsum(equation, *xs),
     samples=lambda: [
         Sample([normal(2, 3), normal(3, 4)], "ij,jk->ik"),

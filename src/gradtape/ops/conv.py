@@ -230,8 +230,7 @@ CONV: Op = multilinear(
         dilations=dilations,
         groups=groups,
     ),
-    infer=_conv_spec,
-    batch=_batch_conv,
+    infer=_conv_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 4, 5, 2), normal(3, 2, 2, 3), **_UNIT),
         Sample(normal(1, 5, 4, 2), normal(2, 3, 2, 1), **_ODD),
@@ -256,8 +255,7 @@ CONV_INPUT: Op = multilinear(
         dilations=dilations,
         groups=groups,
     ),
-    infer=_input_spec,
-    batch=_batch_conv,
+    infer=_input_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 2, 4, 3), normal(3, 2, 2, 3), space=(4, 5), **_UNIT),
         Sample(normal(1, 3, 3, 1), normal(2, 3, 2, 1), space=(5, 4), **_ODD),
@@ -273,8 +271,7 @@ CONV_FILTER: Op = multilinear(
     lambda ct, x, strides, padding, dilations, groups: apply(
         CONV, x, ct, strides=strides, padding=padding, dilations=dilations, groups=groups
     ),
-    infer=_filter_spec,
-    batch=_batch_conv,
+    infer=_filter_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 4, 5, 2), normal(2, 2, 4, 3), kernel=(3, 2), **_UNIT),
         Sample(normal(1, 5, 4, 2), normal(1, 3, 3, 1), kernel=(2, 3), **_ODD),

@@ -385,8 +385,7 @@ ADD_AT = general(
 PLACES_AT = nondiff(
     "places_at", "*indices", _places_at_impl,
     infer=lambda *indices, key, shape: TensorSpec(result_shape(shape, key, indices, None), "int64"),
-    reason="indices have no derivative",
-    batch=batching.looped,
+    reason="indices have no derivative", batch=batching.looped,
     call=lambda key, indices, shape: apply(PLACES_AT, *map(convert, indices), key=key, shape=shape),
     fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[0], (4, 3, 2)), Sample(*_KEYS[4], (4, 3, 2))],
@@ -394,8 +393,7 @@ PLACES_AT = nondiff(
 WINNERS_AT = nondiff(
     "winners_at", "*indices", _winners_at_impl,
     infer=lambda *indices, key, shape: TensorSpec(result_shape(shape, key, indices, None), "bool"),
-    reason="indices have no derivative",
-    batch=batching.looped,
+    reason="indices have no derivative", batch=batching.looped,
     call=lambda key, indices, shape: apply(WINNERS_AT, *map(convert, indices), key=key, shape=shape),
     fails=Fails.VALUES,
     samples=lambda: [Sample(*_KEYS[3], (4, 3, 3)), Sample(*_KEYS[4], (4, 3, 2)), Sample(*_KEYS[0], (4,))],
@@ -404,9 +402,7 @@ WINNERS_AT = nondiff(
 MASK_INDICES = nondiff(
     "mask_indices", "mask", _mask_indices_impl,
     infer=lambda mask, *, shape: (TensorSpec((None,), "int64"),) * len(mask.shape),
-    reason="a mask has no derivative",
-    batch=batching.looped,
-    outputs=0,
+    reason="a mask has no derivative", batch=batching.looped, outputs=0,
     call=lambda mask: apply(MASK_INDICES, convert(mask), shape=tuple(np.shape(mask))),
     samples=lambda: [Sample(np.array([True, False, True])), Sample(np.eye(2, dtype=bool))],
 )  # fmt: skip

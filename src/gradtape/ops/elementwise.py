@@ -144,10 +144,7 @@ MULTIPLY = elementwise(
     "multiply", "x y", operator.mul,
     lambda y: y,
     lambda x: x,
-    weak=True,
-    cost=Cost.CHEAP,
-    overwrites=operator.imul,
-    samples=_PAIR,
+    weak=True, cost=Cost.CHEAP, overwrites=operator.imul, samples=_PAIR,
 )  # fmt: skip
 # ∂(x/y)/∂x = 1/y and ∂/∂y = -(x/y)/y: with the quotient saved, x is not. `products` says ct/y for ct·(1/y): one rounding less.
 DIVIDE = elementwise(
@@ -155,10 +152,7 @@ DIVIDE = elementwise(
     lambda y: 1.0 / y,
     lambda y, out: -out / y,
     products=(lambda ct, y: ct / conj(y) if is_complex(y) else ct / y, None),
-    infer=_quotient_spec,
-    weak=True,
-    cost=Cost.DIVISION,
-    samples=_PAIR_NONZERO,
+    infer=_quotient_spec, weak=True, cost=Cost.DIVISION, samples=_PAIR_NONZERO,
 )  # fmt: skip
 NEGATIVE = elementwise(
     "negative", "x", operator.neg, -1, cost=Cost.LIGHT, samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))]
@@ -234,8 +228,7 @@ POW = elementwise(
     "pow", "x y", _pow_impl,
     lambda x, y: y * safe_pow(x, y),
     lambda x, out: out * log_or_zero(x),
-    infer=inference.numbers,
-    fails=Fails.INTEGERS,
+    infer=inference.numbers, fails=Fails.INTEGERS,
     samples=lambda: [
         Sample(positive(3, 2), normal(3, 2)),
         Sample(positive(2, 1), normal(3)),
@@ -370,8 +363,7 @@ ATAN2 = elementwise(
     "atan2", "y x", np.arctan2,
     lambda y, x: x / (x * x + y * y),
     lambda y, x: -y / (x * x + y * y),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda y, x: atan2(y, x),
     samples=lambda: [
         Sample(away(3, 2), away(3, 2)),
@@ -407,19 +399,14 @@ ABS = general(
     "abs", "x", np.abs,
     vjps=(lambda ct, x: sign(x) * cast(ct, x.dtype) if is_complex(x) else ct * sign(x),),
     jvps=(lambda t, x: real(conj(sign(x)) * t) if is_complex(x) else t * sign(x),),
-    infer=inference.real_part,
-    batch=batching.elementwise,
-    cost=Cost.CHEAP,
-    samples=_both,
+    infer=inference.real_part, batch=batching.elementwise, cost=Cost.CHEAP, samples=_both,
 )  # fmt: skip
 SIGN = general(
     "sign", "x", np.sign,
     # real: 0. complex u = z/|z| turns only: du = (dz - u Re(conj(u) dz)) / |z|, self-adjoint
     vjps=(lambda ct, x, out: sign_tangent(ct, x, out),),
     jvps=(lambda t, x, out: sign_tangent(t, x, out),),
-    infer=inference.same,
-    batch=batching.elementwise,
-    samples=_both,
+    infer=inference.same, batch=batching.elementwise, samples=_both,
 )  # fmt: skip
 
 
@@ -437,11 +424,9 @@ REAL = general(
     lambda x: np.array(x.real)[()] if x.dtype.kind == "c" else x,
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
     jvps=(lambda t: real(t),),
-    infer=inference.real_part,
-    batch=batching.elementwise,
+    infer=inference.real_part, batch=batching.elementwise,
     call=lambda x: real(x),
-    memory=Memory.SHARED,
-    samples=_both,
+    memory=Memory.SHARED, samples=_both,
 )  # fmt: skip
 IMAG = general(
     "imag", "x",
@@ -449,8 +434,7 @@ IMAG = general(
     # d Im(z): the cotangent of z is i·ct
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
     jvps=(lambda t: imag(t),),
-    infer=inference.real_part,
-    batch=batching.elementwise,
+    infer=inference.real_part, batch=batching.elementwise,
     call=lambda x: imag(x),
     samples=_both,
 )  # fmt: skip
@@ -459,9 +443,7 @@ CONJ = general(
     lambda x: np.conj(x) if x.dtype.kind != "b" else x,
     vjps=(lambda ct: conj(ct),),
     jvps=(lambda t: conj(t),),
-    infer=inference.same,
-    batch=batching.elementwise,
-    samples=_both,
+    infer=inference.same, batch=batching.elementwise, samples=_both,
 )  # fmt: skip
 
 

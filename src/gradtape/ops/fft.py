@@ -72,21 +72,17 @@ FFT: Op = linear(
     "fft", "x",
     lambda x, *, rank: np.fft.fftn(x, axes=_axes(rank)),
     lambda ct, rank: apply(IFFT, ct, rank=rank) * points(ct.shape, rank, ct),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x, rank: (fft, fft2d, fft3d)[rank - 1](x),
-    memory=Memory.FRESH,
-    samples=_complex_samples,
+    memory=Memory.FRESH, samples=_complex_samples,
 )  # fmt: skip
 IFFT: Op = linear(
     "ifft", "x",
     lambda x, *, rank: np.fft.ifftn(x, axes=_axes(rank)),
     lambda ct, rank: apply(FFT, ct, rank=rank) * (1.0 / points(ct.shape, rank, ct)),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x, rank: (ifft, ifft2d, ifft3d)[rank - 1](x),
-    memory=Memory.FRESH,
-    samples=_complex_samples,
+    memory=Memory.FRESH, samples=_complex_samples,
 )  # fmt: skip
 # x̄_j = Re Σ_k ct_k e^{2πi jk/n} over the half spectrum; n·irfft counts inner elements twice
 RFFT: Op = linear(

@@ -174,8 +174,7 @@ IGAMMA_DA: Op = elementwise(
     lambda a, x, *, order: _lanewise(_gamma_tail(order), a, x),
     lambda a, x, order: igamma_da(a, x, order + 1),
     lambda a, x, order: gamma_density(a, x) * bell(gamma_slopes(a, x, order), order, 0),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda a, x, order: apply(IGAMMA_DA, *as_floats(a, x), order=order),
     samples=lambda: [Sample(positive(3), positive(3), 1), Sample(positive(2, 1) + 2.0, positive(2) + 1.0, 2)],
 )  # fmt: skip
@@ -266,9 +265,7 @@ BETAINC = elementwise(
     lambda a, b, x: betainc_dab(a, b, x, 1, 0),
     lambda a, b, x: betainc_dab(a, b, x, 0, 1),
     lambda a, b, x: beta_density(a, b, x),
-    floating=True,
-    infer=inference.elementwise_float,
-    call=betainc,
+    floating=True, infer=inference.elementwise_float, call=betainc,
     samples=lambda: [
         Sample(positive(3, 2), positive(3, 2), _fractions(3, 2)),
         Sample(positive(2, 1) + 2.0, positive(3), _fractions()),
@@ -283,8 +280,7 @@ BETAINC_DAB: Op = elementwise(
     lambda a, b, x, i, j: betainc_dab(a, b, x, i + 1, j),
     lambda a, b, x, i, j: betainc_dab(a, b, x, i, j + 1),
     lambda a, b, x, i, j: beta_density(a, b, x) * bell(beta_slopes(a, b, x, i, j), i, j),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda a, b, x, i, j: apply(BETAINC_DAB, *as_floats(a, b, x), i=i, j=j),
     samples=lambda: [
         Sample(positive(3), positive(3), _fractions(3), 1, 0),
@@ -352,9 +348,7 @@ ZETA = elementwise(
     in_double("zeta"),
     lambda x, q: zeta_dx(x, q, 1),
     lambda x, q: -x * zeta(x + 1.0, q),
-    floating=True,
-    infer=inference.elementwise_float,
-    call=zeta,
+    floating=True, infer=inference.elementwise_float, call=zeta,
     samples=lambda: [
         Sample(positive(3, 2) + 1.2, positive(3, 2)),
         Sample(positive(2, 1) + 1.2, positive(3)),
@@ -369,8 +363,7 @@ ZETA_DX: Op = elementwise(
     lambda x, q, order: zeta_dx(x, q, order + 1),
     # d/dq (-log u)ᵏ u^-x = -x (-log u)ᵏ u^(-x-1) - k (-log u)ᵏ⁻¹ u^(-x-1)
     lambda x, q, order: -x * zeta_dx(x + 1.0, q, order) - float(order) * zeta_dx(x + 1.0, q, order - 1),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda x, q, order: apply(ZETA_DX, *as_floats(x, q), order=order),
     samples=lambda: [Sample(positive(3) + 1.2, positive(3), 1), Sample(positive(2) + 1.2, positive(2), 2)],
 )  # fmt: skip

@@ -114,11 +114,9 @@ def banded_tangent(tangents: tuple[Any, Any], band: Tensor, out: Tensor, lower: 
 
 BANDED_SOLVE: Op = general(
     "banded_solve", "band b", _banded_solve_impl,
-    vjp=banded_cts,
-    jvp=banded_tangent,
+    vjp=banded_cts, jvp=banded_tangent,
     infer=lambda band, b, *, lower, upper: inference.same(b),
-    batch=batching.leading,
-    fails=Fails.VALUES,
+    batch=batching.leading, fails=Fails.VALUES,
     samples=lambda: [
         Sample(_sample_diagonals(3, 4), normal(4, 2), lower=1, upper=1),
         Sample(_sample_diagonals(2, 3, 3), normal(2, 3, 1), lower=1, upper=1),

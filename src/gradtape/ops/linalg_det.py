@@ -96,13 +96,9 @@ def adjugate_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 ADJUGATE = general(
     "adjugate", "x", _adjugate_impl,
-    vjps=(adjugate_ct,),
-    jvps=(adjugate_tangent,),
-    infer=inference.same,
-    batch=batching.leading,
+    vjps=(adjugate_ct,), jvps=(adjugate_tangent,), infer=inference.same, batch=batching.leading,
     call=lambda x: apply(ADJUGATE, matrices(x, "adjugate", square=True)),
-    fails=Fails.VALUES,
-    samples=_square_samples,
+    fails=Fails.VALUES, samples=_square_samples,
 )  # fmt: skip
 
 
@@ -150,8 +146,7 @@ def slogdet_tangent(t: Tensor, x: Tensor, out: tuple[Tensor, ...]) -> tuple[Any,
 
 SLOGDET = general(
     "slogdet", "x", _slogdet_impl,
-    vjps=(slogdet_ct,),
-    jvps=(slogdet_tangent,),
+    vjps=(slogdet_ct,), jvps=(slogdet_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-2], x.dtype), TensorSpec(x.shape[:-2], x.dtype.real_dtype)),
     batch=batching.leading,
     call=lambda x: slogdet(x),
@@ -233,8 +228,7 @@ def pinv_tangent(t: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 PINV = general(
     "pinv", "x", _pinv_impl,
-    vjps=(pinv_ct,),
-    jvps=(pinv_tangent,),
+    vjps=(pinv_ct,), jvps=(pinv_tangent,),
     infer=lambda x, *, rcond: TensorSpec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype),
     batch=batching.leading,
     call=lambda x: pinv(x),

@@ -49,8 +49,7 @@ EXPM = general(
     "expm", "x", _expm_impl,
     vjps=(lambda ct, x: derivative_of(EXPM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(EXPM, x, t),),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x: expm(x),
     samples=lambda: [
         Sample(normal(3, 3)),
@@ -129,8 +128,7 @@ def sylvester_tangent(tangents: tuple[Any, Any, Any], a: Tensor, b: Tensor, out:
 
 SYLVESTER = general(
     "sylvester", "a b c", _sylvester_impl,
-    vjp=sylvester_cts,
-    jvp=sylvester_tangent,
+    vjp=sylvester_cts, jvp=sylvester_tangent,
     infer=lambda a, b, c: inference.same(c),
     batch=batching.leading,
     call=lambda a, b, c: apply(SYLVESTER, convert(a), convert(b), convert(c)),
@@ -175,8 +173,7 @@ SQRTM = general(
     "sqrtm", "x", _sqrtm_impl,
     vjps=(lambda ct, out: apply(SYLVESTER, matrix_transposed(out), matrix_transposed(out), ct),),
     jvps=(lambda t, out: apply(SYLVESTER, out, out, t),),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x: sqrtm(x),
     fails=Fails.VALUES,
     samples=lambda: [
@@ -224,8 +221,7 @@ LOGM = general(
     "logm", "x", _logm_impl,
     vjps=(lambda ct, x: derivative_of(LOGM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(LOGM, x, t),),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x: logm(x),
     fails=Fails.VALUES,
     samples=lambda: [

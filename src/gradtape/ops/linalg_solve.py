@@ -85,8 +85,7 @@ INV = general(
     "inv", "x", _inv_impl,
     vjps=(lambda ct, out: -(matrix_transposed(out) @ ct @ matrix_transposed(out)),),
     jvps=(lambda t, out: -(out @ t @ out),),
-    infer=inference.same,
-    batch=batching.leading,
+    infer=inference.same, batch=batching.leading,
     call=lambda x: inv(x),
     fails=Fails.VALUES,
     samples=lambda: [
@@ -161,8 +160,7 @@ def _batch_solve(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], at
 
 SOLVE = general(
     "solve", "a b", _solve_impl,
-    vjp=solve_cts,
-    jvp=solve_tangent,
+    vjp=solve_cts, jvp=solve_tangent,
     infer=lambda a, b: TensorSpec((*a.shape[:-1], b.shape[-1]), inference.promote_dtypes(a.dtype, b.dtype)),
     batch=_batch_solve,
     call=lambda a, b, adjoint=False: solve(a, b, adjoint),
@@ -259,8 +257,7 @@ def triangular_tangent(tangents: tuple[Any, Any], a: Tensor, out: Tensor, lower:
 
 TRIANGULAR_SOLVE = general(
     "triangular_solve", "a b", _triangular_impl,
-    vjp=triangular_cts,
-    jvp=triangular_tangent,
+    vjp=triangular_cts, jvp=triangular_tangent,
     infer=lambda a, b, *, lower, adjoint: TensorSpec(b.shape, inference.promote_dtypes(a.dtype, b.dtype)),
     batch=_batch_solve,
     call=lambda a, b, lower=True, adjoint=False: triangular_solve(a, b, lower, adjoint),
@@ -332,10 +329,7 @@ def cholesky_tangent(t: Tensor, out: Tensor) -> Tensor:
 
 CHOLESKY = general(
     "cholesky", "x", _cholesky_impl,
-    vjps=(cholesky_ct,),
-    jvps=(cholesky_tangent,),
-    infer=inference.same,
-    batch=batching.leading,
+    vjps=(cholesky_ct,), jvps=(cholesky_tangent,), infer=inference.same, batch=batching.leading,
     # the rule is the derivative along Hermitian directions: exact in every direction for the average of A and Aᴴ
     call=lambda x: hermitian_cholesky(matrices(x, "cholesky", square=True)),
     fails=Fails.VALUES,
@@ -445,8 +439,7 @@ def lu_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
 
 LU = general(
     "lu", "x", _lu_impl,
-    vjps=(lu_ct,),
-    jvps=(lu_tangent,),
+    vjps=(lu_ct,), jvps=(lu_tangent,),
     infer=lambda x, *, dtype: (TensorSpec(x.shape, x.dtype), TensorSpec(x.shape[:-1], dtype)),
     batch=batching.leading,
     call=lambda x: lu(x),

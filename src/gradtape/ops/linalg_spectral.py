@@ -103,13 +103,9 @@ def _qr_spec(x: TensorSpec, *, full: bool, user: str) -> tuple[TensorSpec, Tenso
 
 QR = general(
     "qr", "x", _qr_impl,
-    vjps=(qr_ct,),
-    jvps=(qr_tangent,),
-    infer=_qr_spec,
-    batch=batching.leading,
+    vjps=(qr_ct,), jvps=(qr_tangent,), infer=_qr_spec, batch=batching.leading,
     call=lambda x, full=False: qr(x, full),
-    outputs=2,
-    fails=Fails.VALUES,
+    outputs=2, fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 3)),
         Sample(normal(4, 2)),
@@ -239,13 +235,9 @@ def _svd_spec(x: TensorSpec, *, full: bool) -> tuple[TensorSpec, ...]:
 
 SVD = general(
     "svd", "x", _svd_impl,
-    vjps=(svd_ct,),
-    jvps=(svd_tangent,),
-    infer=_svd_spec,
-    batch=batching.leading,
+    vjps=(svd_ct,), jvps=(svd_tangent,), infer=_svd_spec, batch=batching.leading,
     call=lambda x: svd(x),
-    outputs=3,
-    fails=Fails.VALUES,
+    outputs=3, fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 3)),
         Sample(normal(4, 2)),
@@ -278,8 +270,7 @@ def values_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 SINGULAR_VALUES = general(
     "singular_values", "x", _values_impl,
-    vjps=(values_ct,),
-    jvps=(values_tangent,),
+    vjps=(values_ct,), jvps=(values_tangent,),
     infer=lambda x: TensorSpec((*x.shape[:-2], min(x.shape[-2:])), x.dtype.real_dtype),
     batch=batching.leading,
     call=lambda x: svd(x, compute_uv=False),
@@ -352,13 +343,11 @@ def eigh_tangent(t: Tensor, out: tuple[Tensor, ...]) -> tuple[Any, Any]:
 
 EIGH = general(
     "eigh", "x", _eigh_impl,
-    vjps=(eigh_ct,),
-    jvps=(eigh_tangent,),
+    vjps=(eigh_ct,), jvps=(eigh_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], x.dtype.real_dtype), TensorSpec(x.shape, x.dtype)),
     batch=batching.leading,
     call=lambda x: eigh(x),
-    outputs=2,
-    fails=Fails.VALUES,
+    outputs=2, fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3)),
         Sample(symmetric(2, 2, 2)),
@@ -405,8 +394,7 @@ def eigvalsh_tangent(t: Tensor, x: Tensor) -> Tensor:
 
 EIGVALSH = general(
     "eigvalsh", "x", _eigvalsh_impl,
-    vjps=(eigvalsh_ct,),
-    jvps=(eigvalsh_tangent,),
+    vjps=(eigvalsh_ct,), jvps=(eigvalsh_tangent,),
     infer=lambda x: TensorSpec(x.shape[:-1], x.dtype.real_dtype),
     batch=batching.leading,
     call=lambda x: eigvalsh(x),
@@ -469,13 +457,11 @@ def _complex_dtype(x: TensorSpec) -> np.dtype:
 
 EIG = general(
     "eig", "x", _eig_impl,
-    vjps=(eig_ct,),
-    jvps=(eig_tangent,),
+    vjps=(eig_ct,), jvps=(eig_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], _complex_dtype(x)), TensorSpec(x.shape, _complex_dtype(x))),
     batch=batching.leading,
     call=lambda x: eig(x),
-    outputs=2,
-    fails=Fails.VALUES,
+    outputs=2, fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3) + 0.3 * normal(3, 3)),
         Sample(symmetric(2, 2, 2) + 0.3 * normal(2, 2, 2)),

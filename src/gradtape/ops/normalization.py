@@ -98,9 +98,7 @@ NORMALIZE: Op = general(
     "normalize", "x", _normalize_impl,
     vjps=(lambda ct, x, out, axis, epsilon: normalize_tangent(ct, x, out, axis, epsilon),),
     jvps=(lambda t, x, out, axis, epsilon: normalize_tangent(t, x, out, axis, epsilon),),
-    expand=_expand_normalize,
-    infer=inference.same,
-    batch=batching.shifted("axis"),
+    expand=_expand_normalize, infer=inference.same, batch=batching.shifted("axis"),
     call=lambda x, axis, epsilon: apply(NORMALIZE, floating(x), axis=axis, epsilon=epsilon),
     samples=lambda: [
         Sample(normal(3, 4), (1,), 1e-3),

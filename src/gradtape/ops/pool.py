@@ -159,8 +159,7 @@ POOL_PUT: Op = multilinear(
 POOL_WINNER: Op = nondiff(
     "pool_winner", "x out", _winner_impl,
     infer=lambda x, out, *, ksize, **geometry: TensorSpec(out.shape, "uint8" if np.prod(ksize) < 256 else "int32"),
-    reason="positions have no derivative",
-    batch=_merged,
+    reason="positions have no derivative", batch=_merged,
     call=lambda x, **geometry: apply(POOL_WINNER, convert(x), apply(MAX_POOL, convert(x), **geometry), **geometry),
     samples=lambda: [Sample(spread(2, 4, 4, 2), **_PLAIN), Sample(spread(1, 5, 2), **_OVERLAP)],
 )  # fmt: skip
@@ -189,8 +188,7 @@ MAX_POOL: Op = general(
             POOL_TAKE, t, winner(x, out, ksize, strides, padding), ksize=ksize, strides=strides, padding=padding
         ),
     ),
-    infer=_pool_spec,
-    batch=_merged,
+    infer=_pool_spec, batch=_merged,
     samples=lambda: [
         Sample(spread(2, 4, 4, 2), **_PLAIN),
         Sample(spread(1, 5, 2), **_OVERLAP),
@@ -204,17 +202,14 @@ POOL_SUM: Op = linear(
     lambda ct, x_spec, ksize, strides, padding: apply(
         POOL_SPREAD, ct, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
     ),
-    infer=_pool_spec,
-    batch=_merged,
-    memory=Memory.FRESH,
+    infer=_pool_spec, batch=_merged, memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 4, 4, 2), **_PLAIN), Sample(normal(1, 5, 2), **_OVERLAP)],
 )  # fmt: skip
 POOL_SPREAD: Op = linear(
     "pool_spread", "y", _pool_spread_impl,
     lambda ct, ksize, strides, padding: apply(POOL_SUM, ct, ksize=ksize, strides=strides, padding=padding),
     infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
-    batch=_merged,
-    memory=Memory.FRESH,
+    batch=_merged, memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN), Sample(normal(1, 3, 2), space=(5,), **_OVERLAP)],
 )  # fmt: skip
 

@@ -46,8 +46,7 @@ def _flat_index_impl(indices: Array, *, shape: tuple[int, ...], caller: str) -> 
 FLAT_INDEX: Op = nondiff(
     "flat_index", "indices", _flat_index_impl,
     infer=lambda indices, *, shape, caller: TensorSpec(indices.shape[:-1], "int64"),
-    reason="indices have no derivative",
-    batch=batching.leading,
+    reason="indices have no derivative", batch=batching.leading,
     call=lambda indices, shape: apply(FLAT_INDEX, convert(indices), shape=shape, caller="flat_index"),
     fails=Fails.VALUES,
     samples=lambda: [
@@ -269,8 +268,7 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
 LAST_WRITERS: Op = nondiff(
     "last_writers", "indices", _last_writers_impl,
     infer=lambda indices, *, count: TensorSpec(indices.shape, "bool"),
-    reason="indices have no derivative",
-    batch=batching.looped,
+    reason="indices have no derivative", batch=batching.looped,
     call=lambda indices, count: apply(LAST_WRITERS, convert(indices), count=count),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([1, 0, 1]), 3), Sample(np.zeros(0, int), 3)],

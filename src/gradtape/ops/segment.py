@@ -37,8 +37,7 @@ def _slots_impl(ids: Array, *, num: int) -> Array:
 SEGMENT_SLOTS: Op = nondiff(
     "segment_slots", "ids", _slots_impl,
     infer=lambda ids, *, num: TensorSpec(ids.shape, ids.dtype),
-    reason="indices have no derivative",
-    batch=batching.elementwise,
+    reason="indices have no derivative", batch=batching.elementwise,
     call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([2, -1, 0]), 3), Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments"))],
@@ -68,11 +67,9 @@ def _count_impl(ids: Array, *, caller: str) -> Array:
 SEGMENT_COUNT: Op = nondiff(
     "segment_count", "ids", _count_impl,
     infer=lambda ids, *, caller: TensorSpec((None,), "bool"),
-    reason="the result does not depend on values that have derivatives",
-    batch=batching.looped,
+    reason="the result does not depend on values that have derivatives", batch=batching.looped,
     call=lambda ids, caller: apply(SEGMENT_COUNT, convert(ids), caller=caller),
-    memory=Memory.SHARED,
-    fails=Fails.VALUES,
+    memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([0, 0, 2]), "segment_sum"),
         Sample(np.zeros(0, int), "segment_sum"),

@@ -62,10 +62,7 @@ WHERE = general(
         lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, True), out_spec.shape),
         lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, False), out_spec.shape),
     ),
-    infer=_where_spec,
-    batch=batching.elementwise,
-    call=where,
-    cost=Cost.CHEAP,
+    infer=_where_spec, batch=batching.elementwise, call=where, cost=Cost.CHEAP,
     samples=lambda: [
         Sample(np.array([True, False, True]), normal(3), normal(3)),
         Sample(np.array([[True], [False]]), normal(3), normal(2, 1)),
@@ -78,9 +75,7 @@ WHERE_TRUE = nondiff(
     "where_true", "condition",
     lambda condition: np.argwhere(condition).astype(np.int64),
     infer=lambda condition: TensorSpec((None, condition.ndim), "int64"),
-    reason="indices have no derivative",
-    batch=batching.looped,
-    call=where,
+    reason="indices have no derivative", batch=batching.looped, call=where,
     samples=lambda: [Sample(np.array([[True, False], [True, True]]))],
 )  # fmt: skip
 
@@ -108,15 +103,13 @@ MAXIMUM = elementwise(
     "maximum", "x y", np.maximum,
     lambda x, y: cast(x >= y, x.dtype),
     lambda x, y: cast(x < y, y.dtype),
-    cost=Cost.CHEAP,
-    samples=_extremes,
+    cost=Cost.CHEAP, samples=_extremes,
 )  # fmt: skip
 MINIMUM = elementwise(
     "minimum", "x y", np.minimum,
     lambda x, y: cast(x <= y, x.dtype),
     lambda x, y: cast(x > y, y.dtype),
-    cost=Cost.CHEAP,
-    samples=_extremes,
+    cost=Cost.CHEAP, samples=_extremes,
 )  # fmt: skip
 maximum = binary(MAXIMUM, "The larger of x and y, element by element; at a tie the gradient goes to x.")
 minimum = binary(MINIMUM, "The smaller of x and y, element by element; at a tie the gradient goes to x.")
@@ -188,10 +181,7 @@ MOD = elementwise(
     "mod", "x y", _mod_impl,
     1,
     lambda x, y: -floordiv(x, y),
-    infer=inference.numbers,
-    weak=True,
-    fails=Fails.INTEGERS,
-    samples=_quotients,
+    infer=inference.numbers, weak=True, fails=Fails.INTEGERS, samples=_quotients,
 )  # fmt: skip
 floordiv = binary(FLOORDIV, "x / y rounded down; its derivative is 0.")
 mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")

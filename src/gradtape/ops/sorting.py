@@ -82,9 +82,7 @@ def argsort(
 ARGSORT: Op = nondiff(
     "argsort", "x", _argsort_impl,
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, "int32"),
-    reason=_REASON,
-    batch=batching.shifted("axis"),
-    call=argsort,
+    reason=_REASON, batch=batching.shifted("axis"), call=argsort,
     samples=lambda: [
         Sample(spread(3, 4)),
         Sample(spread(3, 4), 0, "DESCENDING"),
@@ -139,8 +137,7 @@ SORT: Op = general(
     vjps=(lambda ct, x, axis, descending: unsorted(ct, x, axis, descending),),
     jvps=(lambda t, x, axis, descending: along(t, apply(ARGSORT, x, axis=axis, descending=descending), axis),),
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, x.dtype),
-    batch=batching.shifted("axis"),
-    call=sort,
+    batch=batching.shifted("axis"), call=sort,
     samples=lambda: [
         Sample(spread(3, 4)),
         Sample(spread(3, 4, 2), 1, "DESCENDING"),
@@ -219,9 +216,7 @@ def searchsorted(
 SEARCHSORTED: Op = nondiff(
     "searchsorted", "edges values", _searchsorted_impl,
     infer=lambda edges, values, *, side, dtype: TensorSpec(values.shape, dtype),
-    reason=_REASON,
-    batch=batching.leading,
-    call=searchsorted,
+    reason=_REASON, batch=batching.leading, call=searchsorted,
     samples=lambda: [
         Sample(np.sort(normal(4)), normal(3)),
         Sample(np.sort(normal(2, 4)), normal(2, 3), "right", "int64"),
@@ -251,8 +246,7 @@ def _unique_impl(x: Array, *, dtype: DTypeLike) -> tuple[Array, ...]:
 UNIQUE: Op = nondiff(
     "unique", "x", _unique_impl,
     infer=lambda x, *, dtype: (TensorSpec((None,), dtype), TensorSpec(x.shape, dtype), TensorSpec((None,), dtype)),
-    reason="positions and counts have no derivative",
-    batch=batching.looped,
+    reason="positions and counts have no derivative", batch=batching.looped,
     call=lambda x: apply(UNIQUE, convert(x), dtype="int32"),
     outputs=0,
     samples=lambda: [
@@ -329,9 +323,7 @@ def argmin(input: TensorLike, axis: Axis | None = None, output_type: DTypeLike =
 ARG_EXTREME = nondiff(
     "arg_extreme", "x", _arg_impl,
     infer=lambda x, *, axis, largest, dtype: TensorSpec((*x.shape[:axis], *x.shape[axis + 1 :]), dtype),
-    reason=_REASON,
-    batch=batching.shifted("axis"),
-    call=argmax,
+    reason=_REASON, batch=batching.shifted("axis"), call=argmax,
     samples=lambda: [
         Sample(spread(3, 4)),
         Sample(spread(3, 4), -1, "int32"),

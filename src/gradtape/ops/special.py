@@ -129,8 +129,7 @@ POLYGAMMA = elementwise(
     "polygamma", "a x", _polygamma_impl,
     lambda a: no_derivative("polygamma", "a", "the order is a whole number"),
     lambda a, x: polygamma(a + 1.0, x),
-    floating=True,
-    infer=inference.elementwise_float,
+    floating=True, infer=inference.elementwise_float,
     call=lambda a, x: polygamma(a, x),
     samples=lambda: [
         Sample(np.array(2.0), positive(3, 2), fixed=(0,)),
@@ -285,17 +284,13 @@ FRESNEL_SIN = elementwise(
     "fresnel_sin", "x",
     _fresnel(0),
     lambda x: sin(x * x * (math.pi / 2)),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_any_real,
+    floating=True, infer=inference.elementwise_float, samples=_any_real,
 )  # fmt: skip
 FRESNEL_COS = elementwise(
     "fresnel_cos", "x",
     _fresnel(1),
     lambda x: cos(x * x * (math.pi / 2)),
-    floating=True,
-    infer=inference.elementwise_float,
-    samples=_any_real,
+    floating=True, infer=inference.elementwise_float, samples=_any_real,
 )  # fmt: skip
 
 erf = unary(ERF, "The error function 2/√π ∫₀ˣ exp(-t²) dt.")

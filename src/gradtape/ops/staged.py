@@ -226,8 +226,7 @@ SIZED = linear(
     infer=lambda x, *, shape, caller, name=None: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, **{**attrs, "shape": (inputs[0].shape[0], *attrs["shape"])}),
     call=lambda x, shape, caller=None: apply(SIZED, convert(x), shape=shape, caller=caller),
-    memory=Memory.SHARED,
-    fails=Fails.VALUES,
+    memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(2, 3), (2, 3)),
         Sample(normal(0), (0,)),
@@ -249,11 +248,9 @@ EXTENT = nondiff(
     "extent", "size",
     lambda size: np.broadcast_to(np.False_, (_checked_size(size),)),
     infer=lambda size: TensorSpec((None,), "bool"),
-    reason="the result does not depend on values",
-    batch=batching.looped,
+    reason="the result does not depend on values", batch=batching.looped,
     call=lambda size: apply(EXTENT, convert(size)),
-    memory=Memory.SHARED,
-    fails=Fails.VALUES,
+    memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [Sample(np.array(3)), Sample(np.array(-1), raises=(ValueError, "negative"))],
 )  # fmt: skip
 
@@ -285,8 +282,7 @@ def counted(start: Array, limit: Array, delta: Array, *, dtype: DTypeLike, lengt
 RANGE = nondiff(
     "range", "start limit delta", counted,
     infer=lambda start, limit, delta, *, dtype, length: TensorSpec((length,), dtype),
-    reason="steps have no derivative",
-    batch=batching.looped,
+    reason="steps have no derivative", batch=batching.looped,
     call=lambda start, limit, delta, dtype: apply(
         RANGE, convert(start), convert(limit), convert(delta), dtype=dtype, length=None
     ),

@@ -34,22 +34,14 @@ IDENTITY = linear(
     "identity", "x",
     lambda x: x,
     lambda ct: ct,
-    infer=inference.same,
-    batch=batching.elementwise,
-    call=identity,
-    cost=Cost.FREE,
-    memory=Memory.VIEW,
+    infer=inference.same, batch=batching.elementwise, call=identity, cost=Cost.FREE, memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )  # fmt: skip
 STOP_GRADIENT = nondiff(
     "stop_gradient", "x",
     lambda x: x,
-    infer=inference.same,
-    reason="the program stopped the gradient here",
-    batch=batching.elementwise,
-    call=stop_gradient,
-    cost=Cost.FREE,
-    memory=Memory.VIEW,
+    infer=inference.same, reason="the program stopped the gradient here", batch=batching.elementwise, call=stop_gradient,
+    cost=Cost.FREE, memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3))],
 )  # fmt: skip
 
@@ -74,8 +66,7 @@ GRADIENT = linear(
     infer=lambda *xs: tuple(xs),
     batch=batching.leading,
     call=lambda xs: apply(GRADIENT, *(convert(x) for x in xs)),
-    outputs=0,
-    memory=Memory.VIEW,
+    outputs=0, memory=Memory.VIEW,
     samples=lambda: [Sample([normal(2), normal(3)])],
 )  # fmt: skip
 
