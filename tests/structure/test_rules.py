@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from gradtape import dtypes
-from gradtape.core import dispatch, forms
+from gradtape.core import dispatch
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
+from gradtape.core.save_plan import parameters, shape_of
 from gradtape.core.tensor import box
 from gradtape.ops import registry
 
@@ -33,8 +34,6 @@ BASE = ("gradtape.dtypes", "gradtape.ir.types", "gradtape.ir.slots", "gradtape.i
 # the doors between values and ops; both bindings know them
 DOORS = {
     dispatch.apply,
-    forms.apply_one,
-    forms.apply_two,
     dispatch.convert,
     dispatch.promote,
     dispatch.twin,
@@ -131,6 +130,17 @@ def allowed(value: Any) -> bool:
 @pytest.mark.parametrize("op", [op for op in registry.OPS if any(rules(op))], ids=lambda op: op.name)
 def test_rules_are_closed(op: Op) -> None:
     assert [complaint for rule in rules(op) for complaint in complaints(rule)] == []
+
+
+@pytest.mark.parametrize("op", registry.OPS, ids=lambda op: op.name)
+def test_a_rule_names_the_shape_of_its_own_input_only(op: Op) -> None:
+    """The version of another input may not exist: a constant has none."""
+    shapes = {
+        i: {shape_of(p, op.args) for p in parameters(rule)} - {None} for i, rule in enumerate(op.vjps) if rule is not None
+    }
+    assert all(names <= {op.args[i]} for i, names in shapes.items())
+    others = [rule for table in (op.partials, op.products, (op.vjp,)) for rule in table if isinstance(rule, FunctionType)]
+    assert not any(shape_of(p, op.args) for rule in others for p in parameters(rule))
 
 
 def test_the_check_is_able_to_complain() -> None:

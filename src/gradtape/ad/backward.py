@@ -19,40 +19,45 @@ from gradtape.ad.sweep import SparseRows, Sweep, stop
 from gradtape.core.record import TRACING, Record
 from gradtape.core.tensor import Tensor
 
+Step = Callable[[Record], Any]  # something to do with each record on the way
 
-def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: Binding) -> set[Record]:
-    """`wanted` and every record that depends on one of them through operations that pull."""
+
+def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: Binding) -> tuple[list[Record], set[Record]]:
+    """The records that depend on one of `wanted` through operations that pull, in order; and they and `wanted` as a set."""
+    path: list[Record] = []
     needed = set(wanted)
     for record in records:
         for node in record.nodes:
             if node in needed:
                 if pulls[record.op] is not stop:
                     needed.add(record)
+                    path.append(record)
                 break
-    return needed
+    return path, needed
 
 
 def reverse_walk(
-    records: Sequence[Record],
+    records: Iterable[Record],
     cotangents: dict[Record, Any],
     wanted: set[Record],
     pulls: Binding,
     *,
     sparse: bool = False,
-    visit: Callable[[Record], None] | None = None,
+    visit: Sequence[Step] = (),
 ) -> dict[Record, Any]:
     """Carry `cotangents` (of the targets) back; the answer holds those of the `wanted` records that were reached.
 
     `pulls` are the rules in the binding that fits the values (`binding`); `sparse` lets a gathered leaf keep `SparseRows`;
-    `visit` is called with each record before its rules run.
+    `visit` are called with each record before its rules run.
     """
-    sweep = Sweep(cotangents, needed_records(records, wanted, pulls), wanted, sparse)
-    for record in reversed(records):
-        if record in sweep.needed and (ct := cotangents.pop(record, None)) is not None:
-            if record in wanted:
-                cotangents[record] = ct
-            if visit is not None:
-                visit(record)
+    path, needed = needed_records(records, wanted, pulls)
+    sweep = Sweep(cotangents, needed, wanted, sparse)
+    for record in reversed(path):
+        # what nobody asks for is let go as soon as it was carried on
+        ct = cotangents.get(record) if record in wanted else cotangents.pop(record, None)
+        if ct is not None:
+            for step in visit:
+                step(record)
             pulls[record.op](sweep, record, ct)
     return {node: cotangents[node] for node in wanted if node in cotangents}
 
@@ -63,27 +68,11 @@ def binding(*, boxed: bool = False, careful: bool = False, cut: bool = False) ->
     return BINDINGS[boxed, careful, cut]
 
 
-def visitor(*steps: Callable[[Record], None]) -> Callable[[Record], None] | None:
-    """All steps as one `visit` of the walk; None for none."""
-    if len(steps) < 2:
-        return steps[0] if steps else None
-
-    def visit(record: Record) -> None:
-        for step in steps:
-            step(record)
-
-    return visit
-
-
 def all_finite(values: Iterable[Any], exactly: bool = False) -> bool:
     """Whether a sum over each array is finite: one cheap pass; an overflow only costs a second, careful walk. `exactly`
     looks at each element."""
     for value in values:
-        if value.__class__ is SparseRows:
-            if not all_finite(value.values, exactly):
-                return False
-            continue
-        data = innermost(value)
+        data = value.values if value.__class__ is SparseRows else innermost(value)
         if data.__class__ is ndarray:
             if exactly:
                 data = 0.0 if data.dtype.kind not in "fcV" or np.isfinite(data).all() else np.nan
@@ -92,7 +81,7 @@ def all_finite(values: Iterable[Any], exactly: bool = False) -> bool:
                 data = np.dot(flat, flat)  # BLAS: less than half the time of a sum
             else:
                 data = np.add.reduce(data, axis=None) if data.dtype.kind in "fcV" else 0.0  # V: bfloat16
-        elif isinstance(data, list):  # of the program
+        elif isinstance(data, list):  # of the program, or of rows
             data = 0.0 if all_finite(data, exactly) else np.nan
         if not isfinite(data):
             return False
@@ -115,7 +104,7 @@ def gradients(
     complex_values: bool = False,
     cut: bool = False,
     sparse: bool = False,
-    visit: Callable[[Record], None] | None = None,
+    visit: Sequence[Step] = (),
     suspects: list[Any] | None = None,
 ) -> dict[Record, Any]:
     """The reverse walk, run again with masked lanes when the plain one gave something non-finite.

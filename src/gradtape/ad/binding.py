@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
-from gradtape.core import dispatch, forms
+from gradtape.core import dispatch
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import INTERNAL, SCOPE, Record
 from gradtape.core.recorded import PART, part_of
-from gradtape.core.save_plan import parameters, save_plan
+from gradtape.core.save_plan import parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import as_dtype
 from gradtape.ops.create import zeros
@@ -36,36 +36,20 @@ Pull = Callable[[Sweep, Record, Any], None]
 # -- rebuilding a function on bare arrays --------------------------------------------------------------------------
 
 
-def _raw_apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
-    return op.impl(*inputs, **attrs)
-
-
-def _raw_apply_one(op: Op, x: Any, attrs: dict[str, Any]) -> Any:
-    return op.impl(x, **attrs)
-
-
 def _raw_convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
     return np.asarray(value)[()] if isinstance(value, (list, tuple)) else value
-
-
-def _raw_promote(*values: Any) -> tuple[Any, ...]:
-    return values
 
 
 def _raw_box(data: Any, node: Any = None) -> Any:
     return data
 
 
+# what the doors between values and ops are on bare arrays
 _memo: dict[Any, Any] = {
-    box: _raw_box,
-    dispatch.apply: _raw_apply,
-    forms.apply_one: _raw_apply_one,
-    forms.apply_two: _raw_apply,
+    dispatch.apply: lambda op, *inputs, **attrs: op.impl(*inputs, **attrs),
     dispatch.convert: _raw_convert,
-    dispatch.promote: _raw_promote,
-    dispatch.twin: _raw_box,
-    dispatch.created: _raw_box,
-}
+    dispatch.promote: lambda *values: values,
+} | dict.fromkeys((box, dispatch.twin, dispatch.created), _raw_box)
 
 
 def raw(function: Rule) -> Rule:
@@ -86,12 +70,9 @@ def raw(function: Rule) -> Rule:
     for name in global_names(function.__code__):
         if name in function.__globals__:
             value = function.__globals__[name]
-            namespace[name] = raw(value) if _is_ours(value) else value
+            ours = isinstance(value, FunctionType) and value.__module__.startswith(("gradtape.ops", "gradtape.core"))
+            namespace[name] = raw(value) if ours else value
     return rebuilt
-
-
-def _is_ours(value: Any) -> bool:
-    return isinstance(value, FunctionType) and value.__module__.startswith(("gradtape.ops", "gradtape.core"))
 
 
 def global_names(code: CodeType) -> set[str]:
@@ -106,19 +87,9 @@ def global_names(code: CodeType) -> set[str]:
 # -- handing saved values to rules ---------------------------------------------------------------------------------
 
 
-def unpack(record: Record, entry: int, index: int) -> Any:
-    """A saved value (of input `index`; -1: the output) as the tensor it was, with its identity, so that the backward
-    pass can itself be recorded."""
-    value = record.saved[entry]
-    if value.__class__ is not tuple:
-        return reboxed(value, record.nodes[index]) if index >= 0 else _output(value, record)
-    if index < 0:
-        return parts(record, value)
-    return tuple(reboxed(v, record.nodes[index + i]) for i, v in enumerate(value))
-
-
 def reboxed(value: Any, node: Record | None) -> Any:
-    """Bare arrays become tensors again, wrappers get back their identity; Python numbers are what they were.
+    """A saved value as the tensor it was, with its identity, so that the backward pass can itself be recorded: bare arrays
+    become tensors again, wrappers get back their identity; Python numbers are what they were.
 
     A wrapper that the record's recorders do not know keeps the identity that recorders outside of it know.
     """
@@ -130,13 +101,9 @@ def reboxed(value: Any, node: Record | None) -> Any:
     return value
 
 
-def _output(value: Any, node: Record) -> Any:
-    """An output as its record kept it, before it had an identity."""
-    if not isinstance(value, Tensor):
-        return reboxed(value, node)
-    twin = value.__copy__()
-    twin._node = node
-    return twin
+def inputs_of(record: Record, values: tuple[Any, ...], first: int) -> tuple[Any, ...]:
+    """The inputs that an op with any number of them got, from the `first` on."""
+    return tuple([reboxed(value, record.nodes[first + i]) for i, value in enumerate(values)])
 
 
 def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -144,7 +111,7 @@ def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
     scope = SCOPE.get()
     if scope is None or not any(key in scope.keys for key in record.keys):
         return tuple(reboxed(v, None) for v in values)
-    return tuple(_output(v, part_of(scope, record, i, v)) for i, v in enumerate(values))
+    return tuple(reboxed(v, part_of(scope, record, i, v)) for i, v in enumerate(values))
 
 
 # -- pulls ---------------------------------------------------------------------------------------------------------
@@ -195,12 +162,12 @@ class _Writer:
         self.careful = careful
         times = masked_product if careful else conjugated_product
         self.space: dict[str, Any] = {
-            "unpack": unpack, "filled": _filled_tensors if boxed else _filled_arrays, "ndarray": np.ndarray,
+            "reboxed": reboxed, "inputs_of": inputs_of, "parts": parts, "filled": _filled, "ndarray": np.ndarray,
             "times": self._bound(times), "reduce_to": self._bound(unbroadcast),
         }  # fmt: skip
         self.lines = ["def pull(sweep, rec, ct):"]
         if op.outputs != 1:
-            self.lines += [" if ct.__class__ is list:", "  ct = filled(ct, rec)"]
+            self.lines += [" if ct.__class__ is list:", f"  ct = filled(ct, rec, {boxed})"]
 
     def _bound(self, rule: Rule) -> Rule:
         return rule if self.boxed else raw(rule)
@@ -278,15 +245,27 @@ class _Writer:
         plan = save_plan(self.op)
         arguments = []
         for parameter in parameters(rule):
+            shaped = shape_of(parameter, self.op.args)
             if parameter in ("ct", "needed", "buffer"):
                 arguments.append(parameter)
+            elif shaped is not None:
+                arguments.append(f"rec.nodes[{self.op.args.index(shaped)}].shape")
             elif parameter in plan.names:
                 entry = plan.names[parameter]
                 index, spec = plan.entries[entry]
-                arguments.append(f"unpack(rec, {entry}, {index})" if self.boxed and not spec else f"rec.saved[{entry}]")
+                arguments.append(self._saved(f"rec.saved[{entry}]", index) if not spec else f"rec.saved[{entry}]")
             else:
                 arguments.append(f"rec.attrs[{parameter!r}]")
         return f"{name}({', '.join(arguments)})"
+
+    def _saved(self, value: str, index: int) -> str:
+        """Source text of a saved value (of input `index`; -1: the output) as this binding takes it."""
+        if not self.boxed:
+            return value
+        if index < 0:
+            return f"reboxed({value}, rec)" if self.op.outputs == 1 else f"parts(rec, {value})"
+        several = self.op.args[index].startswith("*")
+        return f"inputs_of(rec, {value}, {index})" if several else f"reboxed({value}, rec.nodes[{index}])"
 
 
 def _returns_argument(rule: Rule) -> bool:
@@ -294,14 +273,10 @@ def _returns_argument(rule: Rule) -> bool:
     return rule.__code__.co_argcount == 1 and rule.__code__.co_code == (lambda x: x).__code__.co_code
 
 
-def _filled_tensors(slots: list[Any], record: Record) -> tuple[Any, ...]:
+def _filled(slots: list[Any], record: Record, boxed: bool) -> tuple[Any, ...]:
     """Cotangents of all outputs, zeros where none arrived."""
-    return tuple([zeros(*kind) if ct is None else ct for ct, kind in zip(slots, _kinds(record), strict=True)])
-
-
-def _filled_arrays(slots: list[Any], record: Record) -> tuple[Any, ...]:
-    return tuple([zeros(*kind)._data if ct is None else ct for ct, kind in zip(slots, _kinds(record), strict=True)])
-
-
-def _kinds(record: Record) -> Iterator[tuple[Any, Any]]:
-    return ((shape, as_dtype(dtype)) for shape, dtype in record.shape)
+    filled = []
+    for ct, (shape, dtype) in zip(slots, record.shape, strict=True):
+        none = zeros(shape, as_dtype(dtype)) if ct is None else None
+        filled.append(ct if none is None else none if boxed else none._data)
+    return tuple(filled)

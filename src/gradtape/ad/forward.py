@@ -16,7 +16,7 @@ from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import apply
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import TRACING, current_scope
-from gradtape.core.save_plan import Like, parameters
+from gradtape.core.save_plan import like, parameters, shape_of
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import conj, real
 from gradtape.ops.reduce import reduce_sum
@@ -70,9 +70,11 @@ def _arguments(rule: Rule, op: Op, inputs: tuple[Any, ...], out: Any, attrs: dic
         values[name.lstrip("*")] = inputs[i:] if name.startswith("*") else inputs[i]
     arguments = []
     for name in parameters(rule):
-        if name.endswith("_spec"):
+        if (shaped := shape_of(name, op.args)) is not None:
+            arguments.append(tuple(values[shaped].shape))
+        elif name.endswith("_spec"):
             value = values[name[:-5]]
-            arguments.append(tuple(Like(v) for v in value) if isinstance(value, tuple) else Like(value))
+            arguments.append(like(value))
         else:
             arguments.append(values[name])
     return arguments

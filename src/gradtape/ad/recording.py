@@ -6,17 +6,17 @@ differentiate captured variables of custom gradients, and to rerun what was not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradtape.ad.backward import gradients
-from gradtape.core.record import Record, RecordList, TapeKey, current_scope, leaf, scope_of
+from gradtape.ad.backward import Step, gradients
+from gradtape.core.record import Record, Recorder, RecordList, TapeKey, current_scope, leaf, scope_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.trace.tracing import lift
 
 
-class Recording:
+class Recording(Recorder):
     """Records operations on the tensors given to `watched` and, if asked, on every variable that is read."""
 
     __slots__ = ("catch_variables", "kept", "key", "level", "records", "slow", "variables")
@@ -74,14 +74,14 @@ class Recording:
                 continue
             value = ct if boxed else ct._data
             seeds[node] = seeds[node] + value if node in seeds else value
-        found = gradients(
+        answers = gradients(
             tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex, visit=self._prepare()
         )  # fmt: skip
-        return [None if node not in found else found[node] if boxed else box(found[node]) for node in wanted]
+        return [None if node not in answers else answers[node] if boxed else box(answers[node]) for node in wanted]
 
-    def _prepare(self) -> Callable[[Record], None] | None:
-        """What brings back the values of a record before its rule runs; None: they are there."""
-        return None
+    def _prepare(self) -> tuple[Step, ...]:
+        """What brings back the values of a record before its rule runs."""
+        return ()
 
     # -- the protocol of recorders ---------------------------------------------------------------------------------
 
@@ -94,12 +94,3 @@ class Recording:
         self.variables.setdefault(id(variable), (variable, []))[1].append(node)
         if variable.dtype.is_complex:
             self.records.complex = True
-
-    def add_assignment(self, variable: Any, node: Record) -> None:
-        """Called by variables: assignments are ordinary records here."""
-
-    def recorded_derivative(self, code: Any, lasti: int) -> None:
-        """Called by a tape whose backward pass is recorded here too: nothing to note."""
-
-    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None:
-        """Called by dispatch: the record itself is all this recording needs."""

@@ -5,13 +5,15 @@
 * box      the result is a new tensor;
 * record   if somebody records and knows an input; else the result remembers its provenance, for `explain`.
 
-`apply` is the protocol for any op. `core/forms.py` writes it out for one and two plain tensors, where it must be quick.
+`PROTOCOL` says so once, as the source of a Python function with blanks for what depends on the number and kind of inputs.
+`apply` fills them for any op and any number of inputs; `core/forms.py` for one and two, where it must be quick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import reduce
 from time import perf_counter
 from typing import Any
 
@@ -29,17 +31,17 @@ from gradtape.core.conversion import (
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, TRACING, Record, Scope, past_of, scope_of
+from gradtape.core.record import CLOCK, INTERNAL, SCOPE, TRACING, Keys, Nodes, Past, past_of, past_of_pair, scope_of  # noqa: F401
 from gradtape.core.recorded import (
     PART as PART,
-    record,
+    record as record,
     record_general as record_general,
-    record_mixed,
+    record_mixed as record_mixed,
     reparted as reparted,
     stored as stored,
     unrecorded as unrecorded,
 )
-from gradtape.core.save_plan import PLANS
+from gradtape.core.save_plan import save_plan as save_plan
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import TensorLike
 from gradtape.dtypes import as_dtype
@@ -61,23 +63,15 @@ def promote(*values: TensorLike) -> tuple[Tensor, ...]:
     tensors = [v if v.__class__ is Tensor else plain(v) for v in values]
     if not any([isinstance(t, Tensor) for t in tensors]):  # noqa: C419  (quicker than a generator)
         tensors = [convert(t) if isinstance(t := typed(v), (ndarray, np.generic)) else t for v in tensors]
-    common = None
-    for t in tensors:
-        if t.__class__ is not Tensor or (common is not None and t._data.dtype is not common):
-            break
-        common = t._data.dtype
-    else:
+    if len({t._data.dtype if t.__class__ is Tensor else t.__class__ for t in tensors}) == 1 and tensors[0].__class__ is Tensor:
         return tuple(tensors)
-    dtype = None
     for t in tensors:
         if t.__class__ in WEAK:
             return WEAK[t.__class__](tensors)
-    for t in tensors:
-        if isinstance(t, Tensor):
-            dtype = t.dtype if dtype is None else promote_dtypes(dtype, t.dtype)
-    converted = [t if isinstance(t, Tensor) else convert(t, hint=dtype) for t in tensors]
-    for t in converted:
-        dtype = t.dtype if dtype is None else promote_dtypes(dtype, t.dtype)
+    known = [t.dtype for t in tensors if isinstance(t, Tensor)]
+    hint = reduce(promote_dtypes, known) if known else None
+    converted = [t if isinstance(t, Tensor) else convert(t, hint=hint) for t in tensors]
+    dtype = reduce(promote_dtypes, [t.dtype for t in converted]) if converted else None
     return tuple(t if t.dtype is dtype else apply(HOOKS.cast_op, t, dtype=dtype) for t in converted)
 
 
@@ -110,50 +104,83 @@ def watched_run(op: Op, datas: Any, attrs: dict[str, Any]) -> Any:
 # -- calling -------------------------------------------------------------------------------------------------------
 
 
-def apply(op: Op, *inputs: Any, **attrs: Any) -> Any:
-    """Run a primitive on tensors (or bare arrays and Python numbers, taken as constants)."""
-    datas: list[Any] = []
-    nodes: list[Record | None] = []
-    watched = 0  # bit i: input i
-    bit = 1
-    for value in inputs:
-        cls = value.__class__
-        if cls is not Tensor:
-            if cls in QUICK:
-                return apply_wrapped(op, inputs, attrs)
-            value = plain(value)
-            cls = value.__class__
-            if cls is not Tensor and isinstance(value, Tensor):
-                return apply_wrapped(op, inputs, attrs)
-        if cls is Tensor:
-            datas.append(value._data)
-            node = value._node
-            nodes.append(node)
-            if node is not None:
-                watched += bit
-        else:
-            datas.append(value)
-            nodes.append(None)
-        bit += bit
-    try:
-        result = watched_run(op, datas, attrs) if WATCHERS else op.impl(*datas, **attrs)
-    except FAILURES as error:
-        return failed(op, inputs, datas, attrs, error)
-    if result.__class__ is tuple:
-        out: Any = tuple(box(r) for r in result)
-    else:
+PROTOCOL = """
+def form({settings}):
+    def call({signature}):
+{take}  # gives arrays and versions, or returns what the general way gives
+        try:
+            result = watched_run(op, {arrays}, {attrs}) if WATCHERS else {run}
+        except FAILURES as error:
+            return failed(op, {inputs}, {arrays}, {attrs}, error)
+{several}
         out = Tensor()
         out._data = result
+        if {unwatched}:
+            out._node = None
+            return out
+        scope = SCOPE.get()
+        if scope is None:
+            out._node = {past}
+            return out
+        fast, covers = scope.fast, scope.covers
+        if {also} and {known}:  # to all who record
+            return record(scope, op, {nodes}, {saved}, {kept_attrs}, out, result, {depth})
         out._node = None
+        return record_mixed(scope, op, {arrays}, {nodes}, {attrs}, out, result)
+    return call
+"""
+# blanks of ops that may have attributes. The list of records is told of complex values by `record_mixed`; two frames above the
+# form is who asked for it, behind a function of ours
+ANY_OP = {"attrs": "attrs", "kept_attrs": "attrs or None", "several": "", "also": "result.dtype.kind != 'c'", "depth": "3"}
+
+
+def form(name: str, **blanks: str) -> Callable[..., Callable[..., Any]]:
+    """The function that makes calls of one form, given its settings. A form finds the rest in this module."""
+    file = f"{__file__}<{name}>"
+    INTERNAL.add(file)
+    space: dict[str, Any] = {}
+    exec(compile(PROTOCOL.format(**blanks), file, "exec"), globals(), space)  # noqa: S102  (our own template)
+    maker: Callable[..., Callable[..., Any]] = space["form"]
+    return maker
+
+
+# Run a primitive on tensors (or bare arrays and Python numbers, taken as constants).
+apply: Callable[..., Any] = form(
+    "apply", **ANY_OP | {"several": """
+        if result.__class__ is tuple:
+            return several(op, datas, nodes, watched, attrs, result)"""},
+    settings="", signature="op, /, *inputs, **attrs", inputs="inputs", arrays="datas", nodes="nodes",
+    run="op.impl(*datas, **attrs)", unwatched="not watched", past="past_of(op, nodes)",
+    known="all([n is None or n.keys is fast or n.keys in covers for n in nodes])",
+    saved="save_plan(op).savers[watched](datas, result)",
+    take="""
+        datas, nodes = [], []
+        watched, bit = 0, 1  # bit i: input i
+        for value in inputs:
+            if value.__class__ is not Tensor:
+                value = value if value.__class__ in QUICK else plain(value)
+                if value.__class__ is not Tensor and isinstance(value, Tensor):
+                    return apply_wrapped(op, inputs, attrs)
+            node = None
+            if value.__class__ is Tensor:
+                node = value._node
+                value = value._data
+                if node is not None:
+                    watched += bit
+            datas.append(value)
+            nodes.append(node)
+            bit += bit
+        nodes = tuple(nodes)""",
+)()  # fmt: skip
+
+
+def several(op: Op, datas: list[Any], nodes: Nodes, watched: int, attrs: dict[str, Any], results: tuple[Any, ...]) -> Any:
+    """Box and record the results of an op that has more than one."""
+    out = tuple([box(result) for result in results])
     if not watched:
         return out
     scope = SCOPE.get()
-    if scope is None:
-        if out.__class__ is tuple:
-            return unrecorded(op, nodes, out)
-        out._node = past_of(op, nodes)
-        return out
-    return _recorded(scope, op, tuple(datas), tuple(nodes), watched, attrs, out, result)
+    return unrecorded(op, nodes, out) if scope is None else record_general(scope, op, tuple(datas), nodes, attrs, out)
 
 
 FAILURES = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError)  # what an impl says of its inputs
@@ -164,29 +191,6 @@ def failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Except
     if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
         return trace.emit(op, inputs, attrs)
     raise explained(op, datas, attrs, error) from error
-
-
-def _recorded(
-    scope: Scope,
-    op: Op,
-    datas: tuple[Any, ...],
-    nodes: tuple[Any, ...],
-    watched: int,
-    attrs: dict[str, Any],
-    out: Any,
-    result: Any,
-) -> Any:
-    """The result, with its record; two frames up is who called for it."""
-    fast = scope.fast
-    if fast is None or out.__class__ is tuple:
-        return record_general(scope, op, datas, nodes, attrs, out)
-    for node in nodes:
-        if node is not None and node.keys is not fast and node.keys not in scope.covers:
-            return record_mixed(scope, op, datas, nodes, attrs, out, result)
-    if result.dtype.kind == "c":
-        for records in scope.lists:
-            records.complex = True
-    return record(scope, op, nodes, PLANS[op].savers[watched](datas, result), attrs, out, result, 3)
 
 
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -218,10 +222,8 @@ def explained(op: Op, datas: Any, attrs: Mapping[str, Any], error: Exception) ->
         return error
     described = ", ".join(_describe(d) for d in datas)
     extra = "".join(f", {key}={value!r}" for key, value in attrs.items() if value is not None)
-    kind = OutOfRangeError if isinstance(error, IndexError) else InvalidArgumentError
-    if isinstance(error, TypeError):
-        return TypeError(f"{op.name}({described}{extra}): {error}")
-    return kind(f"{op.name}({described}{extra}): {error}")
+    kind: type[Exception] = OutOfRangeError if isinstance(error, IndexError) else InvalidArgumentError
+    return (TypeError if isinstance(error, TypeError) else kind)(f"{op.name}({described}{extra}): {error}")
 
 
 def _describe(value: Any) -> str:

@@ -1,9 +1,9 @@
 """The short forms of `apply`: what one small operation costs is decided here.
 
-`PROTOCOL` is the protocol of `core/dispatch.py` (take, run, box, record) for a fixed number of plain tensors, as the source of
-one Python function. The four forms are that text with its blanks filled in: `unary` and `binary` are the public functions of
-elementwise ops, `apply_one` and `apply_two` serve functions that the user calls. A form decides nothing that `apply` does
-not: whatever it does not know (variables, arrays, traced and batched tensors, two dtypes), it hands to the general way.
+Each is `PROTOCOL` of `core/dispatch.py` with its blanks filled in for one or two plain tensors: `unary` and `binary` are the
+public functions of elementwise ops, `form_of(op)` is `apply` bound to one op, for functions that the user calls and for
+rules. A form decides nothing that `apply` does not: whatever it does not know (variables, arrays, traced and batched tensors,
+two dtypes), it hands to the general way.
 """
 
 from __future__ import annotations
@@ -15,40 +15,14 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.conversion import convert, plain
-from gradtape.core.dispatch import FAILURES, QUICK, WATCHERS, apply, apply_wrapped, explained, failed, promote, watched_run
+from gradtape.core.dispatch import ANY_OP, QUICK, apply, apply_wrapped, explained, form, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import CLOCK, INTERNAL, SCOPE, Past, past_of, past_of_pair
-from gradtape.core.recorded import record, record_mixed
-from gradtape.core.save_plan import PLANS, save_plan
+from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Binary, Unary
 from gradtape.dtypes import as_dtype
 
-PROTOCOL = """
-def form({settings}):
-    def call({signature}):
-{take}  # gives arrays and versions, or returns what the general way gives
-        try:
-            result = watched_run(op, {arrays}, {attrs}) if WATCHERS else {run}
-        except FAILURES as error:
-            return failed(op, {inputs}, {arrays}, {attrs}, error)
-        out = Tensor()
-        out._data = result
-        if {unwatched}:
-            out._node = None
-            return out
-        scope = SCOPE.get()
-        if scope is None:
-            out._node = {past}
-            return out
-        fast, covers = scope.fast, scope.covers
-        if {also} and {known}:  # to all who record
-            return record(scope, op, {nodes}, {saved}, {kept_attrs}, out, result, {depth})
-        out._node = None
-        return record_mixed(scope, op, {arrays}, {nodes}, {attrs}, out, result)
-    return call
-"""
 _ONE = {
     "arrays": "(a,)", "nodes": "(node_a,)", "inputs": "(x,)",
     "unwatched": "node_a is None",
@@ -62,25 +36,9 @@ _TWO = {
     "known": "(node_a is None or node_a.keys is fast or node_a.keys in covers)"
     " and (node_b is None or node_b.keys is fast or node_b.keys in covers)",
 }  # fmt: skip
-# an elementwise op knows what it keeps when it is made, the others look it up; `fixed`: its save plan is (inputs, output)
-_ELEMENTWISE = {"attrs": "{}", "kept_attrs": "None", "depth": "2", "also": "fixed"}
-# the list of records is told of complex values by `record_mixed`; elementwise ops make them of complex values only
-_ANY = {"depth": "3", "also": "result.dtype.kind != 'c'"}
-
-
-def _form(name: str, **blanks: str) -> Callable[..., Any]:
-    """The function that makes calls of one form, given its settings."""
-    file = f"{__file__}<{name}>"
-    INTERNAL.add(file)
-    space: dict[str, Any] = {
-        "__name__": __name__, "CLOCK": CLOCK, "FAILURES": FAILURES, "PLANS": PLANS, "Past": Past, "SCOPE": SCOPE,
-        "Tensor": Tensor,
-        "WATCHERS": WATCHERS, "apply": apply, "failed": failed, "past_of": past_of, "past_of_pair": past_of_pair,
-        "record": record, "record_mixed": record_mixed, "watched_run": watched_run,
-    }  # fmt: skip
-    exec(compile(PROTOCOL.format(**blanks), file, "exec"), space)  # noqa: S102  (our own template)
-    form: Callable[..., Any] = space["form"]
-    return form
+# an elementwise op knows what it keeps when it is made; `fixed`: its save plan is (inputs, output). Complex results have
+# complex inputs, which the list of records was told of. One frame above the form is the user, if anybody
+_ELEMENTWISE = {"attrs": "{}", "kept_attrs": "None", "several": "", "depth": "2", "also": "fixed"}
 
 
 def _named(call: Callable[..., Any], op: Op, doc: str) -> Callable[..., Any]:
@@ -92,30 +50,37 @@ def _named(call: Callable[..., Any], op: Op, doc: str) -> Callable[..., Any]:
     return call
 
 
-# -- for functions that the user calls -------------------------------------------------------------------------------
+# -- any op of one or two inputs -------------------------------------------------------------------------------------
 
-apply_one: Callable[[Op, Any, dict[str, Any]], Any] = _form(
-    "apply_one", **_ONE | _ANY, settings="", signature="op, x, attrs", attrs="attrs", kept_attrs="attrs",
-    run="op.impl(a, **attrs)", saved="PLANS[op].savers[1]((a,), result)",
+_one = form(
+    "one", **_ONE | ANY_OP, settings="op, impl, savers", signature="x, /, **attrs", run="impl(a, **attrs)",
+    saved="savers[1]((a,), result)",
     take="""
         if x.__class__ is not Tensor:
             return apply(op, x, **attrs)
         a, node_a = x._data, x._node""",
-)()  # fmt: skip
-apply_two: Callable[[Op, Any, Any], Any] = _form(
-    "apply_two", **_TWO | _ANY, settings="", signature="op, x, y", attrs="{}", kept_attrs="{}", run="op.impl(a, b)",
-    saved="PLANS[op].savers[(node_a is not None) + 2 * (node_b is not None)]((a, b), result)",
+)  # fmt: skip
+_two = form(
+    "two", **_TWO | ANY_OP, settings="op, impl, savers", signature="x, y, /, **attrs", run="impl(a, b, **attrs)",
+    saved="savers[(node_a is not None) + 2 * (node_b is not None)]((a, b), result)",
     take="""
         if x.__class__ is not Tensor or y.__class__ is not Tensor:
-            return apply(op, x, y)
+            return apply(op, x, y, **attrs)
         a, node_a = x._data, x._node
         b, node_b = y._data, y._node""",
-)()  # fmt: skip
+)  # fmt: skip
+
+
+def form_of(op: Op) -> Callable[..., Any]:
+    """`apply` bound to an op of one or two inputs and one output: `form_of(op)(x, y, **attrs)`, attributes normal as the op
+    wants them. Rules on bare arrays call the op's `impl` in its place."""
+    maker = {1: _one, 2: _two}[len(op.args)]
+    return _named(maker(op, op.impl, save_plan(op).savers), op, "")
 
 
 # -- elementwise ops -------------------------------------------------------------------------------------------------
 
-_unary = _form(
+_unary = form(
     "unary", **_ONE | _ELEMENTWISE, settings="op, impl, floating, fixed, keep_a, keep_out, general", signature="x, name=None",
     run="impl(a)", saved="(a if keep_a else None, result if keep_out else None)",
     take="""
@@ -125,7 +90,7 @@ _unary = _form(
         if floating and a.dtype.kind in "iub":
             return general(x)""",
 )  # fmt: skip
-_binary = _form(
+_binary = form(
     "binary", **_TWO | _ELEMENTWISE, settings="op, impl, floating, fixed, keeps, general, weak", signature="x, y, name=None",
     run="impl(a, b)",
     saved="(a if (keep := keeps[node_a is not None][node_b is not None])[0] else None, b if keep[1] else None, "

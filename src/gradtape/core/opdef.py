@@ -3,6 +3,7 @@
 A rule (partial, vjp, jvp) is a plain function whose PARAMETER NAMES say what it needs, so the tape saves nothing else:
 
 * an input's name (`x`)      the value of that input
+* `x_shape`                  in the vjp of `x` itself: only its shape, which its version knows, so nothing is saved
 * `x_spec`                   only its shape and dtype (`.shape`, `.dtype`, `.ndim`)
 * `out`, `out_spec`          the output (a tuple when there are several)
 * `ct`                       the cotangent (in a vjp), a tuple when there are several outputs

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from sys import _getframe, getrefcount
 from threading import Lock, RLock
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
@@ -78,12 +78,7 @@ class TapeKey:
 
     def state_at(self, time: int) -> str:
         """What the tape did then: "before" it was entered, or a state of its history."""
-        found = "before"
-        for since, state in self.history:
-            if since > time:
-                break
-            found = state
-        return found
+        return next((state for since, state in reversed(self.history) if since <= time), "before")
 
 
 class Record:
@@ -104,6 +99,10 @@ class Record:
     def location(self) -> tuple[str, int] | None:
         """File and line of the user's call, resolved when asked."""
         return None if self.code is None else location(self.code, self.lasti)
+
+
+Nodes = tuple[Record | None, ...]  # the versions of an operation's inputs, None for a constant
+Keys = tuple[TapeKey, ...]
 
 
 def location(code: CodeType | Line, lasti: int) -> tuple[str, int]:
@@ -189,18 +188,18 @@ _FEW = 32  # ... with so many parts: a sum over thousands of losses must not rem
 
 def past_of(op: Any, nodes: Iterable[Record | None]) -> Unwatched | None:
     """What to keep in mind of a value that was computed from versions `nodes` and is not recorded."""
-    found: Any = None
+    past: Any = None
     noted = CLOCK.open
     for node in nodes:
-        if node is None or node is found:
+        if node is None or node is past:
             continue
         if noted:
             if node.__class__ is not Past:
                 node = _begun(op, node) if node.__class__ is not Blend else _all_begun(op, node)
         elif node.keys and (node := _lasting(node)) is None:
             continue
-        found = node if found is None or node is found else _blended(found, node)  # type: ignore[arg-type]
-    return found
+        past = node if past is None or node is past else _blended(past, node)  # type: ignore[arg-type]
+    return past
 
 
 def past_of_pair(op: Any, a: Any, b: Any) -> Any:
@@ -230,16 +229,12 @@ def pasts(op: Any, nodes: Iterable[Record | None], known: set[TapeKey]) -> tuple
 
 
 def _begun(op: Any, node: Record) -> Past:
-    frame = _getframe(3)
-    code = frame.f_code
-    while code.co_filename in INTERNAL and frame.f_back is not None:
-        frame = frame.f_back
-        code = frame.f_code
+    frame = user_frame(2)
     past = Past()
     past.origin = weakref.ref(node) if node.keys else None
     past.variable = _lasting(node) if node.keys else node  # type: ignore[assignment]
     past.op = op
-    past.code = code
+    past.code = frame.f_code
     past.lasti = frame.f_lasti
     past.when = CLOCK.now
     return past
@@ -270,15 +265,15 @@ def _blended(a: Unwatched, b: Unwatched) -> Blend:
 
 def blended(node: Unwatched) -> list[Unwatched]:
     """What a value was computed from that nobody watches: each once, the oldest first, no blends among them."""
-    found: dict[Unwatched, None] = {}
+    parts: dict[Unwatched, None] = {}
     stack = [node]
     while stack:
         part = stack.pop()
         if isinstance(part, Blend):
             stack.extend(reversed(part.parts))
         else:
-            found.setdefault(part)
-    return list(found)
+            parts.setdefault(part)
+    return list(parts)
 
 
 def leaf(keys: tuple[TapeKey, ...], shape: Any, nodes: tuple[Record, ...] = ()) -> Record:
@@ -319,7 +314,7 @@ class RecordList(list[Record]):
         try:
             freed_tangents = True
             before = len(self)
-            found = 0
+            dropped = 0
             while freed_tangents:  # a dead record lets go of its tangents, which stand after it: look again
                 freed_tangents = False
                 dead: set[int] = set()
@@ -338,9 +333,9 @@ class RecordList(list[Record]):
                         continue
                     size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
                 self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
-                found += len(dead)
-            # values the records do not hold count against the budget too: if little was found, wait longer next time
-            patience = 2 * self._granted if found * 2 < before else 0
+                dropped += len(dead)
+            # values the records do not hold count against the budget too: if little was dropped, wait longer next time
+            patience = 2 * self._granted if dropped * 2 < before else 0
             self.budget = self._granted = max(self.FLOOR, size, patience)
         finally:
             self._sweeping.release()
@@ -366,6 +361,34 @@ def forget(records: RecordList, skeleton: bool) -> None:
                 record.nodes = ()
 
 
+class Recorder:
+    """Who may stand in a scope: a tape, a forward accumulator. What it is told and asked, with the answers of one that wants
+    nothing; its attributes are set by those who inherit."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        key: TapeKey  # what versions know it by
+        level: int  # inside how many batching evaluators it was entered
+        slow: bool  # it wants to be told of each record
+        records: RecordList  # if its key `holds`
+
+    def watches(self, variable: Any) -> bool:
+        """Asked by a variable that is read: whether to follow it."""
+        return False
+
+    def carries(self, node: Record) -> bool:
+        """Asked of one without a list: whether it has a tangent of a version."""
+        return False
+
+    # told by a variable of a version that is watched, of a watched value assigned; that a version got another identity; before
+    # a derivative computation is recorded (of a tape asked at this instruction, or tangents: code None); of a record, if `slow`
+    def add_version(self, variable: Any, node: Record) -> None: ...
+    def add_assignment(self, variable: Any, node: Record) -> None: ...
+    def carry(self, old: Record | None, new: Record) -> None: ...
+    def recorded_derivative(self, code: CodeType | None, lasti: int) -> None: ...
+    def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Examples:
     """The examples of one `vectorized_map`: how many, and what hides their axis behind a batched tensor of some level."""
@@ -383,38 +406,41 @@ class Scope:
     `recorders` are entered outermost first. `batches` are the batching evaluators that are active, outermost first, None
     for one whose rows share a single run (a Jacobian); `level` counts them, and a recorder's own `level` says inside how
     many of them it was entered. `fast` is `keys` when only plain tapes record: the hot path of dispatch; `covers` are the
-    key tuples met so far that contain all of them. `listeners` want to be told of each record, outermost first: the
-    tangents of an inner accumulator are computed from values whose outer tangents must be known. `when` is the time it
-    began, `code` the user's code that was met last, which dispatch recognises at a glance, `orders` how many derivatives of one
-    another may be asked for (0: not looked at yet; see `functions/compiled.py`).
+    key tuples seen so far that contain all of them, `meets` those that contain any. `listeners` want to be told of each
+    record, outermost first: the tangents of an inner accumulator are computed from values whose outer tangents must be
+    known. `when` is the time it began, `code` the user's code that was met last, which dispatch recognises at a glance,
+    `orders` how many derivatives of one another may be asked for (0: not looked at yet; see `functions/compiled.py`).
     """
 
     __slots__ = (
-        "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "orders", "passed", "recorders", "records",
-        "subsets", "when",
+        "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "meets", "orders", "passed", "recorders",
+        "records", "subsets", "when",
     )  # fmt: skip
 
-    def __init__(self, recorders: tuple[Any, ...], batches: Batches = ()) -> None:
+    def __init__(self, recorders: tuple[Recorder, ...], batches: Batches = ()) -> None:
         self.recorders = recorders
         self.batches = batches
         self.level = len(batches)
         self.when = CLOCK.now
         self.code: CodeType | None = None
         self.orders = 0
-        self.keys = tuple(r.key for r in recorders)
+        self.keys = tuple([r.key for r in recorders])
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
         plain = bool(recorders) and not self.listeners
         self.fast = self.keys if plain else None
-        self.covers: set[tuple[TapeKey, ...]] = set()
+        self.covers: set[Keys] = set()
+        self.meets: set[Keys] = set()
         self.passed: set[VariableKey] = set()  # variables that were read and that no recorder watches
         self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
         self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 
-    def with_recorder(self, recorder: Any) -> Scope:
+    def with_recorder(self, recorder: Recorder) -> Scope:
         return Scope((*self.recorders, recorder), self.batches)
 
-    def without(self, recorder: Any) -> Scope:
+    def without(self, recorder: Recorder) -> Scope:
+        if recorder not in self.recorders:
+            return self
         rest = tuple([r for r in self.recorders if r is not recorder])
         return Scope(rest, self.batches) if rest or self.level else NOBODY
 
@@ -429,7 +455,7 @@ class Scope:
     def subset(self, nodes: tuple[Record | None, ...]) -> tuple[TapeKey, ...]:
         """The keys of this scope that watch any of `nodes`, as one shared tuple per subset."""
         known = {key for node in nodes if node is not None for key in node.keys}
-        wanted = tuple(key for key in self.keys if key in known)
+        wanted = tuple([key for key in self.keys if key in known])
         return self.subsets.setdefault(wanted, wanted)
 
 
@@ -441,6 +467,20 @@ TRACING: ContextVar[ProgramTrace | None] = ContextVar("gradtape_trace", default=
 def enter_scope(scope: Scope) -> None:
     """Make `scope` the current one; an empty one is None, which dispatch tests first."""
     SCOPE.set(scope if scope.recorders or scope.level else None)
+
+
+def enter(recorder: Recorder) -> int:
+    """The recorder's block begins: it records in this thread, inside whoever records already. Gives its level."""
+    scope = SCOPE.get() or NOBODY
+    recorder.key.became("recording")
+    SCOPE.set(scope.with_recorder(recorder))
+    return scope.level
+
+
+def leave(recorder: Recorder) -> None:
+    """The recorder's block ends."""
+    recorder.key.became("left")
+    enter_scope((SCOPE.get() or NOBODY).without(recorder))
 
 
 @contextmanager

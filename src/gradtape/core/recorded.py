@@ -6,18 +6,18 @@ watched but have a past; `record_general` for everything else. Invariant: a reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from sys import _getframe
 from typing import Any
 
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, SCOPE, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
-from gradtape.core.save_plan import PLANS, save_plan
+from gradtape.core.record import INTERNAL, SCOPE, Keys, Nodes, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
+from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
 
 
 def record(
-    scope: Scope, op: Op, nodes: tuple[Any, ...], saved: tuple[Any, ...], attrs: Any, out: Tensor, data: Any, depth: int = 2
+    scope: Scope, op: Op, nodes: Nodes, saved: tuple[Any, ...], attrs: dict[str, Any] | None, out: Tensor, data: Any, depth: int
 ) -> Tensor:
     """The hot path: only plain tapes record, every watched input is known to all. The frame `depth` up may be the user's."""
     entry = Record()
@@ -50,22 +50,27 @@ def record(
     return out
 
 
-def record_mixed(scope: Scope, op: Op, datas: Any, nodes: tuple[Any, ...], attrs: Any, out: Tensor, result: Any) -> Tensor:
-    """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most."""
+def record_mixed(
+    scope: Scope, op: Op, datas: Sequence[Any], nodes: Nodes, attrs: dict[str, Any], out: Tensor, result: Any
+) -> Tensor:
+    """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most, or one
+    that only an inner tape watches, beside another that all know."""
     if len(nodes) == 1 and nodes[0].__class__ is Past:
         out._node = nodes[0]
         return out
-    fast, covers = scope.fast, scope.covers
+    fast, covers, meets = scope.fast, scope.covers, scope.meets
     watched, bit = 0, 1
-    known: list[Any] = []
-    unknown: list[Any] = []
+    known_to_all = False
+    known: list[Record | None] = []
+    unknown: list[Unwatched] = []
     for node in nodes:
         if node is None:
             known.append(None)
         elif not (keys := node.keys):
             known.append(None)
-            unknown.append(node)
-        elif keys is fast or keys in covers:
+            unknown.append(node)  # type: ignore[arg-type]  # a version without keys is one
+        elif (whole := keys is fast or keys in covers) or keys in meets:
+            known_to_all = known_to_all or whole
             known.append(node)
             watched += bit
         else:
@@ -74,17 +79,18 @@ def record_mixed(scope: Scope, op: Op, datas: Any, nodes: tuple[Any, ...], attrs
     if not watched:
         out._node = past_of(op, nodes)
         return out
+    if not known_to_all:  # who records it depends on whom the inputs know together
+        return record_general(scope, op, tuple(datas), nodes, attrs, out)
     if result.dtype.kind == "c":
         for records in scope.lists:
             records.complex = True
-    record(scope, op, tuple(known), PLANS[op].savers[watched](datas, result), attrs, out, result, 3)
-    out._node.when = (scope.when, tuple(unknown))  # type: ignore[union-attr]
+    record(scope, op, tuple(known), save_plan(op).savers[watched](datas, result), attrs, out, result, 3)
+    if unknown:
+        out._node.when = (scope.when, tuple(unknown))  # type: ignore[union-attr]
     return out
 
 
-def record_general(
-    scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: tuple[Any, ...], attrs: dict[str, Any], out: Any
-) -> Any:
+def record_general(scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: Nodes, attrs: dict[str, Any], out: Any) -> Any:
     """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
     keys = scope.keys
     unknown: tuple[Unwatched, ...] = ()
@@ -94,7 +100,9 @@ def record_general(
             return unrecorded(op, nodes, out)
         known = set(keys)
         if keys is scope.fast:
-            scope.covers.update([n.keys for n in nodes if n is not None and known.issubset(n.keys)])
+            seen = [n.keys for n in nodes if n is not None]
+            scope.covers.update([k for k in seen if known.issubset(k)])
+            scope.meets.update([k for k in seen if not known.isdisjoint(k)])
         unknown = pasts(op, nodes, known)
         nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
     entry = Record()
@@ -126,7 +134,7 @@ def record_general(
     return out
 
 
-def unrecorded(op: Op, nodes: Iterable[Any], out: Any) -> Any:
+def unrecorded(op: Op, nodes: Iterable[Record | None], out: Any) -> Any:
     """No recorder wants the operation: its results keep in mind where they came from, for `tape.explain`."""
     past = past_of(op, nodes)
     if past is not None:
@@ -136,7 +144,7 @@ def unrecorded(op: Op, nodes: Iterable[Any], out: Any) -> Any:
     return out
 
 
-def _append(scope: Scope, keys: tuple[Any, ...], entry: Record, values: Any) -> None:
+def _append(scope: Scope, keys: Keys, entry: Record, values: Any) -> None:
     size = 200
     is_complex = False
     for value in values if isinstance(values, tuple) else (values,):

@@ -6,8 +6,9 @@ hands them to the rules). A value is kept only if a rule of a watched input asks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 from gradtape.core.opdef import Op, Rule
 
@@ -15,18 +16,21 @@ Saver = Callable[[Sequence[Any], Any], tuple[Any, ...]]
 SPECIAL = frozenset(("ct", "t", "tangents", "needed", "buffer"))
 
 
-class Like:
+class Like(NamedTuple):
     """Shape and dtype of a value that was not kept."""
 
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, value: Any) -> None:
-        self.shape = value.shape
-        self.dtype = value.dtype
+    shape: Any
+    dtype: Any
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+
+def shape_of(parameter: str, inputs: Container[str]) -> str | None:
+    """The input whose shape a rule's parameter means: `x` for `x_shape`; None for any other parameter."""
+    base = parameter.removesuffix("_shape")
+    return base if base != parameter and base in inputs else None
 
 
 def parameters(rule: Rule) -> tuple[str, ...]:
@@ -39,7 +43,7 @@ class SavePlan:
     """`entries[k]` = (input index, or -1 for the output; True if only its spec is kept); `needs[i]` = entries used by
     the rules of input i."""
 
-    __slots__ = ("entries", "names", "needs", "op", "patterns", "savers", "variadic")
+    __slots__ = ("entries", "names", "needs", "op", "savers", "variadic")
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -55,10 +59,9 @@ class SavePlan:
         for i in range(len(op.args)):
             rules = _rules_of(op, i)
             wanted = [p for rule in rules for p in parameters(rule)]
-            found = {self._entry(p, inputs) for p in wanted if p not in SPECIAL}
-            needs.append(frozenset(f for f in found if f is not None))
+            entries = {self._entry(p, inputs) for p in wanted if p not in SPECIAL}
+            needs.append(frozenset(e for e in entries if e is not None))
         self.needs = tuple(needs)
-        self.patterns: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self.savers = Savers(self)
 
     def _entry(self, name: str, inputs: dict[str, int]) -> int | None:
@@ -74,14 +77,11 @@ class SavePlan:
 
     def kept(self, watched: tuple[bool, ...]) -> tuple[bool, ...]:
         """Which entries a record keeps when these inputs are watched."""
-        pattern = self.patterns.get(watched)
-        if pattern is None:
-            wanted: set[int] = set()
-            for i, needs in enumerate(self.needs):
-                if any(watched[i:]) if self.variadic and i == len(self.needs) - 1 else watched[i]:
-                    wanted |= needs
-            pattern = self.patterns[watched] = tuple(k in wanted for k in range(len(self.entries)))
-        return pattern
+        wanted: set[int] = set()
+        for i, needs in enumerate(self.needs):
+            if any(watched[i:]) if self.variadic and i == len(self.needs) - 1 else watched[i]:
+                wanted |= needs
+        return tuple(k in wanted for k in range(len(self.entries)))
 
     def keeps(self, watched: tuple[bool, ...], index: int) -> bool:
         """Whether the value itself of input `index` (-1: the output) is kept."""
@@ -118,7 +118,7 @@ class Savers(dict[int, Saver]):
 
 def like(value: Any) -> Any:
     """The spec of a value, or of each of several."""
-    return tuple(Like(v) for v in value) if value.__class__ is tuple else Like(value)
+    return tuple([like(v) for v in value]) if value.__class__ is tuple else Like(value.shape, value.dtype)
 
 
 def _rules_of(op: Op, i: int) -> list[Rule]:
@@ -133,17 +133,4 @@ def _rules_of(op: Op, i: int) -> list[Rule]:
     return rules
 
 
-class Plans(dict[Op, SavePlan]):
-    """Op → its plan, made on first use."""
-
-    def __missing__(self, op: Op) -> SavePlan:
-        plan = self[op] = SavePlan(op)
-        return plan
-
-
-PLANS = Plans()
-
-
-def save_plan(op: Op) -> SavePlan:
-    """The plan of an op."""
-    return PLANS[op]
+save_plan = cache(SavePlan)  # the plan of an op, made on first use

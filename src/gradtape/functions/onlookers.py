@@ -10,20 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradtape.core.record import Record, RecordList, TapeKey
+from gradtape.core.record import Record, Recorder, RecordList, TapeKey
 from gradtape.core.tensor import Tensor, box
 
 
-class _Recorder:
-    """What every recorder must answer and these have nothing to say to."""
-
-    __slots__ = ()
-
-    def recorded_derivative(self, code: Any, lasti: int) -> None:
-        """Somebody's derivative computation is about to be recorded."""
-
-
-class VariableValues(_Recorder):
+class VariableValues(Recorder):
     """A recorder that records nothing: it notes each variable read and the value at its first reading."""
 
     __slots__ = ("first", "key", "level", "records", "slow")
@@ -64,7 +55,7 @@ class VariableValues(_Recorder):
                 variable._tensor = tensor
 
 
-class Onlooker(_Recorder):
+class Onlooker(Recorder):
     """Stands in for a tape: its versions are recognised, the records stay here."""
 
     __slots__ = ("key", "level", "records", "slow", "tape", "values")
@@ -84,9 +75,6 @@ class Onlooker(_Recorder):
     def add_version(self, variable: Any, node: Record) -> None:
         self.tape.add_version(variable, node)
         self.values.now_watched(variable)
-
-    def add_assignment(self, variable: Any, node: Record) -> None:
-        """Assignments of the run are not the tape's."""
 
 
 def captured_versions(onlookers: Sequence[Onlooker], inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Record]:

@@ -16,7 +16,7 @@ import numpy as np
 from gradtape.core import batching
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert, explained
-from gradtape.core.forms import apply_one
+from gradtape.core.forms import form_of
 from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.core.strings import text
 from gradtape.core.tensor import Readable, Tensor
@@ -61,7 +61,7 @@ GETITEM = linear(
     "getitem",
     "x",
     _getitem_impl,
-    lambda ct, x_spec, key: apply(PUT_SLICE, ct, key=key, shape=tuple(x_spec.shape)),
+    lambda ct, x_shape, key: put(ct, key=key, shape=tuple(x_shape)),
     infer=lambda x, *, key: TensorSpec(np.empty(tuple(x.shape), bool)[key].shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, key=(slice(None), *attrs["key"])),
     call=lambda x, key: getitem(x, key),
@@ -79,19 +79,21 @@ GETITEM = linear(
         Sample(normal(4), ("a",), raises=(TypeError, "index")),
     ],
 )
+taken = form_of(GETITEM)
 PUT_SLICE = linear(
     "put_slice",
     "ct",
     _put_slice_impl,
-    lambda ct, key: apply(GETITEM, ct, key=key),
+    lambda ct, key: taken(ct, key=key),
     infer=lambda ct, *, key, shape: TensorSpec(shape, ct.dtype),
     batch=lambda op, flags, inputs, attrs: apply(
         op, *inputs, key=(slice(None), *attrs["key"]), shape=(inputs[0].shape[0], *attrs["shape"])
     ),
-    call=lambda ct, key, shape: apply(PUT_SLICE, convert(ct), key=key, shape=shape),
+    call=lambda ct, key, shape: put(convert(ct), key=key, shape=shape),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2), (slice(1, 3), 0), (4, 3)), Sample(normal(), (2,), (4,))],
 )
+put = form_of(PUT_SLICE)
 
 # -- one index array along an axis -----------------------------------------------------------------------------------
 
@@ -136,13 +138,13 @@ TAKE = multilinear(
     "take",
     "x indices",
     _take_impl,
-    lambda ct, x_spec, indices, axis: apply(TAKE_ADD, ct, indices, axis=axis, shape=tuple(x_spec.shape)),
+    lambda ct, x_shape, indices, axis: apply(TAKE_ADD, ct, indices, axis=axis, shape=tuple(x_shape)),
     None,
     infer=_take_spec,
     batch=_batch_take,
     call=lambda x, indices, axis: apply(TAKE, convert(x), convert(indices), axis=axis),
     add_into=_add_rows,
-    sparse_rows=lambda ct, x_spec, indices, axis: ([ct], [indices], x_spec.shape) if axis == 0 else None,
+    sparse_rows=lambda ct, x_shape, indices, axis: ([ct], [indices], x_shape) if axis == 0 else None,
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 3), np.array([2, 0, 2]), 0),
@@ -445,11 +447,11 @@ def _is_basic(parts: tuple[Any, ...]) -> bool:
 def getitem(x: Tensor, key: Index) -> Tensor:
     """x[key] for everything NumPy's indexing accepts."""
     if key.__class__ is int:
-        return apply_one(GETITEM, x, {"key": (key,)})
+        return taken(x, key=(key,))
     if x.__class__ is Tensor:
         parts = key if key.__class__ is tuple else (key,)
         if _is_basic(parts):
-            return apply_one(GETITEM, x, {"key": parts})
+            return taken(x, key=parts)
     if is_dynamic(x, key):
         return getitem_at(x, key)
     return part_of(x, normal_key(key, tuple(x.shape)))
@@ -458,7 +460,7 @@ def getitem(x: Tensor, key: Index) -> Tensor:
 def part_of(x: Tensor, key: Key) -> Tensor:
     """x[key] for a normal key."""
     if not any(isinstance(k, np.ndarray) for k in key):
-        return apply_one(GETITEM, x, {"key": key})
+        return taken(x, key=key)
     return _getitem_arrays(x, key)
 
 
@@ -477,7 +479,7 @@ def _getitem_arrays(x: Tensor, key: Key) -> Tensor:
     places = [i for i, k in enumerate(key) if isinstance(k, (np.ndarray, int))]
     basic = tuple(slice(None) if i in places else k for i, k in enumerate(key))
     if any(k != slice(None) for k in basic):
-        x = apply(GETITEM, x, key=basic)
+        x = taken(x, key=basic)
     arrays = [np.asarray(key[i]) for i in places]
     rest = [i for i in range(x.ndim) if i not in places]
     if len(places) == 1:

@@ -7,10 +7,10 @@ import numpy as np
 from gradtape.core import inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, promote
-from gradtape.core.forms import apply_two
+from gradtape.core.forms import form_of
 from gradtape.core.opdef import Op, Sample, multilinear
 from gradtape.core.tensor import Tensor
-from gradtape.core.typing import Array, TensorLike
+from gradtape.core.typing import Array, Dims, TensorLike
 from gradtape.dtypes import DTypeLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
@@ -21,7 +21,19 @@ from gradtape.ops.sampling import normal
 
 def product(a: Array, b: Array) -> Array:
     """The matrix product, in the dtype of its operands."""
-    return np.matmul(a, b) if a.dtype.kind != BFLOAT16 else _wide_product(a, b)
+    try:
+        return np.matmul(a, b) if a.dtype.kind != BFLOAT16 else _wide_product(a, b)
+    except ValueError:
+        _check_inner(a.shape, b.shape)
+        raise
+
+
+def _check_inner(rows: Dims, columns: Dims) -> None:
+    if rows[-1] != columns[-2] and not fits(rows[-1:], columns[-2:-1]):
+        raise InvalidArgumentError(
+            f"matmul: inner dimensions differ: {tuple(rows)} times {tuple(columns)} "
+            f"({rows[-1]} columns against {columns[-2]} rows)"
+        ) from None
 
 
 _wide_product = rounded_once(np.matmul)
@@ -35,8 +47,7 @@ def _matmul_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
 
 def matrix_transposed(x: Tensor) -> Tensor:
     """The last two axes swapped, conjugated if complex: the adjoint of each matrix."""
-    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    out = apply(TRANSPOSE, x, perm=order)
+    out = swap_last(x)
     return conj(out) if is_complex(out) else out
 
 
@@ -45,8 +56,8 @@ MATMUL = multilinear(
     "matmul",
     "a b",
     product,
-    lambda ct, a_spec, b: unbroadcast(apply(MATMUL, ct, matrix_transposed(b)), a_spec.shape),
-    lambda ct, b_spec, a: unbroadcast(apply(MATMUL, matrix_transposed(a), ct), b_spec.shape),
+    lambda ct, a_shape, b: unbroadcast(multiplied(ct, matrix_transposed(b)), a_shape),
+    lambda ct, b_shape, a: unbroadcast(multiplied(matrix_transposed(a), ct), b_shape),
     infer=_matmul_spec,
     batch=lambda op, flags, inputs, attrs: _batch_matmul(op, flags, inputs),
     call=lambda a, b: matmul(a, b),
@@ -60,6 +71,7 @@ MATMUL = multilinear(
         Sample(normal(3), normal(3), raises=(ValueError, "rank")),
     ],
 )
+multiplied = form_of(MATMUL)
 
 
 def _batch_matmul(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...]) -> Tensor:
@@ -67,11 +79,11 @@ def _batch_matmul(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...]) -
     if flags == (True, False) and b.ndim == 2 and a.ndim == 3:
         # one tall product instead of many small ones
         size, rows, inner = a.shape
-        out = apply(op, apply(RESHAPE, a, shape=(size * rows, inner)), b)
-        return apply(RESHAPE, out, shape=(size, rows, b.shape[-1]))
+        out = apply(op, reshaped(a, shape=(size * rows, inner)), b)
+        return reshaped(out, shape=(size, rows, b.shape[-1]))
     rank = max(x.ndim - f for x, f in zip(inputs, flags, strict=True))
     lined = [
-        apply(RESHAPE, x, shape=(x.shape[0], *([1] * (rank - x.ndim + 1)), *tuple(x.shape)[1:])) if f else x
+        reshaped(x, shape=(x.shape[0], *([1] * (rank - x.ndim + 1)), *tuple(x.shape)[1:])) if f else x
         for x, f in zip(inputs, flags, strict=True)
     ]
     return apply(op, *lined)
@@ -93,11 +105,10 @@ def matmul(
     turned = transpose_a or adjoint_a or transpose_b or adjoint_b
     if a.__class__ is Tensor and b.__class__ is Tensor and not turned and output_type is None:  # the common case
         x, y = a._data, b._data
-        if x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.shape[-1] == y.shape[-2]:
-            return apply_two(MATMUL, a, b)
+        if x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype:
+            return multiplied(a, b)
     a, b = promote(a, b)
-    rows, columns = a.shape, b.shape
-    if len(rows) < 2 or len(columns) < 2:
+    if a.ndim < 2 or b.ndim < 2:
         raise InvalidArgumentError(
             f"matmul: both operands need rank 2 or more, got shapes {tuple(a.shape)} and {tuple(b.shape)}; "
             "use gt.linalg.matvec or gt.tensordot for vectors"
@@ -106,24 +117,18 @@ def matmul(
         a = matrix_transposed(a) if adjoint_a else swap_last(a)
     if transpose_b or adjoint_b:
         b = matrix_transposed(b) if adjoint_b else swap_last(b)
-    if turned:
-        rows, columns = a.shape, b.shape
-    if rows[-1] != columns[-2] and not fits(rows[-1:], columns[-2:-1]):
-        raise InvalidArgumentError(
-            f"matmul: inner dimensions differ: {tuple(a.shape)} times {tuple(b.shape)} "
-            f"({a.shape[-1]} columns against {b.shape[-2]} rows)"
-        )
-    out = apply(MATMUL, a, b)
+    _check_inner(a.shape, b.shape)
+    out = multiplied(a, b)
     return out if output_type is None else cast(out, output_type)
 
 
 def swap_last(x: Tensor) -> Tensor:
     """The last two axes swapped."""
-    return apply(TRANSPOSE, x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return permuted(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 OPS = (MATMUL,)
 
 from gradtape.ops.create import fits
 from gradtape.ops.elementwise import cast, conj, is_complex
-from gradtape.ops.shape import RESHAPE, TRANSPOSE, unbroadcast
+from gradtape.ops.shape import permuted, reshaped, unbroadcast

@@ -9,7 +9,6 @@ import numpy as np
 
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
-from gradtape.core.forms import apply_two
 from gradtape.core.opdef import Rule
 from gradtape.core.record import SCOPE, TRACING, UNSHARED
 from gradtape.core.tensor import Operators, Tensor
@@ -17,7 +16,7 @@ from gradtape.core.typing import Index, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
 from gradtape.ops.dynamic import is_dynamic, update_at
-from gradtape.ops.matmul import MATMUL, matmul
+from gradtape.ops.matmul import matmul, multiplied
 
 
 def _power(x: Tensor, y: TensorLike) -> Tensor:
@@ -64,8 +63,8 @@ def matmul_operator(x: TensorLike, y: TensorLike) -> Tensor:
         x, y = plain(x), plain(y)
     if x.__class__ is Tensor and y.__class__ is Tensor:  # the common case, without further ado
         a, b = x._data, y._data
-        if a.ndim > 1 and b.ndim > 1 and a.dtype is b.dtype and a.shape[-1] == b.shape[-2]:
-            return apply_two(MATMUL, x, y)
+        if a.ndim > 1 and b.ndim > 1 and a.dtype is b.dtype:
+            return multiplied(x, y)
     x, y = promote(x, y)
     if x.ndim >= 2 and y.ndim >= 2:
         return matmul(x, y)

@@ -10,7 +10,7 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, convert
-from gradtape.core.forms import apply_one
+from gradtape.core.forms import form_of
 from gradtape.core.opdef import Cost, Memory, Op, Rule, Sample, composite, general, linear, nondiff
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Axes, Dims, Number, Size, TensorLike
@@ -27,19 +27,19 @@ def normal_axes(axis: Axes, rank: int, op: str) -> tuple[int, ...]:
     """Axes of a reduction (None: all) as a sorted tuple of distinct non-negative ints."""
     if axis is None:
         return tuple(range(rank))
-    if axis.__class__ is int:
-        return (normal_axis(axis, rank, op),)
+    if axis.__class__ is int and 0 <= axis < rank:
+        return (axis,)
     axes = tuple(normal_axis(a, rank, op) for a in listed_axes(axis))
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"{op}: axis {axis} names an axis twice")
     return tuple(sorted(axes))
 
 
-def spread_back(ct: Tensor, spec: Tensor | TensorSpec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+def spread_back(ct: Tensor, shape: Dims, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """A reduced value laid out over the axes it was reduced from."""
     if not keepdims:
-        ct = apply(RESHAPE, ct, shape=inference.reduced_shape(spec.shape, axis, True))
-    return apply(BROADCAST_TO, ct, shape=tuple(spec.shape))
+        ct = reshaped(ct, shape=inference.reduced_shape(shape, axis, True))
+    return broadcasted(ct, shape=tuple(shape))
 
 
 def _reduction_samples() -> list[Sample]:
@@ -64,7 +64,7 @@ def reduce_sum(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = Fal
     array([4., 6.], dtype=float32)
     """
     x = input_tensor if input_tensor.__class__ is Tensor else convert(input_tensor)
-    return apply_one(REDUCE_SUM, x, {"axis": normal_axes(axis, x.ndim, "reduce_sum"), "keepdims": bool(keepdims)})
+    return summed(x, axis=normal_axes(axis, x.ndim, "reduce_sum"), keepdims=bool(keepdims))
 
 
 def _sum_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> TensorSpec:
@@ -85,7 +85,7 @@ REDUCE_SUM = linear(
     "reduce_sum",
     "x",
     _sum_impl,
-    lambda ct, x_spec, axis, keepdims: spread_back(ct, x_spec, axis, keepdims),
+    lambda ct, x_shape, axis, keepdims: spread_back(ct, x_shape, axis, keepdims),
     expand=lambda x, axis, keepdims: reduce_sum(cast(x, "int32"), axis, keepdims) if x.dtype.is_bool else None,
     infer=_sum_spec,
     batch=batching.shifted("axis"),
@@ -94,6 +94,7 @@ REDUCE_SUM = linear(
     memory=Memory.FRESH,
     samples=_reduction_samples,
 )
+summed = form_of(REDUCE_SUM)
 
 
 def reduce_mean(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -104,7 +105,7 @@ def reduce_mean(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = Fa
     np.float32(3.0)
     """
     x = input_tensor if input_tensor.__class__ is Tensor else convert(input_tensor)
-    return apply_one(REDUCE_MEAN, x, {"axis": normal_axes(axis, x.ndim, "reduce_mean"), "keepdims": bool(keepdims)})
+    return averaged(x, axis=normal_axes(axis, x.ndim, "reduce_mean"), keepdims=bool(keepdims))
 
 
 def count_along(shape: Dims, axis: tuple[int, ...]) -> Any:
@@ -152,7 +153,7 @@ REDUCE_MEAN = linear(
     "reduce_mean",
     "x",
     _mean_impl,
-    lambda ct, x_spec, axis, keepdims: spread_back(ct * share(count_along(x_spec.shape, axis), ct), x_spec, axis, keepdims),
+    lambda ct, x_shape, axis, keepdims: spread_back(ct * share(count_along(x_shape, axis), ct), x_shape, axis, keepdims),
     expand=_expand_mean,
     infer=_mean_spec,
     batch=batching.shifted("axis"),
@@ -161,6 +162,7 @@ REDUCE_MEAN = linear(
     memory=Memory.FRESH,
     samples=_reduction_samples,
 )
+averaged = form_of(REDUCE_MEAN)
 
 # -- product ---------------------------------------------------------------------------------------------------------
 
@@ -188,10 +190,10 @@ def reduce_prod(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = Fa
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     dims = tuple(x.shape)
     # bring the reduced axes last and flatten them: one primitive over the last axis
-    rows = apply(TRANSPOSE, x, perm=(*rest, *axes)) if rest + axes != tuple(range(x.ndim)) else x
-    flat = apply(RESHAPE, rows, shape=(*(dims[i] for i in rest), count_along(dims, axes)))
+    rows = permuted(x, perm=(*rest, *axes)) if rest + axes != tuple(range(x.ndim)) else x
+    flat = reshaped(rows, shape=(*(dims[i] for i in rest), count_along(dims, axes)))
     out = apply(PROD_LAST, flat)
-    return apply(RESHAPE, out, shape=inference.reduced_shape(dims, axes, True)) if keepdims else out
+    return reshaped(out, shape=inference.reduced_shape(dims, axes, True)) if keepdims else out
 
 
 def others_product(x: Tensor) -> Tensor:
@@ -238,13 +240,13 @@ def _extreme_samples() -> list[Sample]:
 def extreme_ct(ct: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """ct shared evenly among the elements equal to the extremum."""
     chosen = extreme_share(x, out, axis, keepdims)
-    return spread_back(ct, x, axis, keepdims) * chosen
+    return spread_back(ct, x.shape, axis, keepdims) * chosen
 
 
 def extreme_share(x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """For each element its share of the extremum: 1/k among k ties, else 0."""
-    hits = cast(x == spread_back(out, x, axis, keepdims), x.dtype)
-    return hits / spread_back(reduce_sum(hits, axis, keepdims), x, axis, keepdims)
+    hits = cast(x == spread_back(out, x.shape, axis, keepdims), x.dtype)
+    return hits / spread_back(reduce_sum(hits, axis, keepdims), x.shape, axis, keepdims)
 
 
 def _neutral(name: str, dtype: np.dtype) -> Number | np.generic:
@@ -394,7 +396,7 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool
     out = log(reduce_sum(exp(x - top), axis, True)) + top
     if keepdims:
         return out
-    return apply(RESHAPE, out, shape=inference.reduced_shape(x.shape, normal_axes(axis, x.ndim, "reduce_logsumexp"), False))
+    return reshaped(out, shape=inference.reduced_shape(x.shape, normal_axes(axis, x.ndim, "reduce_logsumexp"), False))
 
 
 OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
@@ -405,6 +407,6 @@ from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.cumulative import cumprod
 from gradtape.ops.elementwise import abs, cast, conj, exp, is_complex, log, sqrt, square
 from gradtape.ops.select import where
-from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE, expand_dims
+from gradtape.ops.shape import broadcasted, expand_dims, permuted, reshaped
 from gradtape.ops.staged import number_of
 from gradtape.ops.stop import stop_gradient

@@ -14,6 +14,7 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.conversion import opened
 from gradtape.core.dispatch import apply, convert, promote, twin
+from gradtape.core.forms import form_of
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Fails, Memory, Op, Sample, composite, linear
 from gradtape.core.tensor import Readable, Tensor
@@ -60,7 +61,7 @@ def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor
     """
     tensor = convert(tensor)
     wanted = static_shape(shape if shape.__class__ is tuple or not is_traced(shape) else _told(tensor, shape))
-    return apply(RESHAPE, tensor, shape=full_shape(wanted, tuple(tensor.shape)))
+    return reshaped(tensor, shape=full_shape(wanted, tuple(tensor.shape)))
 
 
 def _told(tensor: Tensor, shape: Any) -> Any:
@@ -96,7 +97,7 @@ RESHAPE = linear(
     "reshape",
     "x",
     lambda x, *, shape: x.reshape(shape) if shape else x.reshape(())[()],
-    lambda ct, x_spec: apply(RESHAPE, ct, shape=tuple(x_spec.shape)),
+    lambda ct, x_shape: reshaped(ct, shape=tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
     call=reshape,
@@ -111,13 +112,14 @@ RESHAPE = linear(
         Sample(normal(2, 3), (4, 2), raises=(ValueError, "cannot reshape")),
     ],
 )
+reshaped = form_of(RESHAPE)
 
 
 def broadcast_to(input: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """`input` repeated along new or unit axes up to `shape`."""
     x = convert(input)
     target = static_shape(shape)
-    return twin(x) if tuple(x.shape) == target else apply(BROADCAST_TO, x, shape=target)
+    return twin(x) if tuple(x.shape) == target else broadcasted(x, shape=target)
 
 
 def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
@@ -128,13 +130,13 @@ def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
     extra = len(have) - len(want)
     # New axes in front, and unit axes that were stretched.
     axes = tuple(i for i, d in enumerate(have) if i < extra or (want[i - extra] == 1 and d != 1))
-    part = apply(REDUCE_SUM, ct, axis=axes, keepdims=False) if axes else ct
+    part = summed(ct, axis=axes, keepdims=False) if axes else ct
     # a size that only run time knows may be 1 there
     doubtful = any(w.__class__ is not int and w != d for w, d in zip(want, have[extra:], strict=True))
     if not doubtful:
-        return apply(RESHAPE, part, shape=want)
+        return reshaped(part, shape=want)
     kept = tuple(1 if w == 1 else d for w, d in zip(want, have[extra:], strict=True))
-    return apply(SUM_TO, apply(RESHAPE, part, shape=kept), shape=want)
+    return apply(SUM_TO, reshaped(part, shape=kept), shape=want)
 
 
 def _sum_to_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -150,7 +152,7 @@ SUM_TO: Op = linear(
     "sum_to",
     "x",
     _sum_to_impl,
-    lambda ct, x_spec: broadcast_to(ct, tuple(x_spec.shape)),
+    lambda ct, x_shape: broadcast_to(ct, tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
     call=lambda x, shape: apply(SUM_TO, convert(x), shape=shape),
@@ -170,7 +172,7 @@ def _batch_broadcast(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...]
     (x,) = inputs
     shape = attrs["shape"]
     padded = (x.shape[0], *([1] * (len(shape) - (x.ndim - 1))), *tuple(x.shape)[1:])
-    return apply(op, apply(RESHAPE, x, shape=padded), shape=(padded[0], *shape))
+    return apply(op, reshaped(x, shape=padded), shape=(padded[0], *shape))
 
 
 def _broadcast_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -185,7 +187,7 @@ BROADCAST_TO = linear(
     "broadcast_to",
     "x",
     _broadcast_impl,
-    lambda ct, x_spec: unbroadcast(ct, x_spec.shape),
+    lambda ct, x_shape: unbroadcast(ct, x_shape),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=_batch_broadcast,
     call=broadcast_to,
@@ -199,6 +201,7 @@ BROADCAST_TO = linear(
         Sample(normal(3), (2,), raises=(ValueError, "broadcast")),
     ],
 )
+broadcasted = form_of(BROADCAST_TO)
 
 
 @composite(samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(2), -1), Sample(normal(), 0)])
@@ -212,7 +215,7 @@ def expand_dims(input: TensorLike, axis: Axis, name: str | None = None) -> Tenso
     x = convert(input)
     place = normal_axis(axis, x.ndim + 1, "expand_dims")
     dims = tuple(x.shape)
-    return apply(RESHAPE, x, shape=(*dims[:place], 1, *dims[place:]))
+    return reshaped(x, shape=(*dims[:place], 1, *dims[place:]))
 
 
 @composite(
@@ -243,7 +246,7 @@ def squeeze(input: TensorLike, axis: Axes = None, name: str | None = None) -> Te
         raise InvalidArgumentError(f"squeeze: axes {axes} of shape {dims} are not 1")
     if any(dims[a] != 1 for a in axes):
         x = apply(SIZED, x, shape=tuple(1 if i in axes else d for i, d in enumerate(dims)), caller="squeeze")
-    return apply(RESHAPE, x, shape=tuple(d for i, d in enumerate(dims) if i not in axes))
+    return reshaped(x, shape=tuple(d for i, d in enumerate(dims) if i not in axes))
 
 
 # -- transpose, reverse, roll ----------------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def transpose(a: TensorLike, perm: Integers | None = None, conjugate: bool = Fal
         raise InvalidArgumentError(f"transpose: perm {perm!r} is not a permutation of {x.ndim} axes: {error}") from None
     if sorted(order) != list(range(x.ndim)):
         raise InvalidArgumentError(f"transpose: perm {order} is not a permutation of {x.ndim} axes")
-    out = apply(TRANSPOSE, x, perm=order)
+    out = permuted(x, perm=order)
     return conj(out) if conjugate else out
 
 
@@ -298,7 +301,7 @@ TRANSPOSE = linear(
     "transpose",
     "x",
     lambda x, *, perm: x.transpose(perm) if perm else x,
-    lambda ct, perm: apply(TRANSPOSE, ct, perm=inverse_permutation(perm)),
+    lambda ct, perm: permuted(ct, perm=inverse_permutation(perm)),
     infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),
     call=transpose,
@@ -313,6 +316,7 @@ TRANSPOSE = linear(
         Sample(normal(2, 3), (0, 2), raises=(ValueError, "out of range")),
     ],
 )
+permuted = form_of(TRANSPOSE)
 
 
 def reverse(tensor: TensorLike, axis: Integers, name: str | None = None) -> Tensor:
@@ -552,7 +556,7 @@ def unstack_all(x: Tensor, axis: int, count: int) -> tuple[Tensor, ...]:
     """All slices along a (non-negative) axis."""
     rest = tuple(d for i, d in enumerate(tuple(x.shape)) if i != axis)
     return tuple(
-        apply(RESHAPE, apply(SLICE_AXIS, x, axis=axis, start=i, size=1), shape=rest) for i in range(count)
+        reshaped(apply(SLICE_AXIS, x, axis=axis, start=i, size=1), shape=rest) for i in range(count)
     )  # fmt: skip
 
 
@@ -582,6 +586,6 @@ from gradtape.ops.create import entries, fits, grid, is_symbolic, ones_like, zer
 from gradtape.ops.elementwise import cast, conj
 from gradtape.ops.padding import PAD
 from gradtape.ops.permutations import invert_permutation
-from gradtape.ops.reduce import REDUCE_SUM, reduce_prod
+from gradtape.ops.reduce import reduce_prod, summed
 from gradtape.ops.select import floordiv, maximum, mod, where
 from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, signed, size_of

@@ -7,7 +7,6 @@ version dies. Tangents are computed in ops, so tapes and outer accumulators see 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +14,7 @@ from gradtape import tree
 from gradtape.ad.binding import reboxed
 from gradtape.ad.forward import jvp_of
 from gradtape.core.dispatch import PART, convert
-from gradtape.core.record import WATCHING, Record, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
+from gradtape.core.record import WATCHING, Record, Recorder, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.ops.create import zeros_like
@@ -25,7 +24,7 @@ from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
 
 
-class ForwardAccumulator:
+class ForwardAccumulator(Recorder):
     """Computes Jacobian-vector products while the function runs.
 
     >>> import gradtape as gt
@@ -41,7 +40,6 @@ class ForwardAccumulator:
     """
 
     slow = True
-    records = None
 
     def __init__(self, primals: Structure, tangents: Structure) -> None:
         self.key = TapeKey(holds=False)
@@ -123,17 +121,11 @@ class ForwardAccumulator:
         if id(variable) in self._variables:
             self._tangents[node] = self._variables[id(variable)][1]
 
-    def add_assignment(self, variable: Variable, node: Record) -> None:
-        """Called by variables: the assigned value carries its own tangent."""
-
     def carry(self, old: Record | None, new: Record) -> None:
         """A version under a new identity keeps its tangent."""
         tangent = self._known(old)
         if tangent is not None:
             self._tangents[new] = tangent
-
-    def recorded_derivative(self, code: CodeType | None, lasti: int) -> None:
-        """Called by a tape whose backward pass runs under this accumulator: nothing to note."""
 
     def recorded(
         self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Tensor | tuple[Tensor, ...]

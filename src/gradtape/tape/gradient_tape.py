@@ -11,16 +11,15 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradtape import tree
-from gradtape.ad.backward import all_finite, gradients, visitor
+from gradtape.ad.backward import Step, all_finite, gradients
 from gradtape.core.dispatch import PART, convert
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
 from gradtape.core.record import (
-    NOBODY,
     SCOPE,
     TRACING,
     WATCHING,
@@ -30,9 +29,11 @@ from gradtape.core.record import (
     TapeKey,
     Unwatched,
     current_scope,
+    enter,
     enter_scope,
     forget,
     leaf,
+    leave,
     location,
     scope_of,
     user_frame,
@@ -43,21 +44,15 @@ from gradtape.errors import FailedPreconditionError, InvalidArgumentError, Uncon
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.tape import tape_messages as messages
 from gradtape.tape.tape_jacobian import JacobianMethods, walk_again
-from gradtape.tape.tape_messages import (
-    UnconnectedGradients,
-    aligned,
-    check_source,
-    check_target,
-    unconnected,
-    warn_assignment,
-    warn_not_differentiable,
-    warn_unconnected,
-)
+from gradtape.tape.tape_messages import Source, UnconnectedGradients
 from gradtape.tape.tape_tools import ToolMethods
 from gradtape.trace.tracing import lift
-from gradtape.variables.indexed_slices import like_source, total_of
+from gradtape.variables.indexed_slices import IndexedSlices, like_source, total_of
 from gradtape.variables.variable import Variable
+
+Answer: TypeAlias = Tensor | IndexedSlices | None
 
 
 class GradientTape(JacobianMethods, ToolMethods):
@@ -144,9 +139,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             self._fresh()
         if self._recording():
             raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
-        self.level = current_scope().level
-        self.key.became("recording")
-        enter_scope(current_scope().with_recorder(self))
+        self.level = enter(self)
         self._active += 1
         self._entered = True
         for observer in self._observers:
@@ -156,13 +149,13 @@ class GradientTape(JacobianMethods, ToolMethods):
     def __exit__(self, *exc: object) -> None:
         for observer in self._observers:
             observer.left()
-        self.key.became("left")
-        enter_scope(current_scope().without(self))
+        leave(self)
         self._active -= 1
 
     def _recording(self) -> bool:
         """Whether this tape records in this thread."""
-        return any(r is self for r in current_scope().recorders)
+        scope = SCOPE.get()
+        return scope is not None and self in scope.recorders
 
     @contextlib.contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -194,8 +187,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._release()
         self._fresh()
         if recording:
-            self.key.became("recording")
-            enter_scope(current_scope().with_recorder(self))
+            enter(self)
 
     def close(self) -> None:
         """Free everything the tape holds. Safe to call twice; also happens when the tape is deleted."""
@@ -219,10 +211,10 @@ class GradientTape(JacobianMethods, ToolMethods):
         """Drop all records; versions shared with another open tape keep their values."""
         for observer in SESSION.observers:
             observer.released(self)
-        self.key.close()
-        records = self.records
-        forget(records, skeleton=False)
-        records.clear()
+        if self.key.open:
+            self.key.close()
+        forget(self.records, skeleton=False)
+        self.records.clear()
         self._variables.clear()
         self._kept.clear()
         self._tensors.clear()
@@ -262,7 +254,7 @@ class GradientTape(JacobianMethods, ToolMethods):
                 )
         for item in leaves:
             if not item.dtype.is_differentiable:
-                warn_not_differentiable("watch", item)
+                messages.warn_not_differentiable("watch", item)
         if self._spent_at is not None:
             self._fresh()
         for item in leaves:
@@ -273,12 +265,9 @@ class GradientTape(JacobianMethods, ToolMethods):
                     self._watch_tensor(item)
 
     def _watch_variable(self, variable: Variable) -> None:
-        scope = SCOPE.get()
         node = variable._tensor._node
         if node is None or self.key not in node.keys:
-            variable.watched_by([self], scope)
-        if variable.dtype.is_complex:
-            self.records.complex = True
+            variable.watched_by([self], SCOPE.get())
 
     def _watch_tensor(self, tensor: Tensor) -> None:
         lift(tensor)
@@ -309,8 +298,7 @@ class GradientTape(JacobianMethods, ToolMethods):
 
     def add_version(self, variable: Variable, node: Record) -> None:
         """Called by variables: one more leaf version of it to sum over."""
-        entry = self._variables.setdefault(id(variable), (variable, []))
-        entry[1].append(node)
+        self._variables.setdefault(id(variable), (variable, []))[1].append(node)
         if variable.dtype.is_complex:
             self.records.complex = True
 
@@ -352,17 +340,18 @@ class GradientTape(JacobianMethods, ToolMethods):
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("gradient")
-        targets = [check_target(self._read(t)) for t in tree.flatten(target)]
-        flat = [check_source(s) for s in tree.flatten(sources)]
+        leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
+        targets = [messages.check_target(t) for t in leaves]
+        flat = [messages.check_source(s) for s in tree.flatten(sources)]
         seeds = self._seeds(targets, target, output_gradients)
         answers = self._differentiate(targets, seeds, flat)
         for observer in SESSION.observers:
             observer.asked(self, targets, flat, answers)
-        answers = [self._settled(a, s, targets, mode) for a, s in zip(answers, flat, strict=True)]
+        answers = [self._settled(s, targets, mode) if a is None else a for a, s in zip(answers, flat, strict=True)]
         if not self._persistent:
             self._note_zeros(targets, flat, answers)
             self._spend()
-        return tree.pack_sequence_as(sources, answers)
+        return answers[0] if len(flat) == 1 and flat[0] is sources else tree.pack_sequence_as(sources, answers)
 
     def _read(self, target: Any) -> Any:
         """A variable as target is read now, in this tape's sight: it may be a source that was not read before."""
@@ -372,14 +361,16 @@ class GradientTape(JacobianMethods, ToolMethods):
         with scope_of(scope if self._recording() else scope.with_recorder(self)):
             return convert(target)
 
-    def _note_zeros(self, targets: list[Tensor], flat: list[Any], answers: list[Any]) -> None:
+    def _note_zeros(self, targets: list[Tensor], flat: list[Source], answers: list[Answer]) -> None:
         """For `explain`, when the values are gone. Nearly always the first element says that an answer is not all zeros."""
         for source, answer in zip(flat, answers, strict=True):
-            if answer.__class__ is Tensor and answer.size and not answer._data.item(0) and not answer._data.any():
+            if answer.__class__ is Tensor and (data := answer._data).size and not data.item(0) and not data.any():
                 self._zeros.append(({self._node_of(t) for t in targets}, self._versions(source)))
 
     def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
-        given = [None] * len(targets) if output_gradients is None else aligned(output_gradients, target)
+        if output_gradients is None:
+            return [_ones(tensor) for tensor in targets]
+        given = messages.aligned(output_gradients, target)
         seeds = []
         for tensor, weight in zip(targets, given, strict=True):
             if weight is None:
@@ -399,84 +390,87 @@ class GradientTape(JacobianMethods, ToolMethods):
             seeds.append(weight if weight.dtype == tensor.dtype else cast(weight, tensor.dtype))
         return seeds
 
-    def _differentiate(self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False) -> list[Any]:
+    def _differentiate(
+        self, targets: list[Tensor], seeds: list[Tensor], flat: list[Source], recorded: bool = False
+    ) -> list[Answer]:
         """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
-        if (trace := TRACING.get()) is not None and trace.tape_asked is not None:
+        trace = TRACING.get()
+        if trace is not None and trace.tape_asked is not None:
             trace.tape_asked(self, flat)
-        others = current_scope() if recorded else self._others()
-        boxed = others is not None or self.level > 0 or any(s.wraps or t.wraps for s, t in zip(seeds, targets, strict=True))
-        wanted = [self._versions(source) for source in flat]
+        scope = SCOPE.get() if recorded else self._others()
+        boxed = scope is not None or self.level > 0 or any([t.wraps for t in targets + seeds])  # noqa: C419  (quicker)
+        versions = [self._versions(source) for source in flat]
         cotangents = self._cotangents(targets, seeds, boxed)
         if self._lazy:
             self._expand_reached(set(cotangents))
-        if others is not None:
-            self._announce(others)
-        reached: set[Record] = set()
+        if scope is not None:  # what comes now is not the user's doing
+            frame = user_frame(1)
+            for recorder in scope.recorders:
+                recorder.recorded_derivative(frame.f_code, frame.f_lasti)
+        # who is reached matters only where an assignment among them is worth a warning
+        reached: set[Record] | None = set() if self._crossed and self._through is None else None
         suspects: list[Any] = []
-        with scope_of(others or NOBODY):
-            totals = self._walk(cotangents, wanted, boxed, reached, suspects)
-            answers = totals if boxed else [like_source(a, s) for a, s in zip(totals, flat, strict=True)]
+        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects)
+        if not boxed:
+            answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
-        if TRACING.get() is None and not (all_finite(suspects, True) and (all_finite(targets) or all_finite(targets, True))):
-            # now, before values are freed
-            TOOLS["note_nan"](self, targets, seeds, {node for versions in wanted for node in versions}, answers)
+        if trace is None and not all_finite(suspects + targets) and not all_finite(suspects + targets, exactly=True):
+            TOOLS["note_nan"](self, targets, seeds, set().union(*versions), answers)  # now, before values are freed
         if reached:
             self._report_assignments(flat, reached)
         if self._persistent and not boxed and not recorded:
             pairs = [(node, s) for t, s in zip(targets, seeds, strict=True) if (node := self._node_of(t)) is not None]
-            self._leave_lazy(functools.partial(walk_again, pairs, wanted), answers, seeds[0].nbytes)
+            self._leave_lazy(functools.partial(walk_again, pairs, versions), answers, seeds[0].nbytes)
         return answers
+
+    def _others(self) -> Scope | None:
+        """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
+        itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
+        scope = SCOPE.get()
+        if scope is None:
+            return None
+        rest = scope.without(self)
+        if not rest.recorders and not rest.level:
+            return None
+        return rest.with_recorder(self) if self._persistent else rest
 
     def _cotangents(self, targets: list[Tensor], seeds: list[Tensor], boxed: bool) -> dict[Record, Any]:
         """What the walk starts with: the seed of each target that this tape knows."""
         cotangents: dict[Record, Any] = {}
         for tensor, seed in zip(targets, seeds, strict=True):
             node = self._node_of(tensor)
-            if node is not None and tensor.dtype.is_differentiable:
+            if node is not None and (tensor.dtype.is_differentiable if boxed else tensor._data.dtype.kind in "fcV"):
                 value = seed if boxed else seed._data
                 cotangents[node] = cotangents[node] + value if node in cotangents else value
         return cotangents
 
-    def _announce(self, others: Scope) -> None:
-        """Tell those who record the backward pass that what comes now is not the user's doing."""
-        frame = user_frame(2)
-        for recorder in others.recorders:
-            recorder.recorded_derivative(frame.f_code, frame.f_lasti)
-
     def _walk(
-        self, cotangents: dict[Record, Any], wanted: list[list[Record]], boxed: bool, reached: set[Record], suspects: list[Any]
-    ) -> list[Any]:
-        """The reverse walk, in the sight of the observers: for each source the sum over its versions. `reached` gets the
-        visited records if an assignment among them is worth a warning."""
-        asked_of_assignments = self._crossed and self._through is None
+        self, scope: Scope | None, cotangents: dict[Record, Any], versions: list[list[Record]], boxed: bool,
+        reached: set[Record] | None, suspects: list[Any],
+    ) -> list[Answer]:  # fmt: skip
+        """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions."""
+        before = SCOPE.get()
+        SCOPE.set(scope)
         for observer in self._observers:
             observer.asked(self.records)
         try:
-            answers = gradients(
-                tuple(self.records), cotangents, {node for versions in wanted for node in versions}, boxed=boxed,
-                complex_values=self.records.complex, cut=self._through is False, sparse=not boxed and not self._persistent,
-                visit=self._visit(reached.add) if asked_of_assignments else self._visit(), suspects=suspects,
+            totals = gradients(
+                tuple(self.records), cotangents, set().union(*versions), boxed=boxed, complex_values=self.records.complex,
+                cut=self._through is False, sparse=not boxed and not self._persistent, visit=self._visit(reached),
+                suspects=suspects,
             )  # fmt: skip
-            return [total_of(answers, versions, boxed) for versions in wanted]
+            return [total_of(totals, own, boxed) for own in versions]
         finally:
+            SCOPE.set(before)
             for observer in self._observers:
                 observer.answered()
             if self._memory is not None:
                 self._memory.finish()
 
-    def _visit(self, *steps: Callable[[Record], None]) -> Callable[[Record], None] | None:
+    def _visit(self, reached: set[Record] | None = None) -> tuple[Step, ...]:
         """What to call before a record's rules run: under a memory limit its values come back; observers are told."""
-        if self._memory is not None:
-            steps = (self._memory.prepare, *steps)
-        return visitor(*steps, *[observer.prepare for observer in self._observers])
-
-    def _others(self) -> Scope | None:
-        """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
-        itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
-        rest = current_scope().without(self)
-        if not rest.recorders and not rest.level:
-            return None
-        return rest.with_recorder(self) if self._persistent else rest
+        memory = () if self._memory is None else (self._memory.prepare,)
+        return (*memory, *(() if reached is None else (reached.add,)), *[o.prepare for o in self._observers])
 
     def _node_of(self, tensor: Tensor) -> Record | None:
         node = tensor._node
@@ -506,30 +500,27 @@ class GradientTape(JacobianMethods, ToolMethods):
             if isinstance(source, Variable):
                 node = next((r for r in self._assigned(source) if r in reached), None)
                 if node is not None:
-                    warn_assignment(source, node)
+                    messages.warn_assignment(source, node)
 
-    def _settled(self, answer: Any, source: Any, targets: list[Tensor], mode: UnconnectedGradients) -> Any:
-        """The answer for one source under the unconnected mode, with warnings where an integer is to blame."""
-        if answer is not None:
-            return answer
+    def _settled(self, source: Source, targets: list[Tensor], mode: UnconnectedGradients) -> Tensor | None:
+        """The answer for a source that is not connected, with warnings where an integer is to blame."""
         if TRACING.get() is None:  # in a program the course of loops and branches is not known: no conclusion to draw
-            warn_unconnected(self, source, targets, mode)
+            messages.warn_unconnected(self, source, targets, mode)
         if mode is UnconnectedGradients.RAISE:
-            raise UnconnectedGradientError(unconnected(self, source, targets))
+            raise UnconnectedGradientError(messages.unconnected(self, source, targets))
         return zeros_like(source) if mode is UnconnectedGradients.ZERO else None
-
-    # -- one-shot, persistent, and gradients of gradients ----------------------------------------------------------
 
     def _spend(self) -> None:
         """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
         frame = user_frame(1)
         self._spent_at = (frame.f_code, frame.f_lasti)
-        enter_scope(current_scope().without(self))
+        if self._recording():
+            enter_scope(current_scope().without(self))
         self.key.close()
         if not isinstance(self._nan, Later):
             forget(self.records, skeleton=True)
 
-    def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:
+    def _leave_lazy(self, again: Callable[[JacobianMethods], list[Any]], answers: list[Any], size: int) -> None:
         """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which
         `again(tape)` runs: one result per answer."""
         places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape import tree
+from gradtape.ad.backward import Step
 from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Record
@@ -44,8 +45,8 @@ class LimitedRecording(Recording):
         self._memory.finish()
         return answers
 
-    def _prepare(self) -> Callable[[Record], None]:
-        return self._memory.prepare
+    def _prepare(self) -> tuple[Step, ...]:
+        return (self._memory.prepare,)
 
 
 def stage_recomputed(

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gradtape import tree
-from gradtape.ad.backward import gradients
+from gradtape.ad.backward import Step, gradients
 from gradtape.core.observers import SESSION
-from gradtape.core.record import Record, RecordList, current_scope, scope_of
+from gradtape.core.record import Record, Recorder, current_scope, scope_of
 from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
@@ -22,11 +22,8 @@ from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import total_of
 from gradtape.variables.variable import Variable
 
-if TYPE_CHECKING:
-    from gradtape.tape.gradient_tape import GradientTape
 
-
-def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: GradientTape) -> list[Any]:
+def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: JacobianMethods) -> list[Any]:
     """The reverse walk of an earlier call in the current scope: from pairs (version, cotangent) to each of `wanted`."""
     cotangents: dict[Record, Any] = {}
     for node, seed in pairs:
@@ -38,23 +35,24 @@ def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape
     return [total_of(reached, versions, True) for versions in wanted]
 
 
-class JacobianMethods:
+class JacobianMethods(Recorder):
     """Mixed into `GradientTape`, which gives the walk these methods run."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-        records: RecordList
         _persistent: bool
+        _through: bool | None
 
         def _unspent(self, what: str) -> None: ...
         def _recording(self) -> bool: ...
         def _spend(self) -> None: ...
         def _read(self, target: object) -> Any: ...
-        def _versions(self, source: Source) -> list[Record]: ...
         def _node_of(self, tensor: Tensor) -> Record | None: ...
-        def _leave_lazy(self, again: Callable[[GradientTape], list[Any]], answers: list[Any], size: int) -> None: ...
-        def _settled(self, answer: Tensor | None, source: Source, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
+        def _visit(self) -> tuple[Step, ...]: ...
+        def _leave_lazy(self, again: Callable[[JacobianMethods], list[Any]], answers: list[Any], size: int) -> None: ...
+        def _versions(self, source: Source) -> list[Record]: ...
+        def _settled(self, source: Source, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
         def _differentiate(
             self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
         ) -> list[Any]: ...
@@ -163,7 +161,7 @@ class JacobianMethods:
             if answer is None and not target.size and self._versions(source):
                 answer = empty(source)
             if answer is None:
-                answer = self._settled(None, source, [target], mode)
+                answer = self._settled(source, [target], mode)
                 answer = empty(source) if answer is not None else None
             settled.append(answer)
         if not self._persistent:

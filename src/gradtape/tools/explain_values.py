@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import gradients, visitor
+from gradtape.ad.backward import gradients
 from gradtape.ad.sweep import Cotangent, SparseRows
 from gradtape.core.dispatch import PART
 from gradtape.core.record import NOBODY, TRACING, Record, scope_of
@@ -58,7 +58,7 @@ def _walk(tape: GradientTape, tensors: list[Any], wanted: set[Record], reached: 
     with scope_of(NOBODY):
         cotangents = gradients(
             tuple(tape.records), seeds, wanted, boxed=False, complex_values=tape.records.complex,
-            cut=tape._through is False, visit=visitor(*steps),
+            cut=tape._through is False, visit=steps,
         )  # fmt: skip
     if tape._memory is not None:
         tape._memory.finish()

@@ -41,7 +41,7 @@ class Fault:
 def faults(run: RecordedRun, seeds: Mapping[Record, Any], wanted: Iterable[Record]) -> tuple[list[Fault], Cotangents]:
     """The faulty steps of the walk from the seeds to the wanted versions, and the cotangents of those."""
     ends = set(wanted)
-    needed = needed_records(run.records, ends, binding(cut=run.cut))
+    _, needed = needed_records(run.records, ends, binding(cut=run.cut))
     cotangents: Cotangents = dict(seeds)
     answers: Cotangents = {}
     faulty: list[Fault] = []

@@ -166,7 +166,7 @@ def gradient_sizes(
             cotangents = reverse_walk(
                 records, _Heard(seeds, tell), wanted,
                 binding(careful=careful or tape.records.complex, cut=tape._through is False),
-                visit=None if tape._memory is None else tape._memory.prepare,
+                visit=() if tape._memory is None else (tape._memory.prepare,),
             )  # fmt: skip
             if careful or all_finite(cotangents.values()):
                 break

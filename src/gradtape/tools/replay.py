@@ -75,7 +75,7 @@ class Replay:
         cut: bool,
     ) -> None:  # fmt: skip
         # Only what depends on the leaves and leads to the targets changes when the leaves do.
-        moved = needed_records(records, leaves, binding(cut=cut))
+        _, moved = needed_records(records, leaves, binding(cut=cut))
         ends = set(targets)
         wanted = ancestors(RecordedRun(records, kept), ends)
         self.kept = kept

@@ -24,7 +24,7 @@ from gradtape.core.exits import left
 from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
 from gradtape.core.typing import Array, DTypeLike, Index, Size, TensorLike
-from gradtape.dtypes import DType
+from gradtape.dtypes import BY_NUMPY, DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
@@ -140,7 +140,9 @@ class Variable(Readable):
 
     @property
     def dtype(self) -> DType:
-        return self._tensor.dtype
+        tensor = self._tensor if TRACING_VARIABLES.count else self._stored  # what `_tensor` does, without the call
+        known = BY_NUMPY.get(tensor._data.dtype) if tensor.__class__ is Tensor else None
+        return tensor.dtype if known is None else known
 
     @property
     def ndim(self) -> int:
@@ -212,10 +214,10 @@ class Variable(Readable):
         return self._read_watched(scope)
 
     def _read_watched(self, scope: Scope) -> Tensor:
-        tensor = self._tensor
+        tensor = self._tensor if TRACING_VARIABLES.count else self._stored
         node = tensor._node
-        known = set() if node is None else set(node.keys)
-        recorders = [*self._onlookers(tensor), *scope.recorders]
+        known = () if node is None else node.keys
+        recorders = [*self._onlookers(tensor), *scope.recorders] if TRACING_VARIABLES.count else scope.recorders
         new = [r for r in recorders if r.key not in known and r.watches(self)]
         if new:
             return self.watched_by(new, scope)
@@ -227,22 +229,24 @@ class Variable(Readable):
 
     def _onlookers(self, tensor: Tensor) -> list[Any]:
         """The tapes around the staged loops and branches in which a version from before them is read."""
-        tracer = active() if TRACING_VARIABLES.count else None
+        tracer = active()
         return tracer.trace.onlookers(tensor) if tracer is not None and isinstance(tensor, TracedTensor) else []
 
     def watched_by(self, new: list[Any], scope: Scope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
         with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
-            tensor = self._tensor
+            tensor = self._tensor if TRACING_VARIABLES.count else self._stored
             node = tensor._node
-            recorders = [*self._onlookers(tensor), *(() if scope is None else scope.recorders)]
+            onlookers = self._onlookers(tensor) if TRACING_VARIABLES.count else ()
+            recorders = [*onlookers, *(() if scope is None else scope.recorders)]
             recorders += [r for r in new if r not in recorders]
-            known = set() if node is None else set(node.keys)
+            known = () if node is None else node.keys
             if node is None or node.op is None or not node.keys:
                 holders = [r for r in recorders if r.key in known or r in new]
-                keys = tuple(r.key for r in holders)
+                keys = tuple([r.key for r in holders])
+                shape = tensor.shape if tensor.wraps else tensor._data.shape
                 origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
-                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), tensor._data.shape, origin)
+                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), shape, origin)
                 tensor = tensor.__copy__()
                 lift(tensor)
                 tensor._node = node
