@@ -107,3 +107,7 @@ OPS = (
     EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IS_NAN, IS_INF, IS_FINITE, SIGN_BIT, LOGICAL_AND, LOGICAL_OR,
     LOGICAL_XOR, LOGICAL_NOT, BITWISE_AND, BITWISE_OR, BITWISE_XOR, LEFT_SHIFT, RIGHT_SHIFT, INVERT, IS_CLOSE,
 )  # fmt: skip
+__all__ = [
+    "equal", "greater", "greater_equal", "is_finite", "is_inf", "is_nan", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "not_equal",
+]  # fmt: skip

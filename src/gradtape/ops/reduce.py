@@ -410,3 +410,8 @@ from gradtape.ops.select import where
 from gradtape.ops.shape import broadcasted, expand_dims, permuted, reshaped
 from gradtape.ops.staged import number_of
 from gradtape.ops.stop import stop_gradient
+
+__all__ = [
+    "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
+]  # fmt: skip

@@ -223,3 +223,5 @@ from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import broadcast_to, unbroadcast
+
+__all__ = ["ceil", "clip_by_value", "floor", "floordiv", "maximum", "minimum", "mod", "rint", "round", "where"]

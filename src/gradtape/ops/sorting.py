@@ -364,3 +364,5 @@ from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape
 from gradtape.ops.staged import SIZED, is_traced, size_of
+
+__all__ = ["argmax", "argmin", "argsort", "in_top_k", "searchsorted", "sort", "top_k", "unique"]
