@@ -118,7 +118,7 @@ def copied(value: Any) -> Any:
 @contextmanager
 def compared() -> Iterator[list[Both]]:
     """Compile every program for both backends, and compare whatever they give; lists the programs that were compiled."""
-    before, compiled.executable = compiled.executable, lambda block, name, backend=None: Both(block, name)
+    before, compiled.executable = compiled.executable, lambda block, prepare, name, backend=None: Both(prepare(block), name)
     start = len(Both.made)
     made: ClassVar[list[Both]] = []
     try:

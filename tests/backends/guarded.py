@@ -247,7 +247,7 @@ def main(frame: str, names: Sequence[str]) -> None:
     if frame == "apart":
         keep_apart()
     make = functools.partial(Guarded, guard)
-    compiled.executable = lambda block, name, backend=None: make(block, name)  # type: ignore[assignment]
+    compiled.executable = lambda block, prepare, name, backend=None: make(prepare(block), name)  # type: ignore[assignment]
     for name in names:
         print("run", name, flush=True)
         guard.pages.spoilt.clear()
