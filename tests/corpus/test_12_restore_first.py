@@ -178,3 +178,26 @@ def test_generators_go_on_where_they_were(tmp_path: Path) -> None:
     saved = gt.load(gt.save(tmp_path / "structure", {"g": generator}))
     again = gt.random.Generator.from_state(saved["g"]["state"])
     np.testing.assert_array_equal(again.normal([3]).numpy(), generator.normal([3]).numpy())
+
+
+def test_attributes_set_later_belong_to_the_checkpoint(tmp_path: Path) -> None:
+    """TensorFlow's guide on delayed restorations: `layer = Checkpoint(bias=b)`, restored, then `layer.kernel = …`."""
+    layer = Checkpoint(bias=gt.Variable([1.0]))
+    layer.kernel = gt.Variable([[2.0, 3.0]])
+    root = Checkpoint()
+    root.net, root.step = Checkpoint(l1=layer), gt.Variable(4)
+    path = root.save(tmp_path / "c")
+
+    other_layer = Checkpoint(bias=gt.Variable([0.0]))
+    other = Checkpoint(net=Checkpoint(l1=other_layer))
+    other.restore(path)
+    kernel, step = gt.Variable([[0.0, 0.0]]), gt.Variable(0)
+    other_layer.kernel, other.step = kernel, step
+    np.testing.assert_array_equal(kernel, [[2.0, 3.0]])
+    assert (int(step), float(other_layer.bias[0])) == (4, 1.0)
+
+    empty = Checkpoint()
+    empty.restore(path)
+    assert float(gt.Variable(7.0)) == 7.0  # one that has no place in it
+    empty.step = gt.Variable(0)
+    assert int(empty.step) == 4

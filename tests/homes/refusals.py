@@ -54,10 +54,17 @@ WRITTEN = (
     "… is written with one value per example inside vectorized_map, and holds one for all; return the values, and "
     "write what they give together (their sum, say) after the map"
 )
+DEPTH = (
+    "`…` calls itself inside branches that depend on tensors, … deep and not yet at an end: the depth of the recursion depends "
+    "on values known only when the function runs. Write it as a `while` loop"
+)
 
 REFUSALS = (
     Refusal(InvalidArgumentError, ITEM, FUNCTIONS, "through a name that may or may not be an item of such a list"),
     Refusal(StaticDimensionNeeded, SIZE, FUNCTIONS, "where Python needs the number now"),
+    Refusal(
+        RecursionError, DEPTH, FUNCTIONS, "where Python needs the number now (`[0] * x.shape[0]`, the depth of a recursion)"
+    ),
     Refusal(InvalidArgumentError, COURSE, JACOBIANS, "all examples take one course"),
     Refusal(InvalidArgumentError, LIST, JACOBIANS, "a list that a branch or loop changes for some examples only"),
     Refusal(InvalidArgumentError, ASSIGNED, JACOBIANS, "A variable holds one value for all examples"),

@@ -81,7 +81,7 @@ def consumable(value: Any, label: str) -> Any:
 def refuse_advancing(iterator: Any, external: Any) -> None:
     """A loop or `next` is about to advance something: not an object from outside."""
     if id(iterator) in external and isinstance(iterator, Iterator) and not isinstance(iterator, (Tensor, Readable)):
-        Consumed(iterator, "what is advanced here")._refuse()
+        (iterator if isinstance(iterator, Consumed) else Consumed(iterator, "what is advanced here"))._refuse()
 
 
 _NEVER = frozenset({bool, int, float, str, list, tuple, dict, set, type(None), FunctionType, type, ModuleType})  # asked first

@@ -54,11 +54,14 @@ class Checkpoint:
                 raise ValueError(f"Checkpoint: '{reserved}' is the name of a method or attribute; choose another name")
         if root is not None:
             kwargs = {"root": root, **kwargs}
-        self._names = tuple(sorted(kwargs))
         for name, value in kwargs.items():
             setattr(self, name, value)
         self.save_counter = Variable(np.int64(0), trainable=False, name="save_counter")
         self._late: LateRestore | None = None
+
+    def objects(self) -> dict[str, Any]:
+        """What is saved: the arguments, and attributes that were set later."""
+        return {k: v for k, v in sorted(vars(self).items()) if k != "save_counter" and not k.startswith("_")}
 
     def write(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write the state to exactly this path, without counting; gives the path."""
@@ -154,21 +157,20 @@ class Checkpoint:
                     del left[name]
         if self._late is not None:
             self._late.forget()
-        objects = {name: getattr(self, name) for name in self._names}
-        self._late = LateRestore(objects, left, _names_in(shared), _fitting(path))
+        self._late = LateRestore(self, self.objects(), left, _names_in(shared), _fitting(path))
         return RestoreStatus(path, left, [name for name in values if name not in used])
 
     def _places(self, shared: dict[str, str]) -> Iterator[_Place]:
         """Where state is; `shared` learns the other paths that lead to an object, each with the first one."""
         yield _Place("save_counter", self.save_counter, None)
         seen: dict[int, str] = {}
-        for name in self._names:
-            yield from _walk(getattr(self, name), child_name("", name), _attribute_setter(self, name), seen, shared)
+        for name, item in self.objects().items():
+            yield from _walk(item, child_name("", name), _attribute_setter(self, name), seen, shared)
 
     def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
         seen: set[int] = set()
-        for name in self._names:
-            yield from _find_optimizers(getattr(self, name), child_name("", name), seen)
+        for name, item in self.objects().items():
+            yield from _find_optimizers(item, child_name("", name), seen)
 
 
 class RestoreStatus:
@@ -324,6 +326,9 @@ def _parts(item: object) -> Iterator[tuple[Any, Any, Callable[[Any], None] | Non
     elif isinstance(item, (list, tuple)):
         for index, part in enumerate(item):
             yield index, part, _item_setter(item, index) if isinstance(item, list) else None
+    elif isinstance(item, Checkpoint):
+        for key, part in item.objects().items():
+            yield key, part, _attribute_setter(item, key)
     else:
         for key, part in (attributes(item) or {}).items():
             yield key, part, None

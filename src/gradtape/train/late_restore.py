@@ -24,8 +24,9 @@ Fit = Callable[[Variable, str, Any], Tensor]  # the value as this variable holds
 class LateRestore:
     """What is left of one file, and the objects it was restored into."""
 
-    def __init__(self, objects: dict[str, Any], values: dict[str, Any], names: Names, fit: Fit) -> None:
+    def __init__(self, owner: Any, objects: dict[str, Any], values: dict[str, Any], names: Names, fit: Fit) -> None:
         self.values = values
+        self._owner = weakref.ref(owner)  # the checkpoint: it may get more objects
         self._objects = {name: _reference(item) for name, item in objects.items()}
         self._names = names
         self._fit = fit
@@ -43,9 +44,11 @@ class LateRestore:
 
     def value_for(self, variable: Variable) -> Tensor | None:
         """The value that belongs to a variable, if it is found below the objects by now."""
+        owner = self._owner()
         objects = {name: reference() for name, reference in self._objects.items()}
         alive = {name: item for name, item in objects.items() if item is not None}
-        if not alive or not self.values:
+        alive |= owner.objects() if owner is not None else {}
+        if (not alive and owner is None) or not self.values:
             self.forget()
             return None
         for name in self._names(alive, variable):
