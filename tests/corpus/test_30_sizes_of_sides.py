@@ -63,3 +63,27 @@ def test_a_state_that_broadcasts_is_refused_by_name(mode):
     words = r"`s` has shape \(1,\) before an iteration and met a value of shape \(3,\) in it.*gt.broadcast_to"
     with pytest.raises(gt.errors.InvalidArgumentError, match=words):
         compiled(grown_by_broadcasting, mode)(*given)
+
+
+def test_a_size_that_an_inlined_branch_needs_keeps_its_name():
+    """A branch whose test is known while compiling is written in place: sizes that its own inner branches need, and give
+    results, are those of the program. They were taken for the branch's own: "no value of the program has the dimension"."""
+
+    def slope(n):
+        x = gt.zeros([3], gt.float64) + gt.constant([0.31, -0.52, 0.77], gt.float64)
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            u = x[:n]
+            if x[1] > 0.0:
+                u = u * 2.0
+            elif n > 2:
+                pass
+            else:
+                u = gt.stack([0.7 * e + x[2] for e in u])
+            y = gt.reduce_sum(u * u)
+        return tape.gradient(y, x)
+
+    for mode in COMPILED:
+        f = compiled(slope, mode)
+        for n in (2, 3):
+            np.testing.assert_allclose(f(gt.constant(n)), slope(gt.constant(n)), rtol=1e-12)

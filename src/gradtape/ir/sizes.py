@@ -52,14 +52,19 @@ def free_sizes(operations: Iterable[Operation], known: Collection[str], describe
     return needed
 
 
-def defined_sizes(block: Block, outer: Collection[str] = ()) -> set[str]:
-    """The symbols that a block and its regions bind: alone on an axis of a value before an attribute needs them."""
-    found: set[str] = set()
-    outer = set(outer)
-    found.update(name for value in block.params for name in sizes_of(value) if name not in outer)
+def defined_sizes(block: Block, needed: set[str] | None = None) -> set[str]:
+    """The symbols that a block and its regions bind: alone on an axis of a value before an attribute needs them.
+
+    `needed` learns the others that attributes need, those of regions too.
+    """
+    needed = set() if needed is None else needed
+    found = {name for value in block.params for name in sizes_of(value) if name not in needed}
     for operation in block.operations:
-        outer |= needed_sizes(operation) - found
+        needed |= needed_sizes(operation) - found
         for region in operation.regions.values():
-            found |= defined_sizes(region, outer)
-        found.update(name for value in operation.results for name in sizes_of(value) if name not in outer)
+            within = set(needed)
+            inside = defined_sizes(region, within)
+            needed |= within - found
+            found |= inside
+        found.update(name for value in operation.results for name in sizes_of(value) if name not in needed)
     return found
