@@ -197,10 +197,7 @@ def masked_loop(
         return {"carried": [logical_and(own, more), done + cast(own, COUNT.dtype), *after], "ys": ys}
 
     layout = {"carried": len(state), "consts": len(consts)}
-    blocks = {
-        "test": region(types, test, layout),
-        "body": region([COUNT, *types], body, {"index": 1, **layout}),
-    }
+    blocks = {"test": region(types, test, layout), "body": region([COUNT, *types], body, {"index": 1, **layout})}
     results = current_trace().structured(WHILE, {"carried": state, "consts": list(consts)}, blocks, {})
     _, done, *ends = results["carried"]
     return {"carried": ends, "count": [done], "ys": results["ys"]}

@@ -258,10 +258,7 @@ def _dual_body(both: Block, body: Block, active: list[int], consts: list[int], x
         outs = replay(both, [*(by_place[i] for i in range(len(types))), *(by_place["t", p] for p in moving)])
         count = len(body.results)
         values, tangents = outs[:count], outs[count:]
-        return {
-            "carried": [*values[:carried], *tangents[: len(active)]],
-            "ys": [*values[carried:], *tangents[len(active) :]],
-        }
+        return {"carried": [*values[:carried], *tangents[: len(active)]], "ys": [*values[carried:], *tangents[len(active) :]]}
 
     return region([types[o] if isinstance(o, int) else types[o[1]] for o in order], build, layout)
 

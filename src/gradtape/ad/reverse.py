@@ -190,11 +190,7 @@ def _outside_values(operations: list[Operation], grads: list[Value], late: set[i
 
 
 def _recomputed(
-    early: list[Operation],
-    wanted: dict[Value, None],
-    free: set[Value],
-    everything: bool,
-    items: set[Value] | None = None,
+    early: list[Operation], wanted: dict[Value, None], free: set[Value], everything: bool, items: set[Value] | None = None
 ) -> tuple[list[Operation], dict[Value, None]]:
     """(operations to run again in the second half, in order; values to save).
 

@@ -87,21 +87,12 @@ def split(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) 
     return apply(op, x, counts[0] if flags[1] else counts, axis=attrs["axis"] + 1, size=attrs["size"])
 
 
-def resize(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Zeros with the batch axis; with a length for each example, as long as the longest."""
-    values, count = inputs
+def sized(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """resize and cut: zeros with the batch axis; with a length for each example, as long as the longest."""
     size = batch_size(flags, inputs)
-    if not flags[0]:
-        values = apply(lists.LIST_SPREAD, values, size=size, axis=0)
-    return apply(op, values, reduce_max(count) if flags[1] else count, item=list_values.spread_spec(attrs["item"], size))
-
-
-def cut(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """The length is the same for all examples: it comes from a list."""
-    values, count = inputs
-    if not flags[0]:
-        values = apply(lists.LIST_SPREAD, values, size=batch_size(flags, inputs), axis=0)
-    return apply(op, values, reduce_max(count) if flags[1] else count)
+    values = inputs[0] if flags[0] else apply(lists.LIST_SPREAD, inputs[0], size=size, axis=0)
+    wide = {name: list_values.spread_spec(item, size) for name, item in attrs.items()}
+    return apply(op, values, reduce_max(inputs[1]) if flags[1] else inputs[1], **wide)
 
 
 def get(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -321,11 +321,7 @@ class GradientTape(JacobianMethods, ToolMethods):
     # -- gradients -----------------------------------------------------------------------------------------------
 
     def gradient(
-        self,
-        target: Any,
-        sources: Any,
-        output_gradients: Any = None,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: Any = UnconnectedGradients.NONE
     ) -> Any:
         """Derivative of (the sum of) `target` with respect to each of `sources`, arranged like `sources`.
 

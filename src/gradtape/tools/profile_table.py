@@ -103,10 +103,7 @@ def made_profile(lines: Sequence[MeasuredLine], forward: float, backward: float,
     for line in sorted(merged, key=lambda one: -(one.forward + one.backward)):
         rows.append(_row(line, total, None))
         rows += [_row(one, total, line.op) for one in _slowest(_merged(line.inner))]
-    left = (
-        max(0.0, forward - sum(one.forward for one in merged)),
-        max(0.0, backward - sum(one.backward for one in merged)),
-    )
+    left = (max(0.0, forward - sum(one.forward for one in merged)), max(0.0, backward - sum(one.backward for one in merged)))
     rest = ProfileRow(None, REST, 0, *left, 0, sum(left) / total, None, "")
     place = next((i for i, row in enumerate(rows) if row.within is None and row.seconds < rest.seconds), len(rows))
     rows.insert(place, rest)

@@ -114,10 +114,7 @@ def _lambda(code: CodeType, candidates: list[Source]) -> Source | None:
 
 def _inside(place: tuple[Any, ...], body: Any) -> bool:
     line, end_line, column, end_column = place
-    return (body.lineno, body.col_offset) <= (line, column) and (end_line, end_column) <= (
-        body.end_lineno,
-        body.end_col_offset,
-    )
+    return (body.lineno, body.col_offset) <= (line, column) and (end_line, end_column) <= (body.end_lineno, body.end_col_offset)
 
 
 def _extent(body: Any) -> tuple[int, int]:

@@ -220,14 +220,7 @@ class Scan:
 class _Indices:
     """Integers of an iteration, as values of the body; each is computed once."""
 
-    def __init__(
-        self,
-        scan: Scan,
-        body: Block,
-        index: Value,
-        lists: dict[Any, Value],
-        const: Callable[[int], Value],
-    ) -> None:
+    def __init__(self, scan: Scan, body: Block, index: Value, lists: dict[Any, Value], const: Callable[[int], Value]) -> None:
         self.body = body
         self.index = index
         self.known = scan._indices

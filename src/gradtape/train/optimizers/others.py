@@ -30,11 +30,7 @@ class RMSprop(Optimizer):
         self.momentum = float(momentum)
         self.epsilon = float(epsilon)
         self.centered = centered
-        self.slot_names = (
-            "velocity",
-            *(("momentum",) if momentum > 0 else ()),
-            *(("average_gradient",) if centered else ()),
-        )
+        self.slot_names = ("velocity", *(("momentum",) if momentum > 0 else ()), *(("average_gradient",) if centered else ()))
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
     def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:

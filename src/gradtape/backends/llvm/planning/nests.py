@@ -79,10 +79,7 @@ def _is_long(count: Index, inner: Index) -> bool:
 def _vectors_only(scope: Scope) -> str:
     """For a loop that is not tiny: once it uses vectors, several at a time, it is not unrolled any further."""
     program = scope.program
-    parts = [
-        _no_unrolling(scope),
-        program.module_node("vectorized", '!{!"llvm.loop.isvectorized", i32 1}'),
-    ]
+    parts = [_no_unrolling(scope), program.module_node("vectorized", '!{!"llvm.loop.isvectorized", i32 1}')]
     return program.module_node("vectors", f'!{{!"llvm.loop.vectorize.followup_all", {", ".join(parts)}}}')
 
 
