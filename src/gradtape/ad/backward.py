@@ -43,15 +43,16 @@ def reverse_walk(
     pulls: Binding,
     *,
     sparse: bool = False,
+    real: bool = False,
     visit: Sequence[Step] = (),
 ) -> dict[Record, Any]:
     """Carry `cotangents` (of the targets) back; the answer holds those of the `wanted` records that were reached.
 
     `pulls` are the rules in the binding that fits the values (`binding`); `sparse` lets a gathered leaf keep `SparseRows`;
-    `visit` are called with each record before its rules run.
+    `real` says that no record has complex values; `visit` are called with each record before its rules run.
     """
     path, needed = needed_records(records, wanted, pulls)
-    sweep = Sweep(cotangents, needed, wanted, sparse)
+    sweep = Sweep(cotangents, needed, wanted, sparse, real)
     for record in reversed(path):
         # what nobody asks for is let go as soon as it was carried on
         ct = cotangents.get(record) if record in wanted else cotangents.pop(record, None)
@@ -115,7 +116,8 @@ def gradients(
     staged = boxed and TRACING.get() is not None
     with np.errstate(all="ignore"):
         if not staged and (boxed or not complex_values):
-            answers = reverse_walk(records, dict(seeds), wanted, binding(boxed=boxed, cut=cut), sparse=sparse, visit=visit)
+            pulls = binding(boxed=boxed, cut=cut)
+            answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=not complex_values, visit=visit)
             if all_finite(answers.values()):
                 return answers
         pulls = binding(boxed=boxed, careful=True, cut=cut)

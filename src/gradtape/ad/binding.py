@@ -236,7 +236,9 @@ class _Writer:
         if product is not None and not self.careful:
             return self._call(f"product{index}", product)
         value = self._call("" if _returns_argument(partial) else f"partial{index}", partial)
-        return f"times(ct, {value})" if self.boxed or self.careful else f"ct * {value}"
+        if self.careful:
+            return f"times(ct, {value})"
+        return f"ct * {value} if sweep.real else times(ct, {value})" if self.boxed else f"ct * {value}"
 
     def _call(self, name: str, rule: Rule) -> str:
         """Source text of a call of `rule`, each parameter fetched from (ct, rec); without a name, the argument itself."""

@@ -55,15 +55,19 @@ Cotangent: TypeAlias = np.ndarray | np.generic | SparseRows | list[Any]
 
 class Sweep:
     """What a pull (see `ad/binding.py`) works on: `needed` are the versions between targets and sources, `wanted` the sources,
-    `cotangents` what arrived so far; `sparse` allows the cotangent of a gathered leaf to stay `SparseRows`."""
+    `cotangents` what arrived so far; `sparse` allows the cotangent of a gathered leaf to stay `SparseRows`; `real` says that
+    no value is complex, so that no partial need be conjugated."""
 
-    __slots__ = ("cotangents", "needed", "owned", "sparse", "wanted")
+    __slots__ = ("cotangents", "needed", "owned", "real", "sparse", "wanted")
 
-    def __init__(self, cotangents: dict[Record, Any], needed: set[Record], wanted: set[Record], sparse: bool) -> None:
+    def __init__(
+        self, cotangents: dict[Record, Any], needed: set[Record], wanted: set[Record], sparse: bool, real: bool
+    ) -> None:
         self.cotangents = cotangents
         self.needed = needed
         self.wanted = wanted
         self.sparse = sparse
+        self.real = real
         self.owned: set[Record] = set()
 
     def add(self, node: Record, grad: Any) -> None:

@@ -30,7 +30,7 @@ def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape
         cotangents[node] = cotangents[node] + seed if node in cotangents else seed
     reached = gradients(
         tuple(tape.records), cotangents, {n for versions in wanted for n in versions}, boxed=True,
-        cut=tape._through is False, visit=tape._visit(),
+        complex_values=tape.records.complex, cut=tape._through is False, visit=tape._visit(),
     )  # fmt: skip
     return [total_of(reached, versions, True) for versions in wanted]
 
