@@ -73,9 +73,9 @@ class Checkpointed:
             given = [*span, *state, *others, *cts, *seeds]
             del state
             cts.clear()
-            found = list(reverse(given))
-            cts = found[: sizes["cts"]]
-            for whole, part in zip(ys, found[sizes["cts"] :], strict=True):
+            given_back = list(reverse(given))
+            cts = given_back[: sizes["cts"]]
+            for whole, part in zip(ys, given_back[sizes["cts"] :], strict=True):
                 whole[span[0] : span[0] + span[1]] = part
             end = begin
         return (*cts, *ys)

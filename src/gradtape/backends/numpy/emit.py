@@ -130,17 +130,17 @@ class Emitter:
         """The name of a block's function and the dimensions it needs as further arguments."""
         known = self._functions.get(block)
         if known is None:
-            made = Function(self, self.fresh(re.sub(r"\W", "_", name) or "f"))
+            writer = Function(self, self.fresh(re.sub(r"\W", "_", name) or "f"))
             params = []
             for value in block.params:
                 self.names[value] = self.value_name(value)
                 params.append(self.names[value])
             for value in block.params:
-                made.bind_sizes(value)
-            made.block(block, set(params))
-            made.line(f"return {_tuple([self.names[value] for value in block.results])}")
-            self.lines += made.finished(params)
-            known = self._functions[block] = (made.name, made.free)
+                writer.bind_sizes(value)
+            writer.block(block, set(params))
+            writer.line(f"return {_tuple([self.names[value] for value in block.results])}")
+            self.lines += writer.finished(params)
+            known = self._functions[block] = (writer.name, writer.free)
         return known
 
 
@@ -211,7 +211,7 @@ class Function:
         """
         names, fixed = self.names, self.emitter.fixed
         last: dict[str, int] = {}
-        made: set[str] = set()
+        results: set[str] = set()
         for i, operation in enumerate(block.operations):
             for value in operation.operands:
                 last[names[value]] = i
@@ -219,11 +219,11 @@ class Function:
                 name = self._result_name(operation, value, prefer)
                 names[value] = name
                 if name not in fixed:
-                    made.add(name)
+                    results.add(name)
                     last[name] = i
         for value in block.results:
             last[names[value]] = len(block.operations)
-        mortal = owned | made
+        mortal = owned | results
         ends: dict[int, list[str]] = {}
         for name, i in last.items():
             if name in mortal:
@@ -313,12 +313,12 @@ class Function:
     def _outline(self, operation: Operation, dying: Sequence[str]) -> None:
         """A function of its own for an operation that is nested too deep for Python; names stay as they are."""
         emitter = self.emitter
-        made = Function(emitter, emitter.fresh(operation.op.name + "_part"))
+        part = Function(emitter, emitter.fresh(operation.op.name + "_part"))
         params = list(dict.fromkeys(name for v in operation.operands if (name := self.names[v]) not in emitter.fixed))
-        made._operation(operation, params)
-        made.line(f"return {_tuple([self.names[value] for value in operation.results])}")
-        emitter.lines += made.finished(params)
-        self._invoke(operation, made.name, made.free, dying, params)
+        part._operation(operation, params)
+        part.line(f"return {_tuple([self.names[value] for value in operation.results])}")
+        emitter.lines += part.finished(params)
+        self._invoke(operation, part.name, part.free, dying, params)
 
     def _invoke(
         self, operation: Operation, function: str, free: Sequence[str], dying: Sequence[str], given: Sequence[str] | None = None

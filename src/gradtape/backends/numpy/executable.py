@@ -51,28 +51,28 @@ class Executable:
             with np.errstate(all="ignore"):
                 return self._run(arrays)
         except Exception as error:
-            found = self._located(error)
-        raise found  # out here: as its context the error of the impl would keep the frames with all their values
+            located = self._located(error)
+        raise located  # out here: as its context the error of the impl would keep the frames with all their values
 
     def _located(self, error: Exception) -> Exception:
         """The error to raise: explained as in eager code, with the location of the operation that raised it."""
-        found = self._place_of(error.__traceback__)
-        if found is None or "gradtape_location" in error.__dict__:
+        known = self._place_of(error.__traceback__)
+        if known is None or "gradtape_location" in error.__dict__:
             return error
-        place, local = found
+        place, local = known
         sizes = {name.removeprefix("size_"): size for name, size in local.items() if name.startswith("size_")}
         values = [local[name] if name in local else self._program.namespace.get(name) for name in place.operands]
         return located(place.operation, values, sizes, error)
 
     def _place_of(self, traceback: TracebackType | None) -> tuple[Place, dict[str, Any]] | None:
         """The innermost operation of this program on the way to the error, and the names bound there."""
-        found = None
+        innermost = None
         while traceback is not None:
             frame = traceback.tb_frame
             if frame.f_globals is self._program.namespace and traceback.tb_lineno in self._program.places:
-                found = self._program.places[traceback.tb_lineno], dict(frame.f_locals)
+                innermost = self._program.places[traceback.tb_lineno], dict(frame.f_locals)
             traceback = traceback.tb_next
-        return found
+        return innermost
 
     def __repr__(self) -> str:
         return f"<executable {self.name}>"

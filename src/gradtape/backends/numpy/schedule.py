@@ -34,15 +34,15 @@ def plan(length: int, limit: int, state: int, item: int | None) -> Plan:
     `state`: the bytes of one state. `item`: the bytes an iteration keeps while its piece is reversed; None: not known, then
     pieces are single iterations, which keep who knows what.
     """
-    found = []
+    ways = []
     for piece in pieces(length, item):
         least = _leanest(length, piece, state, item)
         room = limit - least.size
         if room >= 0:
             number = -(-length // piece)
             more = number if not state else room // state
-            found.append(_plan(length, piece, min(least.states + more, number - 1), state, item))
-    return min(found, key=lambda way: (way.advances, way.size)) if found else floor(length, state, item)
+            ways.append(_plan(length, piece, min(least.states + more, number - 1), state, item))
+    return min(ways, key=lambda way: (way.advances, way.size)) if ways else floor(length, state, item)
 
 
 def floor(length: int, state: int, item: int | None) -> Plan:

@@ -209,10 +209,10 @@ class Executable:
 
     def _run(self, *arrays: Any) -> tuple[Any, ...]:
         given = self._unlisted(arrays) if self._takes_lists else arrays
-        found = self._entry(*given)
-        if found.__class__ is not tuple:
-            return self._otherwise(found, list(given), arrays)
-        return self._listed(found) if self._has_lists else found
+        answer = self._entry(*given)
+        if answer.__class__ is not tuple:
+            return self._otherwise(answer, list(given), arrays)
+        return self._listed(answer) if self._has_lists else answer
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As a call; the list is left as it is."""
@@ -229,25 +229,25 @@ class Executable:
             for value, type, how in zip(arrays, self._params, self.program.takes, strict=True)
         ]
 
-    def _listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _listed(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([
             value if not how
             else StackedList(value, result.type.item.dtype) if how == "u"
             else packing.PackedList(value, result.type, how)
-            for value, result, how in zip(found, self._block.results, self.program.gives, strict=True)
+            for value, result, how in zip(arrays, self._block.results, self.program.gives, strict=True)
         ])  # fmt: skip
 
-    def _otherwise(self, found: Any, given: list[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    def _otherwise(self, answer: Any, given: list[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments that are not as the entry wants them, or a failure."""
-        if found is None:
+        if answer is None:
             forms = self.program.takes if self._takes_lists else [""] * len(given)
             plain = [value if how else _plain(value, type) for value, type, how in zip(given, self._params, forms, strict=True)]
-            found = self._entry(*plain)
-            if found is None:
+            answer = self._entry(*plain)
+            if answer is None:
                 raise InternalError(f"{self.name} was made for other arguments: {self._params}")
-        if found.__class__ is not tuple:
-            return self._again(found, arrays)
-        return self._listed(found) if self._has_lists else found
+        if answer.__class__ is not tuple:
+            return self._again(answer, arrays)
+        return self._listed(answer) if self._has_lists else answer
 
     def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
@@ -364,7 +364,7 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         place += 1
         return w.load(type, w.at("i64", "%arguments", place - 1))
 
-    found: dict[Any, Lowered] = {}
+    lowered: dict[Any, Lowered] = {}
     first = len(w.lines)
     waiting: list[tuple[Any, str, list[str]]] = []  # lists: the sizes of their items are those of tensors
     for value in block.params:
@@ -378,11 +378,11 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         dims = tuple([word("i64") if isinstance(size, Dim) else size for size in type.shape])
         program.bind(type, dims)
         array = Array(address, dims, type.dtype)
-        found[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
+        lowered[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
     w.settle(first)
     for value, address, told in waiting:
-        found[value] = packing.given(scope, value.type, address, told)
-    return [found[value] for value in block.params]
+        lowered[value] = packing.given(scope, value.type, address, told)
+    return [lowered[value] for value in block.params]
 
 
 def _known_shape(value: Any, fixed: frozenset[str]) -> tuple[int, ...] | None:
@@ -433,9 +433,9 @@ def _lasting(scope: Scope, array: Array) -> str:
     address = w.cell("ptr")
     w.store("ptr", array.address, address)
     with w.when("true" if isinstance(count, int) else w.let(f"icmp sle i64 {count}, {ON_STACK}")):
-        made = scope.program.allocated(count)
-        copy(w, made, array.address, count)
-        w.store("ptr", made, address)
+        lasting = scope.program.allocated(count)
+        copy(w, lasting, array.address, count)
+        w.store("ptr", lasting, address)
     return w.load("ptr", address)
 
 

@@ -174,7 +174,7 @@ class PackedList(LazyList):
         self.type = type
         self.how = how
 
-    def made(self) -> list[Any]:
+    def unpacked(self) -> list[Any]:
         items, _ = _read(self.words, 0, self.type, self.how)
         return list(items)
 

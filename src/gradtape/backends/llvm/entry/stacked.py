@@ -17,7 +17,7 @@ class LazyList(TensorList):
         self._items: Any = None
         self._type: Any = None
 
-    def made(self) -> Any:
+    def unpacked(self) -> Any:
         """The items, as something that can be indexed."""
         raise NotImplementedError
 
@@ -34,7 +34,7 @@ class LazyList(TensorList):
     @property
     def values(self) -> Any:
         if self._items is None:
-            self._items = self.made()
+            self._items = self.unpacked()
         return self._items
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class StackedList(LazyList):
         self.rows = rows
         self._dtype = dtype
 
-    def made(self) -> Any:
+    def unpacked(self) -> Any:
         return self.rows
 
     def item_type(self) -> Any:

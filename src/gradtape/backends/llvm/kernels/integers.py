@@ -31,8 +31,8 @@ def _truncated(c: Code, a: str, b: str) -> str:
         return c.let(f"{'sdiv' if c.signed else 'udiv'} {c.type} {a}, {b}")
     # there are no vector instructions for this; a float64 quotient of such integers is never rounded up to a whole number
     x, y = c.let(f"sitofp {c.type} {a} to double"), c.let(f"sitofp {c.type} {b} to double")
-    found = c.let(f"fptosi double {c.let(f'fdiv double {x}, {y}')} to i32")
-    return found if bits == 32 else c.let(f"trunc i32 {found} to {c.type}")
+    whole = c.let(f"fptosi double {c.let(f'fdiv double {x}, {y}')} to i32")
+    return whole if bits == 32 else c.let(f"trunc i32 {whole} to {c.type}")
 
 
 def _divided(c: Code, a: str, b: str) -> tuple[str, str]:
@@ -72,10 +72,10 @@ def floordiv(c: Code, a: str, b: str) -> str:
     above = c.compare("gt", c.let(f"fsub {c.type} {quotient}, {floor}"), c.number(0.5))
     floor = c.select(above, c.let(f"fadd {c.type} {floor}, {one}"), floor)
     plain = c.divide(a, b)
-    found = c.select(c.compare("eq", quotient, zero), c.call("copysign", zero, plain), floor)
+    rounded = c.select(c.compare("eq", quotient, zero), c.call("copysign", zero, plain), floor)
     infinite = c.compare("eq", c.call("maxnum", c.call("fabs", a), c.call("fabs", b)), c.number(float("inf")))
-    found = c.select(infinite, c.call("floor", plain), found)
-    return c.select(c.compare("eq", b, zero), plain, found)
+    rounded = c.select(infinite, c.call("floor", plain), rounded)
+    return c.select(c.compare("eq", b, zero), plain, rounded)
 
 
 def mod(c: Code, a: str, b: str) -> str:
@@ -85,8 +85,8 @@ def mod(c: Code, a: str, b: str) -> str:
     rest = c.math(functions.FMOD, a, b)
     zero = c.number(0)
     opposite = c.let(f"xor i1 {c.compare('lt', rest, zero)}, {c.compare('lt', b, zero)}")
-    found = c.select(opposite, c.let(f"fadd {c.type} {rest}, {b}"), rest)
-    return c.select(c.compare("eq", rest, zero), c.call("copysign", zero, b), found)
+    signed = c.select(opposite, c.let(f"fadd {c.type} {rest}, {b}"), rest)
+    return c.select(c.compare("eq", rest, zero), c.call("copysign", zero, b), signed)
 
 
 def shift(left: bool) -> Formula:

@@ -260,7 +260,7 @@ class Nest:
             axis for fold in self.folds.values() if fold.rule.ordered for axis in (allowed if fold.closed else fold.axes)
         }
         folded = {axis for fold in self.folds.values() for axis in (allowed if fold.closed else fold.axes)}
-        found = [axis for axis in allowed if sizes[axis] != 1 and axis not in ordered]
+        possible = [axis for axis in allowed if sizes[axis] != 1 and axis not in ordered]
         last = len(sizes) - 1
 
         def known(axis: int) -> int:
@@ -270,11 +270,11 @@ class Nest:
         def enough(axis: int) -> bool:
             return known(axis) >= (8 if axis != last or self.flat else 2 * SHORT)
 
-        for group in ([axis for axis in found if axis not in folded], found):
+        for group in ([axis for axis in possible if axis not in folded], possible):
             good = [axis for axis in group if enough(axis)]
             if good:
                 return good[0]
-        return max(found, key=known, default=None)
+        return max(possible, key=known, default=None)
 
     def _cut_folds(self) -> list[Folding]:
         """Folds of which each chunk computes a part."""
@@ -305,8 +305,8 @@ class Nest:
                     self._run(first, w.smaller(w.add(first, size), outer))
                 for fold in closed:
                     slot, _ = parts[fold.operation]
-                    made = scope.to_memory(only(scope, fold), fold.dtype)
-                    w.store(MEMORY[name_of(fold.dtype)], made, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
+                    folded = scope.to_memory(only(scope, fold), fold.dtype)
+                    w.store(MEMORY[name_of(fold.dtype)], folded, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
 
         moved = shared(scope, count, some)
         for fold in open_:
@@ -444,9 +444,9 @@ class Nest:
         level(0)
 
     def _place_of(self, fold: Folding) -> Array:
-        found = self.scope.values[fold.operation.result] if fold.home is None else fold.home
-        assert isinstance(found, Array)
-        return found
+        memory = self.scope.values[fold.operation.result] if fold.home is None else fold.home
+        assert isinstance(memory, Array)
+        return memory
 
     def _together(self, phase: Phase, count: Index) -> int:
         """How many vectors are computed side by side; 0: as many as LLVM thinks.
@@ -546,15 +546,15 @@ def is_flat(scope: Scope, operation: Operation, space: tuple[Any, ...]) -> bool:
 
 def names_of(scope: Scope, roots: Sequence[Operation]) -> list[str]:
     """The ops a kernel computes, in the order of the program."""
-    found: dict[Operation, None] = {}
+    reached: dict[Operation, None] = {}
     stack = list(roots)
     while stack:
         operation = stack.pop()
-        if operation in found:
+        if operation in reached:
             continue
-        found[operation] = None
+        reached[operation] = None
         stack += [v.producer for v in operation.operands if scope.plan.is_lazy(v) and v.producer is not None]
-    return [operation.op.name for operation in sorted(found, key=lambda o: scope.plan.at.get(o, -1))]
+    return [operation.op.name for operation in sorted(reached, key=lambda o: scope.plan.at.get(o, -1))]
 
 
 __all__ = ["Access", "fill", "loops", "rolled", "write_kernel"]

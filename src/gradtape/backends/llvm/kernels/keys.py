@@ -81,15 +81,15 @@ class Mapping:
                 joint[source[0]] = index
             elif source is not None:
                 along[source] = index
-        found: list[Index] = []
+        indices: list[Index] = []
         for axis, part in enumerate(self.axes):
             if isinstance(part, At):
-                found.append(part.index)
+                indices.append(part.index)
             elif isinstance(part, Span):
-                found.append(w.add(w.multiply(along[axis], part.step), part.start))
+                indices.append(w.add(w.multiply(along[axis], part.step), part.start))
             else:
-                found.append(_gathered(scope, part, joint))
-        return tuple(found)
+                indices.append(_gathered(scope, part, joint))
+        return tuple(indices)
 
 
 def _gathered(scope: Scope, part: Gather, joint: dict[int, Index]) -> Index:
@@ -158,20 +158,20 @@ def opened(scope: Scope, operation: Operation, key: Key, dims: Sequence[Index], 
     # `result_axes` counts the axes of index arrays by the ranks of slots: constant arrays are given slots of their own
     slotted, ranks = _slotted(key, shapes)
     sources: list[Any] = []
-    found: list[Index] = []
+    opened_dims: list[Index] = []
     for source in result_axes(slotted, len(dims), ranks):
         if source is None:
             sources.append(None)
-            found.append(1)
+            opened_dims.append(1)
         elif isinstance(source, int):
             sources.append([source])
-            found.append(joint[source])
+            opened_dims.append(joint[source])
         else:
             span = axes[source[0]]
             assert isinstance(span, Span)
             sources.append(source[0])
-            found.append(span.length)
-    return Mapping(tuple(axes), tuple(sources), tuple(found))
+            opened_dims.append(span.length)
+    return Mapping(tuple(axes), tuple(sources), tuple(opened_dims))
 
 
 def _slotted(key: Key, shapes: Sequence[tuple[Any, ...]]) -> tuple[Key, tuple[int, ...]]:
@@ -194,12 +194,12 @@ def _place(scope: Scope, operation: Operation, part: Any, size: Index, operands:
     """One place of a key, inside its axis."""
     if not isinstance(part, Slot):
         index = _static(scope, part)
-        found = ranges.inside(scope, operation, index, size)
-        return checked(scope, operation, index, size) if found is None else found
+        known = ranges.inside(scope, operation, index, size)
+        return checked(scope, operation, index, size) if known is None else known
     value = operands[part.index]
     number, modular = ranges.number(scope, value)
-    found = ranges.inside(scope, operation, number, size, modular)
-    return checked(scope, operation, scope.integer(value) if modular else number, size) if found is None else found
+    known = ranges.inside(scope, operation, number, size, modular)
+    return checked(scope, operation, scope.integer(value) if modular else number, size) if known is None else known
 
 
 def checked(scope: Scope, operation: Operation, index: Index, size: Index) -> Index:
@@ -247,20 +247,20 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
 def _gather(scope: Scope, operation: Operation, value: Value, size: Index) -> Gather:
     dims = scope.dims(value)
     signed = name_of(value.type.dtype).startswith("int")
-    found = Gather(value, None, tuple(value.type.shape), dims, size, signed)
-    check_all(scope, operation, found)
-    return found
+    gather = Gather(value, None, tuple(value.type.shape), dims, size, signed)
+    check_all(scope, operation, gather)
+    return gather
 
 
 def _constant_gather(scope: Scope, operation: Operation, array: Any, size: Index) -> Gather:
     data = np.minimum(array, 2**63 - 1).astype(np.int64)  # no array has so many elements
     dims = tuple(int(n) for n in data.shape)
-    found = Gather(
+    gather = Gather(
         None, constant_array(scope.program.module, data, int64), dims, dims, size, bool(data.size) and bool((data < 0).any())
     )
     if not isinstance(size, int) or (data.size and not -size <= data.min() <= data.max() < size):
-        check_all(scope, operation, found)
-    return found
+        check_all(scope, operation, gather)
+    return gather
 
 
 def check_all(scope: Scope, operation: Operation, part: Gather) -> None:
@@ -286,13 +286,13 @@ def _joint(scope: Scope, operation: Operation, arrays: Sequence[Gather]) -> tupl
     """The shape that index arrays have together; else the call fails."""
     w = scope.writer
     rank = max((len(part.shape) for part in arrays), default=0)
-    found: list[Index] = [1] * rank
+    dims: list[Index] = [1] * rank
     for part in arrays:
         for k, (size, n) in enumerate(zip(part.shape, part.dims, strict=True)):
             at = rank - len(part.shape) + k
             if size == 1 and isinstance(size, int):
                 continue
-            if found[at] != 1 and found[at] != n:
-                scope.fail_if(w.let(f"icmp ne i64 {found[at]}, {n}"), operation)
-            found[at] = n
-    return tuple(found)
+            if dims[at] != 1 and dims[at] != n:
+                scope.fail_if(w.let(f"icmp ne i64 {dims[at]}, {n}"), operation)
+            dims[at] = n
+    return tuple(dims)

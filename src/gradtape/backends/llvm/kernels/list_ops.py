@@ -41,10 +41,10 @@ def place_in(scope: Scope, operation: Operation, source: NativeList, index: Valu
     return moved
 
 
-def mine(scope: Scope, operation: Operation, made: NativeList) -> NativeList:
+def mine(scope: Scope, operation: Operation, new: NativeList) -> NativeList:
     """A list that an operation made: it is freed after its last use."""
-    scope.own(operation.results[0], made)
-    return made
+    scope.own(operation.results[0], new)
+    return new
 
 
 def target_of(scope: Scope, operation: Operation) -> NativeList:
@@ -60,13 +60,13 @@ def target_of(scope: Scope, operation: Operation) -> NativeList:
 
 def _get(scope: Scope, operation: Operation) -> Results:
     source = as_list(scope, operation.operands[0])
-    found = lists.read(scope, source, place_in(scope, operation, source, operation.operands[1]))
-    if isinstance(found, Scalar) or operation in scope.plan.sharing.parts:
-        return [found]
-    if isinstance(found, NativeList):
-        return [mine(scope, operation, lists.copied_list(scope, found, operation.result.type))]
-    scope.program.bind(operation.result.type, found.dims)  # type: ignore[union-attr]
-    return [scope.copied(found, scope.room(operation.result))]
+    item = lists.read(scope, source, place_in(scope, operation, source, operation.operands[1]))
+    if isinstance(item, Scalar) or operation in scope.plan.sharing.parts:
+        return [item]
+    if isinstance(item, NativeList):
+        return [mine(scope, operation, lists.copied_list(scope, item, operation.result.type))]
+    scope.program.bind(operation.result.type, item.dims)  # type: ignore[union-attr]
+    return [scope.copied(item, scope.room(operation.result))]
 
 
 def _len(scope: Scope, operation: Operation) -> Results:
@@ -75,13 +75,13 @@ def _len(scope: Scope, operation: Operation) -> Results:
 
 
 def _new(scope: Scope, operation: Operation) -> Results:
-    made = mine(scope, operation, new_list(scope, operation.result.type))
+    new = mine(scope, operation, new_list(scope, operation.result.type))
     count = len(operation.operands)
     if count:
-        base = lists.room_for(scope, made, count)
+        base = lists.room_for(scope, new, count)
         for i, value in enumerate(operation.operands):
-            lists.write_item(scope, made.items, lists.spot(scope, base, made.items, i), value)
-    return [made]
+            lists.write_item(scope, new.items, lists.spot(scope, base, new.items, i), value)
+    return [new]
 
 
 def _push(scope: Scope, operation: Operation) -> Results:
@@ -219,9 +219,9 @@ def _add(scope: Scope, operation: Operation) -> Results:
 
 
 def zeros_like(scope: Scope, operation: Operation) -> Results:
-    made = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
-    _clear_all(scope, made)
-    return [made]
+    zeros = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    _clear_all(scope, zeros)
+    return [zeros]
 
 
 def copied(scope: Scope, operation: Operation) -> Results:
@@ -258,9 +258,9 @@ def _write_zeros(scope: Scope, items: Items, place: str, type: Any) -> None:
 
 
 def _write_zeros_of(scope: Scope, items: Items, place: str, dims: Sequence[Index]) -> None:
-    made = Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(items.dtype)))), tuple(dims), items.dtype)
-    lists.clear(scope, made)
-    lists.write_record(scope, place, made)
+    zeros = Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(items.dtype)))), tuple(dims), items.dtype)
+    lists.clear(scope, zeros)
+    lists.write_record(scope, place, zeros)
 
 
 def _shorten(scope: Scope, target: NativeList, count: Index) -> None:
@@ -295,14 +295,14 @@ def _fit(scope: Scope, operation: Operation) -> Results:
         if target.items.form == "u":
             lists.clear(scope, Array(place, target.items.dims, target.items.dtype))  # type: ignore[arg-type]
         else:
-            found = lists.read(scope, like, i)
-            if isinstance(found, NativeList):
+            model = lists.read(scope, like, i)
+            if isinstance(model, NativeList):
                 assert target.items.inner is not None
-                made = NativeList(place, target.items.inner)
-                lists.copy_list(scope, found, made)
-                _clear_all(scope, made)
+                zeros = NativeList(place, target.items.inner)
+                lists.copy_list(scope, model, zeros)
+                _clear_all(scope, zeros)
             else:
-                _write_zeros_of(scope, target.items, place, found.dims)  # type: ignore[union-attr]
+                _write_zeros_of(scope, target.items, place, model.dims)  # type: ignore[union-attr]
         lists.set_length(scope, target, w.add(i, 1))
     return [target]
 
@@ -315,20 +315,20 @@ def _from_tensor(scope: Scope, operation: Operation) -> Results:
     source = scope.memory(operation.operands[0])
     items = lists.items_of(scope, operation.result.type)
     if operation in scope.plan.sharing.parts and items.form == "u":
-        made = lists.cell(scope, items)
-        lists.put(scope, made, source.address, source.dims[0], 0)
-        return [made]
-    made = mine(scope, operation, lists.cell(scope, items))
-    base = lists.room_for(scope, made, source.dims[0])
+        rows = lists.cell(scope, items)
+        lists.put(scope, rows, source.address, source.dims[0], 0)
+        return [rows]
+    rows = mine(scope, operation, lists.cell(scope, items))
+    base = lists.room_for(scope, rows, source.dims[0])
     if items.form == "u":
         copy(w, base, source.address, lists.bytes_in(scope, source))
-        return [made]
+        return [rows]
     row = w.multiply(w.product(source.dims[1:]), bytes_of(source.dtype))
     with w.loop(source.dims[0]) as i:
         place = w.let(f"getelementptr inbounds i8, ptr {source.address}, i64 {w.multiply(i, row)}")
         part = Array(place, source.dims[1:], source.dtype)
         lists.write_record(scope, lists.spot(scope, base, items, i), lists.heap_copy(scope, part))
-    return [made]
+    return [rows]
 
 
 def _stack(scope: Scope, operation: Operation) -> Results:
@@ -353,9 +353,9 @@ def _stack(scope: Scope, operation: Operation) -> Results:
     home = scope.room(result)
     row = w.multiply(w.product(dims), bytes_of(home.dtype))
     with w.loop(count) as i:
-        found = lists.read(scope, source, i)
+        item = lists.read(scope, source, i)
         place = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.multiply(i, row)}")
-        copy(w, place, found.address, row)  # type: ignore[union-attr]
+        copy(w, place, item.address, row)  # type: ignore[union-attr]
     return [home]
 
 
@@ -369,10 +369,10 @@ def _concat(scope: Scope, operation: Operation) -> Results:
     total = w.cell("i64")
     w.store("i64", 0, total)
     with w.loop(count) as i:
-        found = lists.read(scope, source, i)
-        assert isinstance(found, Array)
-        _same_size(scope, operation, found, [n if k != axis else found.dims[k] for k, n in enumerate(dims)])
-        w.store("i64", w.add(w.load("i64", total), found.dims[axis]), total)
+        item = lists.read(scope, source, i)
+        assert isinstance(item, Array)
+        _same_size(scope, operation, item, [n if k != axis else item.dims[k] for k, n in enumerate(dims)])
+        w.store("i64", w.add(w.load("i64", total), item.dims[axis]), total)
     dims[axis] = w.load("i64", total)
     scope.sized(operation, operation.result.type, dims)
     home = scope.room(operation.result)
@@ -380,14 +380,14 @@ def _concat(scope: Scope, operation: Operation) -> Results:
     whole = w.multiply(dims[axis], inner)
     w.store("i64", 0, total)
     with w.loop(count) as i:
-        found = lists.read(scope, source, i)
-        assert isinstance(found, Array)
-        part = w.multiply(found.dims[axis], inner)
+        item = lists.read(scope, source, i)
+        assert isinstance(item, Array)
+        part = w.multiply(item.dims[axis], inner)
         before = w.multiply(w.load("i64", total), inner)
         with w.loop(w.product(dims[:axis])) as row:
             to = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.add(w.multiply(row, whole), before)}")
-            copy(w, to, w.let(f"getelementptr inbounds i8, ptr {found.address}, i64 {w.multiply(row, part)}"), part)
-        w.store("i64", w.add(w.load("i64", total), found.dims[axis]), total)
+            copy(w, to, w.let(f"getelementptr inbounds i8, ptr {item.address}, i64 {w.multiply(row, part)}"), part)
+        w.store("i64", w.add(w.load("i64", total), item.dims[axis]), total)
     return [home]
 
 
@@ -398,9 +398,9 @@ def _lengths(scope: Scope, operation: Operation) -> Results:
     scope.sized(operation, operation.result.type, (count,))
     home = scope.room(operation.result)
     with w.loop(count) as i:
-        found = lists.read(scope, source, i)
-        assert isinstance(found, Array)
-        size = found.dims[operation.attrs["axis"]]
+        item = lists.read(scope, source, i)
+        assert isinstance(item, Array)
+        size = item.dims[operation.attrs["axis"]]
         w.store("i32", size if isinstance(size, int) else w.let(f"trunc i64 {size} to i32"), w.at("i32", home.address, i))
     return [home]
 
@@ -411,8 +411,8 @@ def _split(scope: Scope, operation: Operation) -> Results:
     x, lengths = (scope.memory(value) for value in operation.operands)
     axis = operation.attrs["axis"]
     kind = MEMORY[name_of(lengths.dtype)]
-    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
-    base = lists.room_for(scope, made, lengths.dims[0])
+    pieces = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    base = lists.room_for(scope, pieces, lengths.dims[0])
     size = x.dims[axis]
     inner = w.multiply(w.product(x.dims[axis + 1 :]), bytes_of(x.dtype))
     start = w.cell("i64")
@@ -428,20 +428,20 @@ def _split(scope: Scope, operation: Operation) -> Results:
         high = w.let(f"select i1 {last}, i64 {size}, i64 {end}")
         length = w.subtract(high, begin)
         dims = (*x.dims[:axis], length, *x.dims[axis + 1 :])
-        place = lists.spot(scope, base, made.items, i)
+        place = lists.spot(scope, base, pieces.items, i)
         part = w.multiply(length, inner)
         bytes = w.multiply(w.product(x.dims[:axis]), part)
-        if made.items.dims is None:
+        if pieces.items.dims is None:
             piece = Array(scope.program.allocated(bytes), dims, x.dtype)
             lists.write_record(scope, place, piece)
         else:
-            piece = Array(place, made.items.dims, x.dtype)
+            piece = Array(place, pieces.items.dims, x.dtype)
             _same_size(scope, operation, piece, dims)
         with w.loop(w.product(x.dims[:axis])) as row:
             offset = w.add(w.multiply(row, w.multiply(size, inner)), w.multiply(begin, inner))
             source = w.let(f"getelementptr inbounds i8, ptr {x.address}, i64 {offset}")
             copy(w, w.let(f"getelementptr inbounds i8, ptr {piece.address}, i64 {w.multiply(row, part)}"), source, part)
-    return [made]
+    return [pieces]
 
 
 # -- an axis more or less in every array
@@ -453,39 +453,39 @@ def _each(scope: Scope, source: NativeList, target: NativeList, one: Callable[[A
     count = lists.length(scope, source)
     base, start = lists.room_for(scope, target, count), lists.address(scope, source)
     with w.loop(count) as i:
-        found = lists.item(scope, source.items, lists.spot(scope, start, source.items, i))
+        item = lists.item(scope, source.items, lists.spot(scope, start, source.items, i))
         place = lists.spot(scope, base, target.items, i)
-        if isinstance(found, NativeList):
+        if isinstance(item, NativeList):
             assert target.items.inner is not None
-            _each(scope, found, NativeList(place, target.items.inner), one)
+            _each(scope, item, NativeList(place, target.items.inner), one)
         else:
-            if isinstance(found, Scalar):
-                found = scope.copied(found, Array(w.cell(MEMORY[name_of(found.dtype)]), (), found.dtype))
-            assert isinstance(found, Array)
+            if isinstance(item, Scalar):
+                item = scope.copied(item, Array(w.cell(MEMORY[name_of(item.dtype)]), (), item.dtype))
+            assert isinstance(item, Array)
             dims = target.items.dims
             if dims is None:
-                lists.write_record(scope, place, one(found, None))
+                lists.write_record(scope, place, one(item, None))
             else:
-                one(found, Array(place, dims, target.items.dtype))
+                one(item, Array(place, dims, target.items.dtype))
 
 
 def spread(scope: Scope, operation: Operation) -> Results:
     size, axis = scope.program.index(operation.attrs["size"]), operation.attrs["axis"]
     w = scope.writer
 
-    def one(found: Array, home: Array | None) -> Array:
-        dims = (*found.dims[:axis], size, *found.dims[axis:])
-        made = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
-        inner = w.multiply(w.product(found.dims[axis:]), bytes_of(found.dtype))
-        with w.loop(w.product(found.dims[:axis])) as row, w.loop(size) as k:
+    def one(item: Array, home: Array | None) -> Array:
+        dims = (*item.dims[:axis], size, *item.dims[axis:])
+        copies = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(item.dtype)))), dims, item.dtype)
+        inner = w.multiply(w.product(item.dims[axis:]), bytes_of(item.dtype))
+        with w.loop(w.product(item.dims[:axis])) as row, w.loop(size) as k:
             to = w.multiply(w.add(w.multiply(row, size), k), inner)
-            copy(w, w.let(f"getelementptr inbounds i8, ptr {made.address}, i64 {to}"),
-                 w.let(f"getelementptr inbounds i8, ptr {found.address}, i64 {w.multiply(row, inner)}"), inner)  # fmt: skip
-        return made
+            copy(w, w.let(f"getelementptr inbounds i8, ptr {copies.address}, i64 {to}"),
+                 w.let(f"getelementptr inbounds i8, ptr {item.address}, i64 {w.multiply(row, inner)}"), inner)  # fmt: skip
+        return copies
 
-    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
-    _each(scope, as_list(scope, operation.operands[0]), made, one)
-    return [made]
+    repeated = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    _each(scope, as_list(scope, operation.operands[0]), repeated, one)
+    return [repeated]
 
 
 def _collapsed(make: Maker, x: Value, size: Value, axis: int) -> Value | None:
@@ -498,24 +498,24 @@ def _collapse(scope: Scope, operation: Operation) -> Results:
         return write_callback(scope, operation)
     axis = operation.attrs["axis"]
     w = scope.writer
-    made = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
-    _can_add(made.items, operation)
+    sums = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    _can_add(sums.items, operation)
 
-    def one(found: Array, home: Array | None) -> Array:
-        dims = (*found.dims[:axis], *found.dims[axis + 1 :])
-        total = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(found.dtype)))), dims, found.dtype)
+    def one(item: Array, home: Array | None) -> Array:
+        dims = (*item.dims[:axis], *item.dims[axis + 1 :])
+        total = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(item.dtype)))), dims, item.dtype)
         lists.clear(scope, total)
-        flat = Array(total.address, (w.product(dims[:axis]), w.product(dims[axis:])), found.dtype)
-        kind = MEMORY[name_of(found.dtype)]
-        whole = (flat.dims[0], found.dims[axis], flat.dims[1])
+        flat = Array(total.address, (w.product(dims[:axis]), w.product(dims[axis:])), item.dtype)
+        kind = MEMORY[name_of(item.dtype)]
+        whole = (flat.dims[0], item.dims[axis], flat.dims[1])
         with w.loop(whole[0]) as i, w.loop(whole[1]) as k, w.loop(whole[2]) as j:
             spot = w.at(kind, flat.address, scope.offset(flat.dims, (i, j)))
-            term = w.load(kind, w.at(kind, found.address, scope.offset(whole, (i, k, j))))
-            w.store(kind, plain_sum(scope.writer, found.dtype, w.load(kind, spot), term), spot)
+            term = w.load(kind, w.at(kind, item.address, scope.offset(whole, (i, k, j))))
+            w.store(kind, plain_sum(scope.writer, item.dtype, w.load(kind, spot), term), spot)
         return total
 
-    _each(scope, as_list(scope, operation.operands[0]), made, one)
-    return [made]
+    _each(scope, as_list(scope, operation.operands[0]), sums, one)
+    return [sums]
 
 
 def _sized(memory: Callable[[Scope, Operation], Results], **facts: Any) -> Lowering:

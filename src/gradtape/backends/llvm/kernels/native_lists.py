@@ -82,9 +82,9 @@ def set_length(scope: Scope, target: NativeList, count: Index) -> None:
 
 def new_list(scope: Scope, type: ListSpec) -> NativeList:
     """An empty list of a type."""
-    made = cell(scope, items_of(scope, type))
-    put(scope, made, "null", 0, 0)
-    return made
+    empty = cell(scope, items_of(scope, type))
+    put(scope, empty, "null", 0, 0)
+    return empty
 
 
 def move(scope: Scope, source: NativeList, target: NativeList) -> None:
@@ -126,11 +126,11 @@ def bytes_in(scope: Scope, array: Array) -> Index:
     return scope.writer.multiply(scope.writer.product(array.dims), bytes_of(array.dtype))
 
 
-def write_record(scope: Scope, place: str, made: Array) -> None:
+def write_record(scope: Scope, place: str, array: Array) -> None:
     """The words of an item with memory of its own."""
     w = scope.writer
-    w.store("ptr", made.address, place)
-    for k, size in enumerate(made.dims):
+    w.store("ptr", array.address, place)
+    for k, size in enumerate(array.dims):
         w.store("i64", size, w.at("i64", place, 1 + k))
 
 
@@ -138,12 +138,12 @@ def write_item(scope: Scope, items: Items, place: str, value: Value, last: bool 
     """A value as the item at an address where none is yet; at the end of the block (`last`) what it made for nothing else is
     taken over. Before, a result of the block is still to be given."""
     if items.inner is not None:
-        found = as_list(scope, value)
+        inner = as_list(scope, value)
         mine = taken_over(scope, value) if last else None
         if isinstance(mine, NativeList) and mine.items.form == items.inner.form:
             move(scope, mine, NativeList(place, items.inner))
         else:
-            copy_list(scope, converted(scope, found, items.inner), NativeList(place, items.inner))
+            copy_list(scope, converted(scope, inner, items.inner), NativeList(place, items.inner))
         return
     if items.dims is None:
         mine = taken_over(scope, value) if last else None
@@ -178,16 +178,16 @@ def heap_copy(scope: Scope, source: Array) -> Array:
     count = bytes_in(scope, source)
     if count == 0:
         return Array("null", source.dims, source.dtype)
-    made = scope.program.allocated(count)
-    copy(w, made, source.address, count)
-    return Array(made, source.dims, source.dtype)
+    address = scope.program.allocated(count)
+    copy(w, address, source.address, count)
+    return Array(address, source.dims, source.dtype)
 
 
 def as_list(scope: Scope, value: Value) -> NativeList:
-    found = scope.find(value)
-    if not isinstance(found, NativeList):
+    lowered = scope.find(value)
+    if not isinstance(lowered, NativeList):
         raise UnsupportedError("something else where a list is needed")
-    return found
+    return lowered
 
 
 # -- growing
@@ -197,9 +197,9 @@ def room_for(scope: Scope, target: NativeList, count: Index) -> str:
     """New memory for so many items; the list has them all, not yet written."""
     w = scope.writer
     most = w.larger(count, 1)  # never 0, which would mean memory of somebody else
-    made = scope.program.allocated(sizes.together(scope, (most, *strides(scope, target.items))))
-    put(scope, target, made, count, most)
-    return made
+    base = scope.program.allocated(sizes.together(scope, (most, *strides(scope, target.items))))
+    put(scope, target, base, count, most)
+    return base
 
 
 def reserve(scope: Scope, target: NativeList) -> str:
@@ -216,12 +216,12 @@ def reserve(scope: Scope, target: NativeList) -> str:
 def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wanted: Index) -> str:
     """New memory with the items that are there and room for as many as are wanted; the old is freed if `room` is not 0."""
     w, size = scope.writer, stride(scope, items)
-    made = w.let(
+    base = w.let(
         f"call ptr {runtime.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
         f" i64 {sizes.together(scope, (wanted, *strides(scope, items)))})"
     )
-    scope.program.need(w.let(f"icmp ne ptr {made}, null"))
-    return made
+    scope.program.need(w.let(f"icmp ne ptr {base}, null"))
+    return base
 
 
 def push(scope: Scope, target: NativeList, value: Value) -> None:
@@ -258,8 +258,8 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
     w = scope.writer
     if target.items.form == "u":
         count, size = length(scope, source), stride(scope, source.items)
-        made = room_for(scope, target, count)
-        copy(w, made, address(scope, source), w.multiply(count, size))
+        base = room_for(scope, target, count)
+        copy(w, base, address(scope, source), w.multiply(count, size))
         return
     innermost = source.items
     while innermost.inner is not None:
@@ -274,9 +274,9 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
 
 def copied_list(scope: Scope, source: NativeList, type: ListSpec) -> NativeList:
     """A list of its own, in the form of a type."""
-    made = cell(scope, items_of(scope, type))
-    copy_list(scope, converted(scope, source, made.items), made)
-    return made
+    target = cell(scope, items_of(scope, type))
+    copy_list(scope, converted(scope, source, target.items), target)
+    return target
 
 
 def converted(scope: Scope, source: NativeList, items: Items) -> NativeList:
@@ -284,34 +284,34 @@ def converted(scope: Scope, source: NativeList, items: Items) -> NativeList:
     if source.items.form == items.form:
         return source
     w = scope.writer
-    made = cell(scope, items)
+    target = cell(scope, items)
     count = length(scope, source)
-    base = room_for(scope, made, count)
+    base = room_for(scope, target, count)
     start = address(scope, source)
     with w.loop(count) as i:
-        found = item(scope, source.items, spot(scope, start, source.items, i))
-        _convert_item(scope, found, items, spot(scope, base, items, i))
-    return made
+        lowered = item(scope, source.items, spot(scope, start, source.items, i))
+        _convert_item(scope, lowered, items, spot(scope, base, items, i))
+    return target
 
 
-def _convert_item(scope: Scope, found: Lowered, items: Items, place: str) -> None:
+def _convert_item(scope: Scope, lowered: Lowered, items: Items, place: str) -> None:
     w = scope.writer
-    if isinstance(found, NativeList):
+    if isinstance(lowered, NativeList):
         assert items.inner is not None
-        copy_list(scope, converted(scope, found, items.inner), NativeList(place, items.inner))
+        copy_list(scope, converted(scope, lowered, items.inner), NativeList(place, items.inner))
         return
-    if isinstance(found, Scalar):
-        found = scope.copied(found, Array(w.cell(MEMORY[name_of(found.dtype)]), (), found.dtype))
-    assert isinstance(found, Array)
+    if isinstance(lowered, Scalar):
+        lowered = scope.copied(lowered, Array(w.cell(MEMORY[name_of(lowered.dtype)]), (), lowered.dtype))
+    assert isinstance(lowered, Array)
     if items.dims is None:
-        write_record(scope, place, heap_copy(scope, found))
+        write_record(scope, place, heap_copy(scope, lowered))
         return
     home = Array(place, items.dims, items.dtype)
     clear(scope, home)
     # a placeholder, which is never read, may be smaller than the type says
-    fits = w.let(f"icmp eq i64 {bytes_in(scope, found)}, {bytes_in(scope, home)}")
+    fits = w.let(f"icmp eq i64 {bytes_in(scope, lowered)}, {bytes_in(scope, home)}")
     with w.when(fits):
-        copy(w, place, found.address, bytes_in(scope, home))
+        copy(w, place, lowered.address, bytes_in(scope, home))
 
 
 def clear(scope: Scope, home: Array) -> None:
@@ -368,11 +368,11 @@ def _copying(module: Module, items: Items) -> str:
     allocate = runtime.allocate(module)
 
     def allocated(w: Writer, count: Index) -> str:
-        made = w.let(f"call ptr {allocate}(ptr %context, i64 {count})")
-        with w.when(w.let(f"icmp eq ptr {made}, null")):
+        memory = w.let(f"call ptr {allocate}(ptr %context, i64 {count})")
+        with w.when(w.let(f"icmp eq ptr {memory}, null")):
             w.do("ret i1 false")
             w.start(w.label("never"))
-        return made
+        return memory
 
     def write(w: Writer) -> None:
         source, count = w.load("ptr", "%from"), w.load("i64", w.at("i64", "%from", 1))
@@ -397,9 +397,9 @@ def _copying(module: Module, items: Items) -> str:
                     for k, n in enumerate(dims):
                         w.store("i64", n, w.at("i64", new, 1 + k))
                     with w.when(w.let(f"icmp ne i64 {total}, 0")):
-                        made = allocated(w, total)
-                        copy(w, made, w.load("ptr", old), total)
-                        w.store("ptr", made, new)
+                        memory = allocated(w, total)
+                        copy(w, memory, w.load("ptr", old), total)
+                        w.store("ptr", memory, new)
         w.store("ptr", base, "%to")
         w.store("i64", count, w.at("i64", "%to", 1))
         w.store("i64", most, w.at("i64", "%to", 2))

@@ -65,14 +65,14 @@ def _windows(
     for k, (size, stride, reach) in enumerate(zip(out, attrs["strides"], attrs["ksize"], strict=True)):
         index = w.add(place[k + 1], attrs["padding"][k][0])
         last = w.quotient(index, stride)
-        found: list[tuple[Index, str, Index]] = []
+        along: list[tuple[Index, str, Index]] = []
         for back in range(-(-reach // stride)):
             o = w.subtract(last, back)
             tap = w.subtract(index, w.multiply(o, stride))
             moved, there = _inside(w, o, size)
             good = _both(w, there, w.let(f"icmp slt i64 {tap}, {reach}"))
-            found.append((moved, good or "true", tap))
-        spots.append(found)
+            along.append((moved, good or "true", tap))
+        spots.append(along)
     for chosen in itertools.product(*spots):
         flag: str | None = None
         for _, good, _ in chosen:
@@ -87,13 +87,13 @@ def _lowest(dtype: DType) -> str:
 def _max_pool(scope: Scope, operation: Operation, place: Place) -> str:
     dtype = operation.result.type.dtype
     code = Code(scope.writer, dtype, {})
-    found = None
+    largest = None
     for register, good in _window(scope, operation.operands[0], operation.attrs, place):
         if good is not None:
             register = code.select(good, register, _lowest(dtype))
-        found = register if found is None else extreme(code, True, found, register)
-    assert found is not None
-    return found
+        largest = register if largest is None else extreme(code, True, largest, register)
+    assert largest is not None
+    return largest
 
 
 def _winner(scope: Scope, operation: Operation, place: Place) -> str:
@@ -118,12 +118,12 @@ def _take(scope: Scope, operation: Operation, place: Place) -> str:
     w, dtype = scope.writer, operation.result.type.dtype
     code = Code(w, dtype, {})
     chosen, kind = scope.element(tap, place), REGISTER[name_of(tap.type.dtype)]
-    found = literal(0, dtype)
+    taken = literal(0, dtype)
     for k, (register, good) in enumerate(_window(scope, x, operation.attrs, place)):
         flag = _both(w, w.let(f"icmp eq {kind} {chosen}, {k}"), good)
         assert flag is not None
-        found = code.select(flag, register, found)
-    return found
+        taken = code.select(flag, register, taken)
+    return taken
 
 
 def _put(scope: Scope, operation: Operation, place: Place) -> str:

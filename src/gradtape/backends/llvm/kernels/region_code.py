@@ -45,7 +45,7 @@ Step = Callable[[], None]
 
 def _arguments(scope: Scope, operation: Operation, group: str) -> list[Lowered]:
     """Operands as regions see them: in memory, in a register, or a recipe that the region evaluates."""
-    found = []
+    arguments = []
     for i, value in enumerate(operation.group(group)):
         lowered = scope.find(value)
         if isinstance(lowered, Lazy) and any(
@@ -54,33 +54,33 @@ def _arguments(scope: Scope, operation: Operation, group: str) -> list[Lowered]:
         ):  # fmt: skip
             lowered = scope.memory(value)
         assert lowered is not None
-        found.append(lowered)
-    return found
+        arguments.append(lowered)
+    return arguments
 
 
 def _held(scope: Scope, value: Value) -> Lowered:
     """An operand in memory or in a register."""
-    found = scope.find(value)
-    assert found is not None
-    return scope.memory(value) if isinstance(found, Lazy) else found
+    lowered = scope.find(value)
+    assert lowered is not None
+    return scope.memory(value) if isinstance(lowered, Lazy) else lowered
 
 
 def _carried(scope: Scope, operation: Operation) -> list[Carried]:
     sharing, body = scope.plan.sharing, operation.regions["body"]
-    found: list[Carried] = []
+    carried: list[Carried] = []
     for k, value in enumerate(operation.group("carried")):
         start, param = _held(scope, value), body.group("carried")[k]
         if in_register(value.type):
-            found.append(InRegister(scope, start, value.type.dtype))
+            carried.append(InRegister(scope, start, value.type.dtype))
         elif sharing.in_place(operation, k):
-            found.append(Carried(scope, start))
+            carried.append(Carried(scope, start))
         elif isinstance(start, NativeList):
-            found.append(OwnList(scope, start, param.type))
+            carried.append(OwnList(scope, start, param.type))
         elif changes_size(param.type, body.results[k].type):
-            found.append(OnHeap(scope, start))  # type: ignore[arg-type]
+            carried.append(OnHeap(scope, start))  # type: ignore[arg-type]
         else:
-            found.append(InTwoBuffers(scope, start, (operation, k) in sharing.taken))  # type: ignore[arg-type]
-    return found
+            carried.append(InTwoBuffers(scope, start, (operation, k) in sharing.taken))  # type: ignore[arg-type]
+    return carried
 
 
 # -- what a loop collects
@@ -179,7 +179,7 @@ def _iteration(
     results = inner.write(arguments)
     for y, place, value in zip(ys, spots, body.results[len(carried) :], strict=True):
         y.take(inner, place, value)
-    steps = [c.advance(inner, value, found) for c, value, found in zip(carried, body.results, results, strict=False)]
+    steps = [c.advance(inner, value, result) for c, value, result in zip(carried, body.results, results, strict=False)]
     for step in steps:
         step()
     inner.finish()
@@ -295,9 +295,9 @@ def _stretch(work: int) -> int:
 def _poll(scope: Scope) -> None:
     """Ask Python whether Ctrl-C was pressed."""
     w = scope.writer
-    found = w.let(f"call i32 {poll(scope.program.module)}()")
+    pending = w.let(f"call i32 {poll(scope.program.module)}()")
     stop, on = w.label("stop"), w.label("on")
-    w.branch(w.let(f"icmp ne i32 {found}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
+    w.branch(w.let(f"icmp ne i32 {pending}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
     w.start(stop)
     w.store("i32", INTERRUPTED, "%status")
     w.go("leave")
@@ -350,46 +350,46 @@ class Joined:
             self.dims = [w.cell("i64") for _ in value.type.shape]
             self.mine = w.cell("ptr")
 
-    def take(self, inner: Scope, found: Lowered) -> None:
+    def take(self, inner: Scope, lowered: Lowered) -> None:
         """At the end of a branch: what it gives."""
         w = self.scope.writer
         value = inner.block.results[self.k]
-        if isinstance(found, NativeList):
-            self.take_list(inner, value, found)
+        if isinstance(lowered, NativeList):
+            self.take_list(inner, value, lowered)
         elif in_register(self.value.type):
-            w.store(REGISTER[name_of(self.value.type.dtype)], register_of(inner, found), self.cell)
+            w.store(REGISTER[name_of(self.value.type.dtype)], register_of(inner, lowered), self.cell)
         elif not self.known:
-            self._take_any_size(inner, value, found)  # type: ignore[arg-type]
+            self._take_any_size(inner, value, lowered)  # type: ignore[arg-type]
         else:
             own = inner.plan.buffers(value).difference(inner.block.params)
             if self.home is not None and not own <= inner.settled:
-                found = inner.copied(found, self.home)
-            w.store("ptr", found.address, self.address)  # type: ignore[union-attr]
+                lowered = inner.copied(lowered, self.home)
+            w.store("ptr", lowered.address, self.address)  # type: ignore[union-attr]
 
-    def _take_any_size(self, inner: Scope, value: Value, found: Array) -> None:
+    def _take_any_size(self, inner: Scope, value: Value, array: Array) -> None:
         w = self.scope.writer
         mine = "null"
         if inner.plan.buffers(value).difference(inner.block.params):  # not the memory of an input
             taken = lists.taken_over(inner, value)
-            found = found if isinstance(taken, Slot) else lists.heap_copy(inner, found)
-            mine = found.address
-        w.store("ptr", found.address, self.address)
+            array = array if isinstance(taken, Slot) else lists.heap_copy(inner, array)
+            mine = array.address
+        w.store("ptr", array.address, self.address)
         w.store("ptr", mine, self.mine)
-        for cell, size in zip(self.dims, found.dims, strict=True):
+        for cell, size in zip(self.dims, array.dims, strict=True):
             w.store("i64", size, cell)
 
-    def take_list(self, inner: Scope, value: Value, found: NativeList) -> None:
+    def take_list(self, inner: Scope, value: Value, given: NativeList) -> None:
         if self.list is None:  # one of the inputs, whichever
-            self.scope.writer.store("ptr", found.state, self.state)
-            self.items = found.items
-            self.found = found if getattr(self, "found", found) == found else None
+            self.scope.writer.store("ptr", given.state, self.state)
+            self.items = given.items
+            self.only = given if getattr(self, "only", given) == given else None  # what all branches give, if it is one
             return
         sharing = inner.plan.sharing
         params, other = sharing.source(self.k)
-        if not other and all(i in sharing.changed_params() for i in params) and found.items.form == self.list.items.form:
-            lists.move(inner, found, self.list)  # an input that was changed in place: nobody else's any more
+        if not other and all(i in sharing.changed_params() for i in params) and given.items.form == self.list.items.form:
+            lists.move(inner, given, self.list)  # an input that was changed in place: nobody else's any more
         else:
-            take_list(inner, value, found, self.list)
+            take_list(inner, value, given, self.list)
 
     def end(self) -> Lowered:
         """The result, after both branches."""
@@ -397,7 +397,7 @@ class Joined:
         if isinstance(type, ListSpec):
             if self.list is not None:
                 return self.list
-            return self.found or NativeList(w.load("ptr", self.state), self.items)
+            return self.only or NativeList(w.load("ptr", self.state), self.items)
         if in_register(type):
             return Scalar(w.load(REGISTER[name_of(type.dtype)], self.cell), type.dtype)
         if self.known:
@@ -424,8 +424,8 @@ def _cond(scope: Scope, operation: Operation) -> list[Lowered]:
         for k, result in enumerate(results):
             if result.home is not None:
                 inner.want(k, result.home)
-        found = inner.write(arguments)
-        for result, lowered in zip(results, found, strict=True):
+        given = inner.write(arguments)
+        for result, lowered in zip(results, given, strict=True):
             result.take(inner, lowered)
         inner.finish()
         scope.leave()
@@ -456,17 +456,17 @@ def _call(scope: Scope, operation: Operation) -> list[Lowered]:
     for name in free_sizes(callee.operations, program.sizes):  # which the caller knows
         program.sizes[name] = sizes[name]
     arguments = [_in_form(inner, lowered, value) for lowered, value in zip(arguments, callee.params, strict=True)]
-    found = inner.write(arguments, room)
+    given = inner.write(arguments, room)
     results: list[Lowered] = []
-    for k, (value, lowered) in enumerate(zip(operation.results, found, strict=True)):
+    for k, (value, lowered) in enumerate(zip(operation.results, given, strict=True)):
         if isinstance(lowered, NativeList):
             if scope.plan.buffers(value) != {value}:
                 results.append(lowered)
                 continue
-            made = lists.cell(scope, _items_in(scope, value, sizes, fixed))
-            take_list(inner, callee.results[k], lowered, made)
-            scope.own(value, made)
-            results.append(made)
+            target = lists.cell(scope, _items_in(scope, value, sizes, fixed))
+            take_list(inner, callee.results[k], lowered, target)
+            scope.own(value, target)
+            results.append(target)
         elif isinstance(lowered, Array) and k not in room and not in_register(value.type):
             taken = isinstance(lists.taken_over(inner, callee.results[k]), Slot)
             lowered = lowered if taken else lists.heap_copy(inner, lowered)
@@ -497,9 +497,9 @@ def _in_form(scope: Scope, lowered: Lowered, param: Value) -> Lowered:
     """A list in the form that a parameter has."""
     if not isinstance(lowered, NativeList) or lowered.items.form == form(param.type, scope.program.fixed):
         return lowered
-    made = lists.converted(scope, lowered, lists.items_of(scope, param.type))
-    scope.own(param, made)
-    return made
+    listed = lists.converted(scope, lowered, lists.items_of(scope, param.type))
+    scope.own(param, listed)
+    return listed
 
 
 def _custom(scope: Scope, operation: Operation) -> list[Lowered]:

@@ -148,9 +148,9 @@ def _logsumexp(scope: Scope, operation: Operation) -> list[Lowered]:
         gap = c.let(f"fsub {c.type} {a}, {b}")
         top = c.select(c.compare("gt", gap, c.number(0)), a, b)
         more = c.math(functions.LOG1P, c.math(functions.EXP, c.negative(c.call("fabs", gap))))
-        found = c.let(f"fadd {c.type} {c.select(c.is_nan(gap), gap, top)}, {more}")
+        total = c.let(f"fadd {c.type} {c.select(c.is_nan(gap), gap, top)}, {more}")
         equal = c.let(f"fadd {c.type} {a}, {c.number(np.log(2.0))}")
-        return c.select(c.compare("eq", a, b), equal, found)
+        return c.select(c.compare("eq", a, b), equal, total)
 
     return _cumulative(scope, operation, step, 0)
 
@@ -172,8 +172,8 @@ def _arg_extreme(scope: Scope, operation: Operation) -> list[Lowered]:
     home = scope.room(operation.result) if rank else Array(w.cell(MEMORY[name_of(dtype)]), (), dtype)
     code = Code(w, x.type.dtype, operation.attrs, scope, operation)
 
-    def put(found: str, place: Index) -> None:
-        scope.store(converted(w, found, np.dtype("int64"), dtype), home, Flat(place) if rank else ())
+    def put(position: str, place: Index) -> None:
+        scope.store(converted(w, position, np.dtype("int64"), dtype), home, Flat(place) if rank else ())
 
     if lines.inner == 1:
         _in_lines(scope, lines, code, scope.memory(x), put)
@@ -189,8 +189,8 @@ def _in_lines(scope: Scope, lines: Lines, c: Code, source: Array, put: Callable[
     with w.loop(lines.outer) as o:
         w.store(c.type, scope.load(source, Flat(lines.place(o, 0, 0))), top)
         with w.loop(lines.steps, start=1) as k:
-            found = extreme(c, c.attrs["largest"], w.load(c.type, top), scope.load(source, Flat(lines.place(o, k, 0))))
-            w.store(c.type, found, top)
+            better = extreme(c, c.attrs["largest"], w.load(c.type, top), scope.load(source, Flat(lines.place(o, k, 0))))
+            w.store(c.type, better, top)
         best = w.load(c.type, top)
         w.store("i64", -1, count)
         look, here = w.label("look"), w.label("here")

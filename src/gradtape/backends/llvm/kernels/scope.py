@@ -138,9 +138,9 @@ class Program:
 
     def bind(self, type: Any, dims: Sequence[Index]) -> None:
         """Symbols that a value is the first to have get their sizes from it."""
-        for size, found in zip(type.shape, dims, strict=True):
+        for size, dim in zip(type.shape, dims, strict=True):
             if isinstance(size, Dim) and size.name is not None and size.name not in self.sizes:
-                self.sizes[size.name] = found
+                self.sizes[size.name] = dim
 
     # --- failures
 
@@ -183,10 +183,10 @@ class Program:
         return self.module_node("unlikely", '!{!"branch_weights", i32 1, i32 100000}')
 
     def module_node(self, key: str, text: str) -> str:
-        found: dict[str, str] = self.module.__dict__.setdefault("nodes", {})
-        if key not in found:
-            found[key] = self.module.metadata(text)
-        return found[key]
+        nodes: dict[str, str] = self.module.__dict__.setdefault("nodes", {})
+        if key not in nodes:
+            nodes[key] = self.module.metadata(text)
+        return nodes[key]
 
 
 class Scope:
@@ -336,9 +336,9 @@ class Scope:
         """The sizes that run time found for a result: of symbols that are new, or checked against what the program knows."""
         self.program.bind(type, dims)
         known = self.program.dims(type.shape)
-        for size, found in zip(known, dims, strict=True):
-            if size != found:
-                self.fail_if(self.writer.let(f"icmp ne i64 {size}, {found}"), operation)
+        for size, dim in zip(known, dims, strict=True):
+            if size != dim:
+                self.fail_if(self.writer.let(f"icmp ne i64 {size}, {dim}"), operation)
         return known
 
     # --- memory

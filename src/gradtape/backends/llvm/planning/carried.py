@@ -41,7 +41,7 @@ class Carried:
         """The value at the start of an iteration."""
         return self.start
 
-    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+    def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
         """Take what an iteration gave; returns what to do once all have been taken."""
         return lambda: None
 
@@ -60,8 +60,8 @@ class InRegister(Carried):
     def read(self) -> Lowered:
         return Scalar(self.writer.load(self.kind, self.cell), self.dtype)
 
-    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
-        register = register_of(inner, found)
+    def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
+        register = register_of(inner, lowered)
         return lambda: self.writer.store(self.kind, register, self.cell)
 
 
@@ -86,16 +86,16 @@ class InTwoBuffers(Carried):
         self.home = Array(self.writer.load("ptr", self.cells[1]), self.dims, self.dtype)
         return Array(self.now, self.dims, self.dtype)
 
-    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
+    def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
         w = self.writer
-        assert isinstance(found, Array) and self.home is not None
+        assert isinstance(lowered, Array) and self.home is not None
         now, home = self.now, self.home.address
-        if found.address == now:
+        if lowered.address == now:
             return lambda: None
-        if found.address != home and not self._in_one_of_both(inner, result):
-            copy(w, home, found.address, self.bytes)
-            found = self.home
-        address = found.address
+        if lowered.address != home and not self._in_one_of_both(inner, result):
+            copy(w, home, lowered.address, self.bytes)
+            lowered = self.home
+        address = lowered.address
         other = now if address == home else w.let(f"select i1 {w.let(f'icmp eq ptr {address}, {now}')}, ptr {home}, ptr {now}")
 
         def swap() -> None:
@@ -139,16 +139,16 @@ class OnHeap(Carried):
         w = self.writer
         return Array(w.load("ptr", self.address), tuple([w.load("i64", cell) for cell in self.dims]), self.dtype)
 
-    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
-        assert isinstance(found, Array)
+    def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
+        assert isinstance(lowered, Array)
         if inner.plan.buffers(result) == {inner.block.group("carried")[inner.block.results.index(result)]}:
             return lambda: None
-        made = found if isinstance(lists.taken_over(inner, result), Slot) else lists.heap_copy(inner, found)
+        array = lowered if isinstance(lists.taken_over(inner, result), Slot) else lists.heap_copy(inner, lowered)
 
         def replace() -> None:
             w = self.writer
             w.do(f"call void {release(self.scope.program.module)}(ptr %context, ptr {w.load('ptr', self.mine)})")
-            self._put(made, made.address)
+            self._put(array, array.address)
 
         return replace
 
@@ -167,16 +167,16 @@ class OwnList(Carried):
     def read(self) -> Lowered:
         return self.list
 
-    def advance(self, inner: Scope, result: Value, found: Lowered) -> Step:
-        assert isinstance(found, NativeList)
-        if found.state == self.list.state:
+    def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
+        assert isinstance(lowered, NativeList)
+        if lowered.state == self.list.state:
             return lambda: None
-        made = lists.cell(inner, self.list.items)
-        take_list(inner, result, found, made)
+        following = lists.cell(inner, self.list.items)
+        take_list(inner, result, lowered, following)
 
         def replace() -> None:
             lists.free_list(self.scope, self.list)
-            lists.move(self.scope, made, self.list)
+            lists.move(self.scope, following, self.list)
 
         return replace
 
@@ -185,10 +185,10 @@ class OwnList(Carried):
         return self.list
 
 
-def take_list(inner: Scope, result: Value, found: NativeList, target: NativeList) -> None:
+def take_list(inner: Scope, result: Value, source: NativeList, target: NativeList) -> None:
     """Move a list that a region made, or copy it."""
     mine = lists.taken_over(inner, result)
     if isinstance(mine, NativeList) and mine.items.form == target.items.form:
         lists.move(inner, mine, target)
     else:
-        lists.copy_list(inner, lists.converted(inner, found, target.items), target)
+        lists.copy_list(inner, lists.converted(inner, source, target.items), target)

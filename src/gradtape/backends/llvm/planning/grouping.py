@@ -192,10 +192,10 @@ class Grouping:
         return len(kernel.phases) - 1
 
     def _fits(self, producer: Operation, need: Need, phase: int, prefix: int) -> bool:
-        made = self.phase[producer]
-        if made == phase:
+        earlier = self.phase[producer]
+        if earlier == phase:
             return need.same and self.plan.kinds[producer] == "element"
-        return made < phase and need.kept >= prefix
+        return earlier < phase and need.kept >= prefix
 
     def _first_axis(self, root: Operation) -> int:
         """The first axis that a root folds away: loops up to it can be shared."""
@@ -208,7 +208,7 @@ class Grouping:
         plan = self.plan
         if plan.lowering(root).fails(root):
             return None
-        found: dict[Operation, Need] = {}
+        needs: dict[Operation, Need] = {}
         if plan.kinds[root] == "reduce":
             rank = len(root.operands[0].type.shape)
             stack = [(root.operands[0], rank, True)]
@@ -226,9 +226,9 @@ class Grouping:
                     return None
                 stack += _operands(plan.table, producer, kept, same)
                 continue
-            need = found.setdefault(producer, Need(kept, same))
+            need = needs.setdefault(producer, Need(kept, same))
             need.kept, need.same = min(need.kept, kept), need.same and same
-        return found
+        return needs
 
 
 def _operands(table: Lowerings, operation: Operation, kept: int, same: bool) -> list[tuple[Value, int, bool]]:

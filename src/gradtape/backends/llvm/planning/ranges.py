@@ -42,10 +42,10 @@ class Sum:
         return Sum(index) if isinstance(index, int) else Sum(0, ((index, 1),))
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
-        found = dict(self.terms)
+        factors = dict(self.terms)
         for operand, factor in other.terms:
-            found[operand] = found.get(operand, 0) + times * factor
-        return Sum(self.constant + times * other.constant, tuple((k, v) for k, v in sorted(found.items()) if v))
+            factors[operand] = factors.get(operand, 0) + times * factor
+        return Sum(self.constant + times * other.constant, tuple((k, v) for k, v in sorted(factors.items()) if v))
 
     def times(self, factor: int) -> Sum:
         return Sum(0).plus(self, factor)
@@ -112,8 +112,8 @@ class Frame:
         """Whether an operand is there before the loop."""
         if isinstance(index, int):
             return True
-        found = _NUMBER.fullmatch(index)
-        return found is not None and int(found[1]) <= self.mark
+        number = _NUMBER.fullmatch(index)
+        return number is not None and int(number[1]) <= self.mark
 
     def span(self, index: Index) -> Span | None:
         """The bounds of a number in all iterations."""
@@ -207,13 +207,13 @@ def wide(scope: Any, value: Value) -> Index | None:
         return int(register)
     if name_of(value.type.dtype) == "int64":
         return str(register)
-    found: Index | None = scope.program.wide.get(register, scope.program.modular.get(register))
+    known: Index | None = scope.program.wide.get(register, scope.program.modular.get(register))
     frame = frame_of(scope)
-    if found is None and frame is not None and frame.knows(register) and name_of(value.type.dtype) == "int32":
+    if known is None and frame is not None and frame.knows(register) and name_of(value.type.dtype) == "int32":
         with frame.early() as w:
-            found = scope.program.wide[register] = w.let(f"sext i32 {register} to i64")
-        frame.spans[found] = Span(Sum.of(found), Sum.of(found))
-    return found
+            known = scope.program.wide[register] = w.let(f"sext i32 {register} to i64")
+        frame.spans[known] = Span(Sum.of(known), Sum.of(known))
+    return known
 
 
 def follow(scope: Any, operation: Operation, register: str) -> None:
@@ -295,16 +295,16 @@ def counted(scope: Any, source: Value, index: Index) -> str | None:
             return None
     else:
         return None
-    found: Index = index * step + start if isinstance(index, int) and isinstance(start, int) else ""
-    if found == "":
-        found = _modulo(w, ADD, [_modulo(w, MULTIPLY, [index, step]), start])
-    register = str(found)
-    if name_of(source.type.dtype) == "int32" and not isinstance(found, int):
-        register = w.let(f"trunc i64 {found} to i32")
-        scope.program.wide[register] = found
+    number: Index = index * step + start if isinstance(index, int) and isinstance(start, int) else ""
+    if number == "":
+        number = _modulo(w, ADD, [_modulo(w, MULTIPLY, [index, step]), start])
+    register = str(number)
+    if name_of(source.type.dtype) == "int32" and not isinstance(number, int):
+        register = w.let(f"trunc i64 {number} to i32")
+        scope.program.wide[register] = number
     span = frame.span(index) if frame is not None else None
-    if frame is not None and span is not None and isinstance(found, str) and not frame.knows(found):
+    if frame is not None and span is not None and isinstance(number, str) and not frame.knows(number):
         low, high = (end.times(step).plus(Sum.of(start)) for end in span[:2])
         if low.fits and high.fits:
-            frame.spans[found] = Span(*((low, high) if step >= 0 else (high, low)), span.narrow)
+            frame.spans[number] = Span(*((low, high) if step >= 0 else (high, low)), span.narrow)
     return register

@@ -84,8 +84,8 @@ class Sharing:
 
     def changed_params(self) -> set[int]:
         """The parameters of the block whose memory it changes."""
-        found = NONE.union(*self._changed.values())
-        return {i for i, param in enumerate(self._plan.block.params) if param in found}
+        buffers = NONE.union(*self._changed.values())
+        return {i for i, param in enumerate(self._plan.block.params) if param in buffers}
 
     def source(self, k: int) -> tuple[list[int], bool]:
         """The parameters whose memory result k may be, and whether it may be other memory."""
@@ -185,7 +185,7 @@ class Sharing:
         changed = self._plan.nested(body).sharing.changed_params()
         carried = operation.group("carried")
         first = body.layout["index"]
-        found = NONE
+        changing = NONE
         for k, value in enumerate(operation.results):
             if k >= len(carried) or not has_memory(value.type):
                 self._give(value, _own(value))
@@ -193,7 +193,7 @@ class Sharing:
             start = self._buffers[carried[k]]
             if self.in_place(operation, k):
                 self._give(value, start)
-                found |= start if first + k in changed else NONE
+                changing |= start if first + k in changed else NONE
             elif isinstance(value.type, ListSpec):
                 self._give(value, frozenset({value}))
             elif changes_size(body.params[first + k].type, body.results[k].type):
@@ -201,10 +201,10 @@ class Sharing:
             elif self._is_free(operation, k):
                 self.taken.add((operation, k))
                 self._give(value, start | {value})
-                found |= start
+                changing |= start
             else:
                 self._give(value, frozenset({value}))
-        self._changed[operation] = found
+        self._changed[operation] = changing
 
     def _is_free(self, operation: Operation, k: int) -> bool:
         """Whether the memory a carried value starts in is made in this block and nobody's any more after the loop."""

@@ -39,9 +39,9 @@ def compare(scope: Any, operations: Iterable[Operation]) -> None:
                 if pair[0] == pair[1] or pair[0] == 1 or pair in scope.compared or not symbols_in(pair) <= program.sizes.keys():
                     continue
                 scope.compared.add(pair)
-                found, wanted = program.dims(pair)
-                if found != wanted:
-                    scope.fail_if(scope.writer.let(f"icmp ne i64 {found}, {wanted}"), operation)
+                size, wanted = program.dims(pair)
+                if size != wanted:
+                    scope.fail_if(scope.writer.let(f"icmp ne i64 {size}, {wanted}"), operation)
 
 
 def needed(scope: Any, value: Value, dims: Sequence[Index]) -> Index:

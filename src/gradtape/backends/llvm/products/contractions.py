@@ -59,14 +59,14 @@ class Choice(NamedTuple):
 def of_matmul(operation: Operation, a: Layout, b: Layout, result: Sequence[Size], steps: Sequence[Size | None]) -> list[Axis]:
     """The axes of a matrix product; `steps` are those of the result, None for axes that are summed over."""
     left, right = (tuple(v.type.shape) for v in operation.operands)
-    found = []
+    axes = []
     for axis in range(len(result) - 2):
         back, size = len(result) - axis, result[axis]  # counted from the end
-        found.append(_without(Axis(size, _batch_step(left, a, back, size), _batch_step(right, b, back, size), steps[axis])))
-    found.append(Axis(left[-2], a.steps[-2], None, steps[-2]))
-    found.append(Axis(right[-1], None, b.steps[-1], steps[-1]))
-    found.append(Axis(left[-1], a.steps[-1], b.steps[-2], None))
-    return tidy(found)
+        axes.append(_without(Axis(size, _batch_step(left, a, back, size), _batch_step(right, b, back, size), steps[axis])))
+    axes.append(Axis(left[-2], a.steps[-2], None, steps[-2]))
+    axes.append(Axis(right[-1], None, b.steps[-1], steps[-1]))
+    axes.append(Axis(left[-1], a.steps[-1], b.steps[-2], None))
+    return tidy(axes)
 
 
 def _batch_step(shape: Sequence[Size], layout: Layout, back: int, size: Size) -> Size | None:
@@ -85,14 +85,14 @@ def _without(axis: Axis) -> Axis:
 
 def of_pair(terms: Sequence[str], out: str, sizes: dict[str, Size], a: Layout, b: Layout, steps: Sequence[Size]) -> list[Axis]:
     """The axes of a contraction of two operands named by letters."""
-    found = []
+    axes = []
     for letter in dict.fromkeys("".join([out, *terms])):
         step = [
             layout[term.index(letter)] if letter in term else None
             for term, layout in ((terms[0], a.steps), (terms[1], b.steps), (out, steps))
         ]
-        found.append(_without(Axis(sizes[letter], *step)))
-    return tidy(found)
+        axes.append(_without(Axis(sizes[letter], *step)))
+    return tidy(axes)
 
 
 def pair_sizes(operation: Operation) -> tuple[tuple[str, ...], str, dict[str, Size]]:
@@ -104,20 +104,20 @@ def pair_sizes(operation: Operation) -> tuple[tuple[str, ...], str, dict[str, Si
 
 def tidy(axes: Sequence[Axis]) -> list[Axis]:
     """Without axes of size 1; axes that are dense behind one another as one."""
-    found = [axis for axis in axes if not is_one(axis.size)]
+    kept = [axis for axis in axes if not is_one(axis.size)]
     again = True
     while again:
         again = False
-        for outer, inner in itertools.permutations(found, 2):
+        for outer, inner in itertools.permutations(kept, 2):
             if outer.role == inner.role and all(
                 (x is None and y is None) or (x is not None and y is not None and x == y * inner.size)
                 for x, y in zip(outer[1:], inner[1:], strict=True)
             ):
-                found[found.index(outer)] = Axis(outer.size * inner.size, *inner[1:])
-                found.remove(inner)
+                kept[kept.index(outer)] = Axis(outer.size * inner.size, *inner[1:])
+                kept.remove(inner)
                 again = True
                 break
-    return found
+    return kept
 
 
 def of_role(axes: Sequence[Axis], role: str) -> list[Axis]:

@@ -133,8 +133,8 @@ def _agree(scope: Scope, operation: Operation) -> None:
         pairs = [(left[-1], right[-2]), *((m, n) for m, n in batch if not is_one(m) and not is_one(n))]
     for m, n in pairs:
         if m != n:
-            found, wanted = scope.program.index(m), scope.program.index(n)
-            scope.fail_if(scope.writer.let(f"icmp ne i64 {found}, {wanted}"), operation)
+            size, wanted = scope.program.index(m), scope.program.index(n)
+            scope.fail_if(scope.writer.let(f"icmp ne i64 {size}, {wanted}"), operation)
 
 
 # -- operands
@@ -368,10 +368,10 @@ def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, 
                 w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in outer]))
                 for side, letter in ((a, "a"), (b, "b"), (c, "c"))
             ]
-            found = _sum(scope, sums, Matrix(spots[0], a.dtype), Matrix(spots[1], b.dtype), access)
+            total = _sum(scope, sums, Matrix(spots[0], a.dtype), Matrix(spots[1], b.dtype), access)
             if add:
-                found = _plus(scope, c.dtype, w.load(c.kind, spots[2], access.writing), found)
-            w.store(c.kind, found, spots[2], access.writing)
+                total = _plus(scope, c.dtype, w.load(c.kind, spots[2], access.writing), total)
+            w.store(c.kind, total, spots[2], access.writing)
 
         nest(scope, outer, body, access)
 
@@ -409,7 +409,7 @@ def _by_rows(
 def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Access) -> str:
     """The sum of products over axes; short ones are written out."""
     w, dtype = scope.writer, a.dtype
-    total = work(axes)
+    terms = work(axes)
 
     def term(place: Sequence[Index]) -> str:
         registers = [
@@ -422,18 +422,17 @@ def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Acces
         ]
         return _times(scope, dtype, *registers)
 
-    if total is not None and total <= 2 * UNROLLED:
-        found = None
+    if terms is not None and terms <= 2 * UNROLLED:
+        total = None
         for place in itertools.product(*[range(axis.size) for axis in axes]):
-            found = term(place) if found is None else _plus(scope, dtype, found, term(place))
-        return literal(0, dtype) if found is None else found
+            total = term(place) if total is None else _plus(scope, dtype, total, term(place))
+        return literal(0, dtype) if total is None else total
     kind = REGISTER[name_of(dtype)]
     cell = w.cell(kind)
     w.store(kind, literal(0, dtype), cell)
 
     def body(place: Sequence[Index]) -> None:
-        found = term(place)
-        w.store(kind, _plus(scope, dtype, w.load(kind, cell), found), cell)
+        w.store(kind, _plus(scope, dtype, w.load(kind, cell), term(place)), cell)
 
     nest(scope, axes, body)
     return w.load(kind, cell)

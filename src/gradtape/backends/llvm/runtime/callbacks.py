@@ -97,13 +97,13 @@ def _operands(scope: Scope, operation: Operation) -> tuple[list[tuple[str, Index
     words: list[tuple[str, Index]] = []
     items: list[Items | None] = []
     for value in operation.operands:
-        found = scope.find(value)
-        if isinstance(found, NativeList):
-            innermost = found.items
+        lowered = scope.find(value)
+        if isinstance(lowered, NativeList):
+            innermost = lowered.items
             while innermost.inner is not None:
                 innermost = innermost.inner
-            words += [("ptr", found.state), *[("i64", size) for size in innermost.dims or ()]]
-            items.append(found.items)
+            words += [("ptr", lowered.state), *[("i64", size) for size in innermost.dims or ()]]
+            items.append(lowered.items)
         else:
             array = scope.memory(value)
             words += [("ptr", array.address), *[("i64", size) for size in array.dims]]
@@ -150,10 +150,10 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
     w, program = scope.writer, scope.program
     dims = [w.load("i64", w.at("i64", packed, place + 1 + k)) for k in range(len(value.type.shape))]
     program.bind(value.type, dims)
-    for size, found in zip(value.type.shape, dims, strict=True):
+    for size, dim in zip(value.type.shape, dims, strict=True):
         known = program.index(size)
-        if known != found:
-            program.fail_if(w.let(f"icmp ne i64 {known}, {found}"), operation)
+        if known != dim:
+            program.fail_if(w.let(f"icmp ne i64 {known}, {dim}"), operation)
     home = scope.room(value)
     program.module.declare("gt_fetch", "i32 (i32, ptr, i64)")
     bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
@@ -182,14 +182,14 @@ def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
     start, count, _ = _words(address, 3)
     kind = items.dtype.dtype
     if items.inner is not None:
-        found = [read_list(start + 24 * i, items.inner, dims) for i in range(count)]
-        return TensorList(found, found[0].item and ListSpec(found[0].item) if found else None)
+        items_read = [read_list(start + 24 * i, items.inner, dims) for i in range(count)]
+        return TensorList(items_read, items_read[0].item and ListSpec(items_read[0].item) if items_read else None)
     if items.dims is None:
-        found = []
+        items_read = []
         for i in range(count):
             at, *shape = _words(start + 8 * (1 + items.rank) * i, 1 + items.rank)
-            found.append(view(at, shape, kind).copy()[()])
-        return TensorList(found, TensorSpec([None] * items.rank, items.dtype))
+            items_read.append(view(at, shape, kind).copy()[()])
+        return TensorList(items_read, TensorSpec([None] * items.rank, items.dtype))
     rows = view(start, (count, *dims), kind)
     return TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, items.dtype))
 
@@ -222,11 +222,11 @@ def run_callback(call: Call, words: Any) -> None:
     op = pure_op(operation.op)
     try:
         with np.errstate(all="ignore"):
-            found = op.impl(*inputs, **attrs)
+            outputs = op.impl(*inputs, **attrs)
     except Exception as error:
         raise located(operation, inputs, sizes, error) from None
     held: list[Any] = []
-    results = (found,) if op.outputs == 1 else found
+    results = (outputs,) if op.outputs == 1 else outputs
     for value, result, later in zip(operation.results, results, call.held, strict=True):
         rank = len(value.type.shape)
         if later:
