@@ -19,7 +19,7 @@ from gradtape.backends.llvm.products import blas, gemm
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing.algebra import Flag, Whole, select
 from gradtape.backends.llvm.writing.builder import Builder, Pointer, define
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 
 SQUARES = (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 112, 128, 160, 192, 256, 384, 512, 1024)
 SECONDS, ROUNDS, SPEED = 0.002, 15, 2e10  # of one measurement, how many, and multiplications in a second, roughly
@@ -66,7 +66,7 @@ def driver(kind: str) -> tuple[Callable[..., None], Any]:
                     steps = [select(turns[0], ca, ra), select(turns[1], cb, rb)]
                     blas.PRODUCT[kind](f, *turns, m, n, k, x, steps[0], y, steps[1], z, n, f.flag(False))
 
-    module = Module()
+    module = ModuleText()
     define(module, "gt_drive", gt_drive)
     library = machine.Library(str(module), level=0)
     number, address = ctypes.c_int64, ctypes.c_void_p

@@ -23,8 +23,8 @@ import numpy as np
 
 from gradtape.backends.llvm import compile_block
 from gradtape.backends.llvm.kernels.scope import Scope
-from gradtape.backends.llvm.planning.values import Slot
-from gradtape.backends.llvm.runtime import machine, runtime
+from gradtape.backends.llvm.planning.values import MemorySlot
+from gradtape.backends.llvm.runtime import allocator, machine
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.functions import compiled
 from gradtape.ir.graph import Block
@@ -131,7 +131,7 @@ class Guard:
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         table = ctypes.cast(get(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[SET_HANDLER] or 0)
-        runtime.MEMORY.load()  # whose functions are replaced for the code that is loaded from now on
+        allocator.MEMORY.load()  # whose functions are replaced for the code that is loaded from now on
         for name, address in (
             ("aligned_alloc", self._address(lambda _, count: pages.take(count), pointer, size, size)),
             ("free", self._address(free, None, pointer)),
@@ -162,7 +162,7 @@ def keep_apart() -> None:
 
     def guarded_take(self: Any, count: Any) -> Any:
         if isinstance(count, int):
-            return Slot(None, count, self.program.allocated(count))
+            return MemorySlot(None, count, self.program.allocated(count))
         return take(self, count)
 
     Scope.take = guarded_take  # type: ignore[method-assign]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gradtape.backends.numpy import compile_block
-from gradtape.backends.numpy.memory import peak_bytes
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.graph import Block
 from gradtape.ir.slots import Slot
@@ -43,6 +42,7 @@ from gradtape.passes.bufferize import bufferize
 from gradtape.passes.facts import same_bits
 from gradtape.passes.inplace import ARITHMETIC, TWINS, pure_op
 from tests.backends.build import INT, Build, items, program, tensor
+from tests.harness.peak_memory import peak_bytes
 
 X = np.array([1.0, 2.0, 3.0])
 AT = (Slot(0),)

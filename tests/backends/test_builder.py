@@ -12,12 +12,12 @@ from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.writing.algebra import DOUBLE, I8, I32, I64, SINGLE, Flag, Whole, select
 from gradtape.backends.llvm.writing.builder import FLAG, PTR, VOID, Builder, Int32, Member, Pointer, Signature, define, external
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 
 
 def compiled(body: Any, result: Any = ctypes.c_int64) -> Any:
     """A routine as a function of integers and addresses."""
-    module = Module()
+    module = ModuleText()
     define(module, f"gt_test_{body.__name__}", body)
     library = machine.Library(str(module), level=0)
     kinds = {"i64": ctypes.c_int64, "i32": ctypes.c_int32, "i1": ctypes.c_bool, "ptr": ctypes.c_void_p}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from gradtape.backends.numpy import compile_block
-from gradtape.backends.numpy.memory import peak_bytes
 from gradtape.ops.compare import LESS
 from gradtape.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SIN
 from gradtape.ops.index import GETITEM
@@ -19,6 +18,7 @@ from gradtape.ops.lists import LIST_NEW, LIST_PUSH, LIST_STACK
 from gradtape.ops.reduce import REDUCE_SUM
 from gradtape.ops.shape import RESHAPE
 from tests.backends.build import Build, items, program, tensor
+from tests.harness.peak_memory import peak_bytes
 
 SIZE = 1000
 BYTES = 8 * SIZE

@@ -14,7 +14,7 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
 from tests.harness.memory import stays_flat
 from tests.harness.process import PATIENCE
 

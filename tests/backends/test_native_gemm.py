@@ -13,7 +13,7 @@ import pytest
 
 from gradtape.backends.llvm.products import gemm
 from gradtape.backends.llvm.runtime import machine
-from gradtape.backends.llvm.writing.ir_text import Module, Writer
+from gradtape.backends.llvm.writing.ir_text import ModuleText, Writer
 from tests.harness.process import PATIENCE
 
 RNG = np.random.default_rng(3)
@@ -26,7 +26,7 @@ def product(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """A product of two arrays with any steps, into an array or added to it."""
     dtype = request.param
     kind = {"float32": "float", "float64": "double"}[dtype]
-    module = Module()
+    module = ModuleText()
     names = ["m", "n", "k", "a", "ra", "ca", "b", "rb", "cb", "c", "rc"]
     params = ", ".join(f"{'ptr' if name in 'abc' else 'i64'} %{name}" for name in names)
     w = Writer(module, "gt_test_product", f"{params}, i1 %add", "void")
@@ -85,7 +85,7 @@ def test_sizes_and_layouts(product: Any, sizes: tuple[int, int, int], layouts: s
 
 def test_large_products_are_blas_whether_sizes_are_known_or_not() -> None:
     """Known now, they need no tiles: none are compiled."""
-    module = Module()
+    module = ModuleText()
     a, b = ("%a", 200, 1), ("%b", 1, 200)
     known = gemm.call(module, "double", (200, 200, 200), a, b, ("%c", 200), "false")
     assert "@gt_blas_double(i1 false, i1 true, i64 200" in known

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm.runtime import runtime
+from gradtape.backends.llvm.runtime import allocator
 
 resource = pytest.importorskip("resource")
 
@@ -39,10 +39,10 @@ def powers(length, steps):
 
 def kept():
     """(how many blocks are kept, the bytes in them, the bytes that are said to be in them)."""
-    words = (ctypes.c_int64 * (runtime.KEPT_BLOCKS + 1)).from_address(runtime.MEMORY.load().address("gt_kept"))
-    found = [address for address in words[: runtime.KEPT_BLOCKS] if address]
+    words = (ctypes.c_int64 * (allocator.KEPT_BLOCKS + 1)).from_address(allocator.MEMORY.load().address("gt_kept"))
+    found = [address for address in words[: allocator.KEPT_BLOCKS] if address]
     sizes = [ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))[3] for address in found]
-    return len(found), sum(sizes), words[runtime.KEPT_BLOCKS]
+    return len(found), sum(sizes), words[allocator.KEPT_BLOCKS]
 
 
 def test_memory_of_lists_is_used_again():
@@ -68,8 +68,8 @@ def test_not_too_much_is_kept():
         x = np.linspace(0, 1, length).astype(np.float32)
         np.testing.assert_allclose(gradient(gt.constant(x)).numpy(), exact(x), rtol=1e-4, atol=1e-6)
         count, size, said = kept()
-        assert size == said <= runtime.KEPT_BYTES
-        assert 0 < count <= runtime.KEPT_BLOCKS
+        assert size == said <= allocator.KEPT_BYTES
+        assert 0 < count <= allocator.KEPT_BLOCKS
 
 
 def test_threads_share_what_is_kept():
@@ -92,4 +92,4 @@ def test_threads_share_what_is_kept():
         thread.join()
     assert not errors
     _, size, said = kept()
-    assert size == said <= runtime.KEPT_BYTES
+    assert size == said <= allocator.KEPT_BYTES

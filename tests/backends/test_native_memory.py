@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm.runtime import runtime
+from gradtape.backends.llvm.runtime import allocator
 from tests.ad.test_sizes import lists_in_one_branch
 from tests.backends.agreement import compared
 from tests.harness.tolerances import same_array
@@ -20,9 +20,9 @@ X = np.array([0.3, -0.7, 1.1])
 @pytest.fixture
 def poison() -> Iterator[None]:
     """What is released is overwritten."""
-    runtime.poison(True)
+    allocator.poison(True)
     yield
-    runtime.poison(False)
+    allocator.poison(False)
 
 
 def loop_in_a_loop(x: Any, n: Any) -> Any:
@@ -66,10 +66,10 @@ def test_nothing_released_is_read(function: Any, poison: None) -> None:
                 same_array(a, b, 1e-10, f"{function.__name__} with n = {n}")
 
 
-@pytest.mark.parametrize("small", [0, runtime.SMALL])
+@pytest.mark.parametrize("small", [0, allocator.SMALL])
 def test_blocks_of_all_sizes(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a chunk holds; sizes around those where the way a block is made changes."""
-    monkeypatch.setattr(runtime, "SMALL", small)
+    monkeypatch.setattr(allocator, "SMALL", small)
     sizes = np.array([0, 1, 7, 8, 9, 255, 511, 512, 513, 1000, 4096, *range(0, 700, 13)] * 3, np.int32)
     x = np.linspace(-1.0, 1.0, 4096)
 

@@ -14,7 +14,7 @@ import pytest
 
 from gradtape import config
 from gradtape.backends.llvm import compile_block as native
-from gradtape.backends.llvm.kernels import kernels
+from gradtape.backends.llvm.kernels import kernel_code
 from gradtape.backends.llvm.planning import grouping
 from gradtape.backends.llvm.runtime import threads
 from gradtape.backends.llvm.writing.outline import type_of
@@ -104,7 +104,8 @@ def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_in_tiny_chunks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
-        (kernels, "WORTH", 600), (kernels, "CHUNK", 200), (kernels, "BLOCK", 32), (kernels, "SHORT", 4), (kernels, "TILE", 4),
+        (kernel_code, "WORTH", 600), (kernel_code, "CHUNK", 200), (kernel_code, "BLOCK", 32), (kernel_code, "SHORT", 4),
+        (kernel_code, "TILE", 4),
         (grouping, "ROW", 2), (grouping, "LARGE", 40), (bufferizing, "LARGE", 64),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)

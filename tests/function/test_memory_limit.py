@@ -10,11 +10,11 @@ import pytest
 import gradtape as gt
 from gradtape import config
 from gradtape.backends.numpy import checkpointed as checkpointing
-from gradtape.backends.numpy.memory import peak_bytes
 from gradtape.ir.printer import to_text
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import program
 from gradtape.ops.registry import op_by_name
+from tests.harness.peak_memory import peak_bytes
 from tests.harness.program_parser import parse
 from tests.harness.tolerances import ROUNDING
 

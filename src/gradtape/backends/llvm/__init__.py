@@ -1,7 +1,8 @@
 """Native code: programs as machine code made with LLVM.
 
 `table.py` says which op is written how. The way of a block: `plan.py` decides what gets memory and which kernels there are,
-`scope.py` writes the block in order, `kernels.py` the loop nests, `control.py` loops and branches, `executable.py` the entry.
+`scope.py` writes the block in order, `kernel_code.py` the loop nests, `region_code.py` loops and branches,
+`native_executable.py` the entry.
 """
 
 from gradtape.backends.llvm.entry.native_executable import compile_block as compile_block

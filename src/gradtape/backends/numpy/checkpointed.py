@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.numpy.schedule import Plan, next_state, plan
+from gradtape.backends.numpy.schedule import CheckpointPlan, next_state, plan
 from gradtape.errors import GradientWarning
 from gradtape.ir.graph import Operation
 from gradtape.ops.list_values import TensorList
@@ -84,7 +84,7 @@ class Checkpointed:
         """The lowest index and the number of the iterations from `begin` to `end`, in the order in which they ran."""
         return np.int32(count - end if self._backwards else begin), np.int32(end - begin)
 
-    def _plan(self, count: int, start: list[Any], saved: Any) -> Plan:
+    def _plan(self, count: int, start: list[Any], saved: Any) -> CheckpointPlan:
         item = None if saved is None or any(None in tuple(t.shape) for t in saved) else sum(map(_bytes_of, saved))
         way = plan(count, self._limit, sum(int(value.nbytes) for value in start), item)
         if way.size > self._limit and not self._warned:

@@ -46,7 +46,7 @@ RESERVED = {"TensorList", "int32", "see", "tick", "build", "arguments", *dir(bui
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """What a line of the source does: the operation, and the names of its operands there."""
 
     operation: Operation
@@ -54,25 +54,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramSource:
     """Source that defines `build`, a function without arguments that gives the program's function."""
 
     source: str
     namespace: dict[str, Any]
-    places: dict[int, Place]  # by line number
+    places: dict[int, SourcePlace]  # by line number
     timed: list[Operation]  # what `tick` is called with the number of
 
 
-def emit(block: Block, name: str, counting: bool = False, timing: bool = False) -> Program:
+def emit(block: Block, name: str, counting: bool = False, timing: bool = False) -> ProgramSource:
     """The source of a block. With `counting` every result is shown to `see`, with `timing` the end of each operation is told
     to `tick`; the namespace must be given them."""
-    emitter = Emitter(block, counting)
+    emitter = SourceWriter(block, counting)
     emitter.timed = [] if timing else None
     entry, free = emitter.function(block, name)
     if free:
         raise InternalError(f"no value of the program has the dimension {', '.join(sorted(free))}, which an attribute needs")
     lines = ["def build():"]
-    places: dict[int, Place] = {}
+    places: dict[int, SourcePlace] = {}
     said = None
     for text, place in emitter.lines:
         loc = None if place is None else place.operation.loc
@@ -81,17 +81,17 @@ def emit(block: Block, name: str, counting: bool = False, timing: bool = False) 
             places[len(lines)] = place
             said = loc
     lines += [f"    return {entry}", ""]
-    return Program("\n".join(lines), emitter.namespace, places, emitter.timed or [])
+    return ProgramSource("\n".join(lines), emitter.namespace, places, emitter.timed or [])
 
 
-class Emitter:
+class SourceWriter:
     """What all functions of one program share: the namespace, the names in use, the lines written so far."""
 
     def __init__(self, block: Block, counting: bool) -> None:
         self.counting = counting
         self.timed: list[Operation] | None = None
         self.namespace: dict[str, Any] = {"TensorList": TensorList, "int32": np.int32}
-        self.lines: list[tuple[str, Place | None]] = []
+        self.lines: list[tuple[str, SourcePlace | None]] = []
         self.names: dict[Value, str] = {}
         self.fixed: set[str] = {"None"}  # names of the namespace: never deleted
         self.attributes = Attributes(self.constant)
@@ -130,7 +130,7 @@ class Emitter:
         """The name of a block's function and the dimensions it needs as further arguments."""
         known = self._functions.get(block)
         if known is None:
-            writer = Function(self, self.fresh(re.sub(r"\W", "_", name) or "f"))
+            writer = FunctionSource(self, self.fresh(re.sub(r"\W", "_", name) or "f"))
             params = []
             for value in block.params:
                 self.names[value] = self.value_name(value)
@@ -144,17 +144,17 @@ class Emitter:
         return known
 
 
-class Function:
+class FunctionSource:
     """One Python function in the making."""
 
-    def __init__(self, emitter: Emitter, name: str) -> None:
+    def __init__(self, emitter: SourceWriter, name: str) -> None:
         self.emitter = emitter
         self.names = emitter.names
         self.name = name
         self.free: list[str] = []  # dimensions the caller must give
         self.depth = 1
-        self.lines: list[tuple[str, Place | None]] = []
-        self._place: Place | None = None
+        self.lines: list[tuple[str, SourcePlace | None]] = []
+        self._place: SourcePlace | None = None
         self._bound: set[str] = set()  # dimensions known on this path
 
     # --- lines
@@ -166,7 +166,7 @@ class Function:
         if gone := list(dict.fromkeys(names)):
             self.line(f"del {', '.join(gone)}")
 
-    def finished(self, params: Sequence[str]) -> list[tuple[str, Place | None]]:
+    def finished(self, params: Sequence[str]) -> list[tuple[str, SourcePlace | None]]:
         """All lines, with the head that unpacks and empties the list of arguments."""
         sizes = "".join(f", size_{symbol}" for symbol in self.free)
         head = [f"def {self.name}(arguments{sizes}):"]
@@ -245,7 +245,7 @@ class Function:
 
     def _operation(self, operation: Operation, ends: Sequence[str]) -> None:
         names = self.names
-        self._place = Place(operation, tuple([names[value] for value in operation.operands]))
+        self._place = SourcePlace(operation, tuple([names[value] for value in operation.operands]))
         results = {names[value] for value in operation.results}
         dying = [name for name in ends if name not in results]
         op = operation.op
@@ -313,7 +313,7 @@ class Function:
     def _outline(self, operation: Operation, dying: Sequence[str]) -> None:
         """A function of its own for an operation that is nested too deep for Python; names stay as they are."""
         emitter = self.emitter
-        part = Function(emitter, emitter.fresh(operation.op.name + "_part"))
+        part = FunctionSource(emitter, emitter.fresh(operation.op.name + "_part"))
         params = list(dict.fromkeys(name for v in operation.operands if (name := self.names[v]) not in emitter.fixed))
         part._operation(operation, params)
         part.line(f"return {_tuple([self.names[value] for value in operation.results])}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.numpy.emit import Place, Program, emit
+from gradtape.backends.numpy.emit import ProgramSource, SourcePlace, emit
 from gradtape.core.dispatch import FAILURES, explained
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
@@ -26,7 +26,7 @@ class Executable:
 
     __slots__ = ("_program", "_run", "instead", "name")
 
-    def __init__(self, program: Program, name: str) -> None:
+    def __init__(self, program: ProgramSource, name: str) -> None:
         self.name = name
         self.instead: str | None = None  # why this runs here and not as native code, if that was wanted
         self._program = program
@@ -64,7 +64,7 @@ class Executable:
         values = [local[name] if name in local else self._program.namespace.get(name) for name in place.operands]
         return located(place.operation, values, sizes, error)
 
-    def _place_of(self, traceback: TracebackType | None) -> tuple[Place, dict[str, Any]] | None:
+    def _place_of(self, traceback: TracebackType | None) -> tuple[SourcePlace, dict[str, Any]] | None:
         """The innermost operation of this program on the way to the error, and the names bound there."""
         innermost = None
         while traceback is not None:

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 
-class Plan(NamedTuple):
+class CheckpointPlan(NamedTuple):
     """How a loop is reversed: iterations per piece, states kept beside the one at the start, iterations run again, bytes."""
 
     piece: int
@@ -28,7 +28,7 @@ _WORKING = 2  # states on the way: before and after the iteration that runs
 
 
 @functools.lru_cache(maxsize=1024)
-def plan(length: int, limit: int, state: int, item: int | None) -> Plan:
+def plan(length: int, limit: int, state: int, item: int | None) -> CheckpointPlan:
     """The quickest way within `limit` bytes; that with the least memory (`floor`) if none is.
 
     `state`: the bytes of one state. `item`: the bytes an iteration keeps while its piece is reversed; None: not known, then
@@ -45,13 +45,13 @@ def plan(length: int, limit: int, state: int, item: int | None) -> Plan:
     return min(ways, key=lambda way: (way.advances, way.size)) if ways else floor(length, state, item)
 
 
-def floor(length: int, state: int, item: int | None) -> Plan:
+def floor(length: int, state: int, item: int | None) -> CheckpointPlan:
     """The least memory with which every iteration is run again at most log2(length) times."""
     ways = [_leanest(length, piece, state, item) for piece in pieces(length, item)]
     return min(ways, key=lambda way: (way.size, way.advances))
 
 
-def _leanest(length: int, piece: int, state: int, item: int | None) -> Plan:
+def _leanest(length: int, piece: int, state: int, item: int | None) -> CheckpointPlan:
     """With as few states as the bound on the time allows."""
     allowed = max(1, math.ceil(math.log2(length))) if length > 1 else 1
     states = 0
@@ -60,9 +60,9 @@ def _leanest(length: int, piece: int, state: int, item: int | None) -> Plan:
     return _plan(length, piece, states, state, item)
 
 
-def _plan(length: int, piece: int, states: int, state: int, item: int | None) -> Plan:
+def _plan(length: int, piece: int, states: int, state: int, item: int | None) -> CheckpointPlan:
     advances = _advances(-(-length // piece), states + 1) * piece
-    return Plan(piece, states, advances, piece * (item or 0) + (states + _WORKING) * state)
+    return CheckpointPlan(piece, states, advances, piece * (item or 0) + (states + _WORKING) * state)
 
 
 def pieces(length: int, item: int | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""Programs as machine code: `compile_block(block)` gives an `Executable` with the interface of the NumPy backend's.
+"""Programs as machine code: `compile_block(block)` gives an `NativeExecutable` with the interface of the NumPy backend's.
 
 An error found by native code (an index out of range, a failed assertion, an exception in an `impl`) is raised by running the
 program again on the reference backend, which says what eager code would say, with the user's line; if the program has effects,
@@ -18,22 +18,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtape import config
-from gradtape.backends.llvm.entry import entry, kept_programs, native_report as report, packing
+from gradtape.backends.llvm.entry import calling_convention, kept_programs, native_report as report, packing
 from gradtape.backends.llvm.entry.conformity import check_results
 from gradtape.backends.llvm.entry.stacked import StackedList
 from gradtape.backends.llvm.kernels import native_lists as lists
-from gradtape.backends.llvm.kernels.scope import ON_STACK, Note, Program, Scope, copy, fixed_sizes
+from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
+from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, Scalar, UnsupportedError
 from gradtape.backends.llvm.planning.writing_out import expanded
 from gradtape.backends.llvm.runtime import machine, symbols as outside
-from gradtape.backends.llvm.runtime.callbacks import DONE, FETCH, SIGNATURE, Call, run_callback
-from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.callbacks import DONE, FETCH, SIGNATURE, NumpyCall, run_callback
 from gradtape.backends.llvm.writing import parts
 from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
@@ -55,7 +56,7 @@ class Calls:
 
     __slots__ = ("calls", "errors", "library", "method")
 
-    def __init__(self, calls: list[Call], library: machine.Library) -> None:
+    def __init__(self, calls: list[NumpyCall], library: machine.Library) -> None:
         self.calls = calls
         self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
         self.library = library
@@ -85,7 +86,7 @@ class WrittenProgram(NamedTuple):
     source: str
     level: int  # of LLVM's passes
     notes: list[Note]
-    calls: list[Call]
+    calls: list[NumpyCall]
     takes: list[str]  # how each parameter is packed, if it is a list
     gives: list[str]  # how each result is
     frame: int  # bytes of values that are kept from call to call
@@ -94,8 +95,8 @@ class WrittenProgram(NamedTuple):
 
 def written(block: Block) -> WrittenProgram:
     """The LLVM IR of a prepared block."""
-    module = Module()
-    program = Program(module, "main", TABLES)
+    module = ModuleText()
+    program = NativeProgram(module, "main", TABLES)
     params = [p.type for p in block.params]
     program.fixed = fixed = fixed_sizes(block)
     program.effects = any(has_effect(operation) for operation in block.operations)
@@ -105,14 +106,14 @@ def written(block: Block) -> WrittenProgram:
     returns = _write(program, whole, [value.type for value in block.results])
     loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
     long = bool(program.calls) or loops or elements > LONG
-    entry.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
+    calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
     source = str(module)
     level = machine.level_of(source, loops or elements > HEAVY)
     takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]
     return WrittenProgram(source, level, program.notes, program.calls, takes, gives, program.frame.size, module.declared)
 
 
-class Executable:
+class NativeExecutable:
     """A compiled program: call it with one array (or list) per parameter.
 
     `notes` says what was made of it, `times` how long that took, `source` is its LLVM IR before optimisation. A program whose
@@ -135,7 +136,7 @@ class Executable:
         self._reference: Any = None
         self._checked = config.passes_debugged()
         started = time.perf_counter()
-        calls: list[Call] = []
+        calls: list[NumpyCall] = []
         takes: list[str] = []
         gives: list[str] = []
         if library is None:
@@ -149,7 +150,7 @@ class Executable:
             self._tell(library.weaker)
         self._params = [p.type for p in traced.params]
         self._calls = Calls(calls, library)
-        self._entry, self._calls.method = entry.builtin(library, name, self._calls)
+        self._entry, self._calls.method = calling_convention.builtin(library, name, self._calls)
         self._takes_lists = any(takes)
         self._has_lists = any(gives)
         self.rescued = 0  # calls that native code gave up and the reference answered
@@ -294,7 +295,7 @@ def _elements(block: Block) -> int:
     return total
 
 
-def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.Return]:
+def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[calling_convention.Return]:
     """The function `main` of a block: arguments and results are words in memory, results of the types that the program says."""
     w = program.writer
     for value, type in zip(block.results, types, strict=True):
@@ -338,7 +339,7 @@ def _write(program: Program, block: Block, types: Sequence[Any]) -> list[entry.R
     return returns
 
 
-def _returned(program: Program, block: Block) -> list[entry.Return]:
+def _returned(program: NativeProgram, block: Block) -> list[calling_convention.Return]:
     """How the results come back; what came in as it is, or stands there before, is not made again."""
     params = {value: i for i, value in enumerate(block.params)}
     first: dict[Value, int] = {}  # where a value stands among the results
@@ -346,11 +347,11 @@ def _returned(program: Program, block: Block) -> list[entry.Return]:
     for i, value in enumerate(block.results):
         carrier = packing.carrier(value.type, program.fixed)
         if first.setdefault(value, i) < i:
-            returns.append(entry.Return(carrier, None, twin=first[value]))
+            returns.append(calling_convention.Return(carrier, None, twin=first[value]))
         elif value.producer is None and not in_register(value.type):
-            returns.append(entry.Return(carrier, None, param=params[value]))
+            returns.append(calling_convention.Return(carrier, None, param=params[value]))
         else:
-            returns.append(entry.Return(carrier, _known_shape(value, program.fixed)))
+            returns.append(calling_convention.Return(carrier, _known_shape(value, program.fixed)))
     return returns
 
 
@@ -445,17 +446,17 @@ def _introduce() -> None:
     machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
 
 
-def compile_block(block: Block, name: str = "f", prepare: Callable[[Block], Block] | None = None) -> Executable:
+def compile_block(block: Block, name: str = "f", prepare: Callable[[Block], Block] | None = None) -> NativeExecutable:
     """The native program of a block, which `prepare` makes ready to be written; UnsupportedError if it cannot be one."""
     if not outside.available():
         raise UnsupportedError("this Python keeps its objects in another form")
     if any(isinstance(param.type, TensorSpec) and param.type.shape is UNKNOWN for param in block.params):
         raise UnsupportedError("the rank of an input is not known")
     if prepare is None:
-        return Executable(block, lambda prepared: prepared, name)
+        return NativeExecutable(block, lambda prepared: prepared, name)
     key = kept_programs.key_of(block)
     library = None if key is None else kept_programs.load(key)
-    executable = Executable(block, prepare, name, library)
+    executable = NativeExecutable(block, prepare, name, library)
     if key is not None and library is None and executable.can_be_kept:
         program = executable.program
         kept_programs.store(key, program.source, program.level, program.declared)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtape.backends.llvm.runtime import runtime
-from gradtape.backends.llvm.runtime.runtime import aligned_alloc, free, gt_cleanup
+from gradtape.backends.llvm.runtime import allocator
+from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free, gt_cleanup
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.runtime.symbols import DATA, DESCR, DIMS, FLAGS, PLAIN, RANK, TYPE, lasting, python
 from gradtape.backends.llvm.writing.algebra import I32, I64, Flag, Whole
@@ -98,9 +98,9 @@ def gt_abandon(f: Builder, context: Pointer, results: Pointer, count: Whole) -> 
 def gt_failed(f: Builder, context: Pointer, results: Pointer, count: Whole, status: Int32) -> Pointer:
     """Drop everything; a number that names the operation, or Python's error."""
     gt_abandon(f, context, results, count)
-    with f.if_(status.equals(runtime.NO_MEMORY)):
+    with f.if_(status.equals(allocator.NO_MEMORY)):
         f.leave(no_memory(f))
-    with f.if_(status.equals(runtime.INTERRUPTED)):
+    with f.if_(status.equals(allocator.INTERRUPTED)):
         f.leave(f.null())
     return long_from(f, status.resized(I64, signed=True))
 
@@ -123,7 +123,7 @@ def gt_frame(f: Builder, kept: Pointer, bytes: Whole) -> Pointer:
     frame = kept.to(PTR).fetch("xchg", 0)
     with f.if_(~frame.is_null()):
         f.leave(frame)
-    new = aligned_alloc(f, runtime.ALIGN, bytes)
+    new = aligned_alloc(f, allocator.ALIGN, bytes)
     with f.if_(new.is_null()):
         f.leave(no_memory(f))
     return new

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.llvm.kernels import math_calls as functions
-from gradtape.backends.llvm.kernels.math_calls import Function
+from gradtape.backends.llvm.kernels.math_calls import MathFunction
 from gradtape.backends.llvm.writing.algebra import FORMATS, Real, select
 from gradtape.backends.llvm.writing.element_types import REGISTER, is_float, is_integer, is_signed, literal, name_of
 from gradtape.backends.llvm.writing.ir_text import Writer
@@ -89,7 +89,7 @@ class Code:
     def sqrt(self, a: str) -> str:
         return self.call("sqrt", a)
 
-    def math(self, function: Function, *operands: str) -> str:
+    def math(self, function: MathFunction, *operands: str) -> str:
         """A function of `functions.py` on this type."""
         return functions.call(self.writer, function, self.suffix, operands, self.alone)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradtape.backends.llvm.kernels import keys
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import Mapping, widened
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always

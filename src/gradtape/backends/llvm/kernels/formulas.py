@@ -14,7 +14,7 @@ from gradtape.backends.llvm.kernels import math_calls as functions
 from gradtape.backends.llvm.kernels.code import Code, kind_of
 from gradtape.backends.llvm.kernels.element_code import Formula, computes_in, lane, predicate
 from gradtape.backends.llvm.kernels.joining import sum_of_paddings
-from gradtape.backends.llvm.kernels.math_calls import Function
+from gradtape.backends.llvm.kernels.math_calls import MathFunction
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.writing.element_types import is_finite_literal
 from gradtape.backends.llvm.writing.ir_text import Writer
@@ -261,7 +261,7 @@ def _compare(how: str) -> Lowering:
     return predicate(lambda c, x, y: c.compare(how, x, y), "fiub")
 
 
-def _function(function: Function, cost: int = 20) -> Lowering:
+def _function(function: MathFunction, cost: int = 20) -> Lowering:
     return lane(lambda c, *xs: c.math(function, *xs), "f", cost)
 
 

@@ -15,7 +15,7 @@ from gradtape.backends.llvm.kernels import math_calls as functions
 from gradtape.backends.llvm.kernels.code import Code, kind_of
 from gradtape.backends.llvm.kernels.element_code import Formula, lane
 from gradtape.backends.llvm.planning.lowering import Asked, Lowering
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation
 from gradtape.ops.compare import BITWISE_AND, BITWISE_OR, BITWISE_XOR, INVERT, LEFT_SHIFT, RIGHT_SHIFT
@@ -117,7 +117,7 @@ def pow(c: Code, x: str, y: str) -> str:
     return c.let(f"call {c.type} {_power(c.writer.module, c.type)}({c.type} {x}, {c.type} {y})")
 
 
-def _power(module: Module, type: str) -> str:
+def _power(module: ModuleText, type: str) -> str:
     name = f"gt.power.{type}"
     return module.library(
         name,

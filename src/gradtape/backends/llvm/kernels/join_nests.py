@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gradtape.backends.llvm.kernels.code import converted, plain_sum
 from gradtape.backends.llvm.kernels.joining import concatenated, stacked, sum_of_paddings
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always, computable
 from gradtape.backends.llvm.planning.values import Array, Lowered, Place

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import ranges
 from gradtape.backends.llvm.planning.static_arrays import constant_array

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.code import plain_sum
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.native_lists import as_list, new_list
 from gradtape.backends.llvm.kernels.scope import Scope, copy
 from gradtape.backends.llvm.planning import size_checks as sizes

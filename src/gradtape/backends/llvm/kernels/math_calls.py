@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing import math, special_math as special
 from gradtape.backends.llvm.writing.algebra import DOUBLE, FORMATS, Flag, Format, Real
-from gradtape.backends.llvm.writing.ir_text import Module, Writer
+from gradtape.backends.llvm.writing.ir_text import ModuleText, Writer
 
 Method = Callable[..., Real]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class MathFunction:
     """A function of numbers, and the method that computes it."""
 
     method: Method
@@ -40,24 +40,24 @@ class Function:
         return self.single(*xs) if self.single else self.method(*[x.as_format(DOUBLE) for x in xs]).as_format(f)
 
 
-EXP, EXPM1 = Function(math.exp, alone=True), Function(math.expm1)
-LOG, LOG1P = Function(math.log, alone=True), Function(math.log1p)
-POW = Function(math.pow, 2, single=math.pow_single, alone=True)
-SIN, COS = (Function(method, beyond=math.too_far, alone=True) for method in (math.sin, math.cos))
-TAN = Function(math.tan, widened=True, beyond=math.too_far, alone=True)
-ASIN, ACOS, ATAN, ATAN2 = Function(math.asin), Function(math.acos), Function(math.atan), Function(math.atan2, 2)
-SINH, COSH, TANH = Function(math.sinh, widened=True), Function(math.cosh, widened=True), Function(math.tanh)
-ASINH, ACOSH, ATANH = (Function(method, widened=True) for method in (math.asinh, math.acosh, math.atanh))
-FMOD = Function(math.fmod, 2, beyond=math.long_quotient)
-ERF, ERFC, NDTR = Function(special.erf, alone=True), Function(special.erfc), Function(special.ndtr)
-LGAMMA, DIGAMMA = Function(special.lgamma, widened=True), Function(special.digamma, widened=True)
-ERFINV, ERFCINV, NDTRI = (Function(method, widened=True) for method in (special.erfinv, special.erfcinv, special.ndtri))
+EXP, EXPM1 = MathFunction(math.exp, alone=True), MathFunction(math.expm1)
+LOG, LOG1P = MathFunction(math.log, alone=True), MathFunction(math.log1p)
+POW = MathFunction(math.pow, 2, single=math.pow_single, alone=True)
+SIN, COS = (MathFunction(method, beyond=math.too_far, alone=True) for method in (math.sin, math.cos))
+TAN = MathFunction(math.tan, widened=True, beyond=math.too_far, alone=True)
+ASIN, ACOS, ATAN, ATAN2 = MathFunction(math.asin), MathFunction(math.acos), MathFunction(math.atan), MathFunction(math.atan2, 2)
+SINH, COSH, TANH = MathFunction(math.sinh, widened=True), MathFunction(math.cosh, widened=True), MathFunction(math.tanh)
+ASINH, ACOSH, ATANH = (MathFunction(method, widened=True) for method in (math.asinh, math.acosh, math.atanh))
+FMOD = MathFunction(math.fmod, 2, beyond=math.long_quotient)
+ERF, ERFC, NDTR = MathFunction(special.erf, alone=True), MathFunction(special.erfc), MathFunction(special.ndtr)
+LGAMMA, DIGAMMA = MathFunction(special.lgamma, widened=True), MathFunction(special.digamma, widened=True)
+ERFINV, ERFCINV, NDTRI = (MathFunction(method, widened=True) for method in (special.erfinv, special.erfcinv, special.ndtri))
 
 PURE = "nounwind willreturn memory(none)"
 INLINED = 16  # calls of one function on single numbers that are inlined
 
 
-def call(w: Writer, function: Function, suffix: str, operands: Sequence[str], alone: bool) -> str:
+def call(w: Writer, function: MathFunction, suffix: str, operands: Sequence[str], alone: bool) -> str:
     """A call of a function; `alone`: of a single number, not one of many that vectors could hold."""
     kind = FORMATS[suffix].type
     arguments = ", ".join(f"{kind} {a}" for a in operands)
@@ -67,11 +67,11 @@ def call(w: Writer, function: Function, suffix: str, operands: Sequence[str], al
     return w.let(f"call {kind} {_own(w.module, function, suffix, alone)}({arguments})")
 
 
-def _c_name(function: Function, suffix: str) -> str:
+def _c_name(function: MathFunction, suffix: str) -> str:
     return function.name + ("f" if suffix == "f32" else "")
 
 
-def _own(module: Module, function: Function, suffix: str, alone: bool) -> str:
+def _own(module: ModuleText, function: MathFunction, suffix: str, alone: bool) -> str:
     """The function of a module that computes a method: inlined in loops, where LLVM makes vectors of it.
 
     Of single numbers only the first few are: a long program of them would be many times longer, and not quicker.
@@ -82,7 +82,7 @@ def _own(module: Module, function: Function, suffix: str, alone: bool) -> str:
     return module.library(name, lambda: _method(module, function, suffix, name, "alwaysinline nounwind"))
 
 
-def _method(module: Module, function: Function, suffix: str, name: str, attributes: str) -> str:
+def _method(module: ModuleText, function: MathFunction, suffix: str, name: str, attributes: str) -> str:
     f, count = FORMATS[suffix], function.arguments
     params = ", ".join(f"{f.type} %x{k}" for k in range(count))
     w = Writer(module, name, params, f"internal {f.type}", attributes)
@@ -94,7 +94,7 @@ def _method(module: Module, function: Function, suffix: str, name: str, attribut
     return "\n".join([w.head, *w.lines, "}"])
 
 
-def _with_branch(module: Module, function: Function, beyond: Flag, xs: Sequence[Real], quick: Real) -> Real:
+def _with_branch(module: ModuleText, function: MathFunction, beyond: Flag, xs: Sequence[Real], quick: Real) -> Real:
     """The quick result, and the C library's for arguments beyond its limits."""
     w, f = xs[0].writer, xs[0].format
     c_name = _c_name(function, f.suffix)
@@ -112,7 +112,7 @@ def _with_branch(module: Module, function: Function, beyond: Flag, xs: Sequence[
     return Real(w, f, w.let(f"phi {f.type} [ {quick.register}, %{before} ], [ {exact}, %{slow} ]"))
 
 
-def _masked(module: Module, c_name: str, f: Format, count: int, lanes: int) -> str:
+def _masked(module: ModuleText, c_name: str, f: Format, count: int, lanes: int) -> str:
     """A form of a C function on vectors under a mask, as LLVM's vectoriser is told of it.
 
     If no lane is asked for, nothing is called: inlined into a loop (`machine.optimized` does that last), it is one branch that
@@ -144,7 +144,7 @@ far:
     return f"_ZGV_LLVM_M{lanes}{'v' * count}_{c_name}({name})"
 
 
-def _far(module: Module, c_name: str, f: Format, count: int) -> str:
+def _far(module: ModuleText, c_name: str, f: Format, count: int) -> str:
     """A C function of all numbers in memory, in place of the first arguments."""
     name = f"gt.{c_name}.far"
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from gradtape.backends.llvm.kernels.scope import Scope, copy
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.sharing import form
-from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, Slot, UnsupportedError
-from gradtape.backends.llvm.runtime import runtime
+from gradtape.backends.llvm.planning.values import Array, Items, Lowered, MemorySlot, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.runtime import allocator
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
-from gradtape.backends.llvm.writing.ir_text import Index, Module, Writer
+from gradtape.backends.llvm.writing.ir_text import Index, ModuleText, Writer
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import ListSpec
 from gradtape.ops.lists import LIST_CONCAT
@@ -148,12 +148,12 @@ def write_item(scope: Scope, items: Items, place: str, value: Value, last: bool 
     if items.dims is None:
         mine = taken_over(scope, value) if last else None
         source = scope.memory(value)
-        write_record(scope, place, source if isinstance(mine, Slot) else heap_copy(scope, source))
+        write_record(scope, place, source if isinstance(mine, MemorySlot) else heap_copy(scope, source))
         return
     scope.placed(value, Array(place, items.dims, items.dtype))
 
 
-def taken_over(scope: Scope, value: Value) -> Slot | NativeList | None:
+def taken_over(scope: Scope, value: Value) -> MemorySlot | NativeList | None:
     """The memory of a value that ends with the block, if it can be given away: heap memory or a list of its own."""
     buffers = scope.plan.buffers(value)
     results = [result for result in scope.block.results if not buffers.isdisjoint(scope.plan.buffers(result))]
@@ -164,7 +164,9 @@ def taken_over(scope: Scope, value: Value) -> Slot | NativeList | None:
     if len(owned) != 1:
         return None
     (slot,) = owned
-    if isinstance(slot, Slot) and (slot.offset is not None or slot.address != getattr(scope.values[value], "address", None)):
+    if isinstance(slot, MemorySlot) and (
+        slot.offset is not None or slot.address != getattr(scope.values[value], "address", None)
+    ):
         return None
     if isinstance(slot, NativeList) and slot.state != getattr(scope.values[value], "state", None):
         return None
@@ -217,7 +219,7 @@ def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wante
     """New memory with the items that are there and room for as many as are wanted; the old is freed if `room` is not 0."""
     w, size = scope.writer, stride(scope, items)
     base = w.let(
-        f"call ptr {runtime.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
+        f"call ptr {allocator.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
         f" i64 {sizes.together(scope, (wanted, *strides(scope, items)))})"
     )
     scope.program.need(w.let(f"icmp ne ptr {base}, null"))
@@ -239,7 +241,7 @@ def free_list(scope: Scope, target: NativeList) -> None:
     own = w.let(f"icmp sgt i64 {capacity(scope, target)}, 0")
     with w.when(own):
         if target.items.form == "u":
-            w.do(f"call void {runtime.release(scope.program.module)}(ptr %context, ptr {address(scope, target)})")
+            w.do(f"call void {allocator.release(scope.program.module)}(ptr %context, ptr {address(scope, target)})")
         else:
             w.do(f"call void {_freeing(scope.program.module, target.items)}(ptr %context, ptr {target.state})")
 
@@ -250,7 +252,7 @@ def free_item(scope: Scope, items: Items, place: str) -> None:
     if items.inner is not None:
         free_list(scope, NativeList(place, items.inner))
     elif items.dims is None:
-        w.do(f"call void {runtime.release(scope.program.module)}(ptr %context, ptr {w.load('ptr', place)})")
+        w.do(f"call void {allocator.release(scope.program.module)}(ptr %context, ptr {w.load('ptr', place)})")
 
 
 def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
@@ -328,7 +330,7 @@ def _code(items: Items) -> str:
     return "u" if items.dims is not None else f"r{items.rank}x{bytes_of(items.dtype)}"
 
 
-def _function(module: Module, name: str, result: str, params: str, write: Callable[[Writer], None]) -> str:
+def _function(module: ModuleText, name: str, result: str, params: str, write: Callable[[Writer], None]) -> str:
     """A helper function, written once per module."""
     known: set[str] = module.__dict__.setdefault("helpers", set())
     if name not in known:
@@ -343,9 +345,9 @@ def _step(items: Items) -> int:
     return WORDS if items.inner is not None else 8 + 8 * items.rank
 
 
-def _freeing(module: Module, items: Items) -> str:
+def _freeing(module: ModuleText, items: Items) -> str:
     """void (context, list): frees the items and their memory, if the list owns it."""
-    release = runtime.release(module)
+    release = allocator.release(module)
 
     def write(w: Writer) -> None:
         base = w.load("ptr", "%list")
@@ -363,9 +365,9 @@ def _freeing(module: Module, items: Items) -> str:
     return _function(module, f"gt.list_free.{_code(items)}", "void", "ptr %context, ptr %list", write)
 
 
-def _copying(module: Module, items: Items) -> str:
+def _copying(module: ModuleText, items: Items) -> str:
     """i1 (context, to, from, bytes of a flat item): a copy with memory of its own; false if there is no memory."""
-    allocate = runtime.allocate(module)
+    allocate = allocator.allocate(module)
 
     def allocated(w: Writer, count: Index) -> str:
         memory = w.let(f"call ptr {allocate}(ptr %context, i64 {count})")

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.code import converted
-from gradtape.backends.llvm.kernels.scope import Note, Scope, fixed_sizes
+from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning import ranges
 from gradtape.backends.llvm.planning.carried import (
     Carried,
@@ -26,9 +26,10 @@ from gradtape.backends.llvm.planning.carried import (
     take_list,
 )
 from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import changes_size, form
-from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, NativeList, Scalar, Slot
-from gradtape.backends.llvm.runtime.runtime import INTERRUPTED, poll
+from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, MemorySlot, NativeList, Scalar
+from gradtape.backends.llvm.runtime.allocator import INTERRUPTED, poll
 from gradtape.backends.llvm.writing.element_types import REGISTER, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op
@@ -253,7 +254,7 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
     scope.program.notes.append(
         Note("loop", (operation.op.name,), operation.loc, f"{count} iterations" if isinstance(count, int) else "")
     )
-    frame = ranges.Frame(scope.program, body, count)
+    frame = ranges.LoopFacts(scope.program, body, count)
     scope.program.loops.append(frame)
 
     def once(i: Index) -> None:
@@ -263,7 +264,7 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
             lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
             for base, source in zip(bases, xs, strict=True)
         ]
-        frame.spans[str(at)] = ranges.Span(ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
+        frame.spans[str(at)] = ranges.Bounds(ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
         _iteration(scope, operation, at, carried, consts, items, ys)
         scope.leave()
 
@@ -371,7 +372,7 @@ class Joined:
         mine = "null"
         if inner.plan.buffers(value).difference(inner.block.params):  # not the memory of an input
             taken = lists.taken_over(inner, value)
-            array = array if isinstance(taken, Slot) else lists.heap_copy(inner, array)
+            array = array if isinstance(taken, MemorySlot) else lists.heap_copy(inner, array)
             mine = array.address
         w.store("ptr", array.address, self.address)
         w.store("ptr", mine, self.mine)
@@ -403,7 +404,7 @@ class Joined:
         if self.known:
             return Array(w.load("ptr", self.address), self.scope.dims(self.value), type.dtype)
         if self.value in self.scope.plan.buffers(self.value):
-            self.scope.own(self.value, Slot(None, 0, w.load("ptr", self.mine)))
+            self.scope.own(self.value, MemorySlot(None, 0, w.load("ptr", self.mine)))
         return Array(w.load("ptr", self.address), tuple([w.load("i64", cell) for cell in self.dims]), type.dtype)
 
 
@@ -468,9 +469,9 @@ def _call(scope: Scope, operation: Operation) -> list[Lowered]:
             scope.own(value, target)
             results.append(target)
         elif isinstance(lowered, Array) and k not in room and not in_register(value.type):
-            taken = isinstance(lists.taken_over(inner, callee.results[k]), Slot)
+            taken = isinstance(lists.taken_over(inner, callee.results[k]), MemorySlot)
             lowered = lowered if taken else lists.heap_copy(inner, lowered)
-            scope.own(value, Slot(None, 0, lowered.address))
+            scope.own(value, MemorySlot(None, 0, lowered.address))
             results.append(lowered)
         else:
             results.append(lowered)

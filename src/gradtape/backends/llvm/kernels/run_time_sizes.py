@@ -7,7 +7,7 @@ needed. `assert` tests its flag here and calls Python only to raise.
 from __future__ import annotations
 
 from gradtape.backends.llvm.kernels.code import converted
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, computable, never
 from gradtape.backends.llvm.planning.size_checks import MOST

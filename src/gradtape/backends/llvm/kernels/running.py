@@ -14,7 +14,7 @@ import numpy as np
 from gradtape.backends.llvm.kernels import math_calls as functions
 from gradtape.backends.llvm.kernels.code import Code, converted, kind_of
 from gradtape.backends.llvm.kernels.fold_table import extreme
-from gradtape.backends.llvm.kernels.kernels import Access
+from gradtape.backends.llvm.kernels.kernel_code import Access
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, computable
 from gradtape.backends.llvm.planning.values import Array, Flat, Lowered, Scalar

@@ -1,6 +1,6 @@
 """The code of one block: its operations in order, kernels where the plan puts them, memory from the frame.
 
-A `Program` is what all blocks of one native function share: the writer, the frame, the sizes of symbolic dimensions, the
+A `NativeProgram` is what all blocks of one native function share: the writer, the frame, the sizes of symbolic dimensions, the
 operations that call back into Python. A `Scope` is one block written out at one place (a callee or a region may be written
 several times). How single ops are written is said in their records (`lowering.py`).
 
@@ -16,19 +16,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.backends.llvm.planning import ranges, size_checks as sizes
-from gradtape.backends.llvm.planning.frame import Frame
+from gradtape.backends.llvm.planning.frame import FrameLayout
 from gradtape.backends.llvm.planning.grouping import Kernel
 from gradtape.backends.llvm.planning.lowering import Lowerings
-from gradtape.backends.llvm.planning.plan import BlockPlan, Patterns
+from gradtape.backends.llvm.planning.plan import BlockPlan, Patterns, fixed_sizes
 from gradtape.backends.llvm.planning.static_arrays import constant_of
-from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, Lowered, NativeList, Place, Scalar, Slot, UnsupportedError
-from gradtape.backends.llvm.runtime import runtime
+from gradtape.backends.llvm.planning.values import (
+    Array,
+    Flat,
+    Lazy,
+    Lowered,
+    MemorySlot,
+    NativeList,
+    Place,
+    Scalar,
+    UnsupportedError,
+)
+from gradtape.backends.llvm.runtime import allocator
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
-from gradtape.backends.llvm.writing.ir_text import Index, Module, Writer
+from gradtape.backends.llvm.writing.ir_text import Index, ModuleText, Writer
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.polynomial import Opaque
-from gradtape.ir.sizes import sizes_of
 from gradtape.ir.types import TensorSpec
 
 ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
@@ -59,25 +68,25 @@ class Tables:
     free_list: Callable[[Scope, NativeList], None]
 
 
-class Program:
+class NativeProgram:
     """What the blocks of one native function share."""
 
-    def __init__(self, module: Module, name: str, tables: Tables) -> None:
+    def __init__(self, module: ModuleText, name: str, tables: Tables) -> None:
         self.module = module
         self.writer = Writer(
             module, name, "ptr noalias %context, ptr noalias %arguments, ptr noalias %results, ptr noalias %frame"
         )
         self.tables = tables
-        self.frame = Frame()
+        self.frame = FrameLayout()
         self.sizes: dict[str, Index] = {}  # of symbols
-        self.calls: list[Any] = []  # callbacks.Call, by number: operations that call back into Python
+        self.calls: list[Any] = []  # callbacks.NumpyCall, by number: operations that call back into Python
         self.notes: list[Note] = []
         self.checks: list[Operation | None] = []  # operations that may fail natively, by number
         self._plans: dict[Block, BlockPlan] = {}
         self.fixed: frozenset[str] = frozenset()  # the symbols of the parameters of the function being written
         self.stack = 0  # bytes used of it
         self.effects = False  # whether the program does something that must not happen twice
-        self.loops: list[Any] = []  # ranges.Frame: counted loops around what is being written
+        self.loops: list[Any] = []  # ranges.LoopFacts: counted loops around what is being written
         self.wide: dict[str, Index] = {}  # registers of 32 bits that are also known as 64-bit numbers
         self.modular: dict[str, Index] = {}  # the same, before they wrapped around: see `ranges.py`
 
@@ -162,7 +171,7 @@ class Program:
     def allocated(self, count: Index) -> str:
         """New memory until it is released; the call ends if there is none."""
         w = self.writer
-        address = w.let(f"call ptr {runtime.allocate(self.module)}(ptr %context, i64 {count})")
+        address = w.let(f"call ptr {allocator.allocate(self.module)}(ptr %context, i64 {count})")
         self.need(w.let(f"icmp ne ptr {address}, null"))
         return address
 
@@ -172,7 +181,7 @@ class Program:
         none, some = w.label("none"), w.label("some")
         w.branch(flag, some, none, f", !prof {self.likely()}")
         w.start(none)
-        w.store("i32", runtime.NO_MEMORY, "%status")
+        w.store("i32", allocator.NO_MEMORY, "%status")
         w.go("leave")
         w.start(some)
 
@@ -192,7 +201,7 @@ class Program:
 class Scope:
     """One block, written out here."""
 
-    def __init__(self, program: Program, block: Block, outer: Scope | None = None) -> None:
+    def __init__(self, program: NativeProgram, block: Block, outer: Scope | None = None) -> None:
         self.program = program
         self.writer = program.writer
         self.block = block
@@ -202,7 +211,7 @@ class Scope:
         self.prepared: dict[Operation, Any] = {}
         self.homes: dict[Value, Array] = {}  # where buffers are wanted
         self.settled: set[Value] = set()  # buffers that are where they are wanted
-        self._owned: dict[Value, list[Slot | NativeList]] = {}  # memory taken for a buffer (by its first value)
+        self._owned: dict[Value, list[MemorySlot | NativeList]] = {}  # memory taken for a buffer (by its first value)
         self._seen: list[dict[Any, str]] = [{}]  # elements known here, by value and place; inner levels last
         self.access = ""  # metadata for loads of the kernel being written
         self.compared: set[tuple[Any, Any]] = set() if outer is None else set(outer.compared)  # sizes: see `sizes.compare`
@@ -357,33 +366,33 @@ class Scope:
         self.own(value, slot)
         return Array(slot.address, dims, value.type.dtype)
 
-    def own(self, value: Value, slot: Slot | NativeList) -> None:
+    def own(self, value: Value, slot: MemorySlot | NativeList) -> None:
         """Give memory back after the last use of a buffer."""
         self._owned.setdefault(value, []).append(slot)
 
-    def disown(self, value: Value) -> list[Slot | NativeList]:
+    def disown(self, value: Value) -> list[MemorySlot | NativeList]:
         """What was to be given back is somebody else's now."""
         return self._owned.pop(value, [])
 
-    def owned(self, value: Value) -> list[Slot | NativeList]:
+    def owned(self, value: Value) -> list[MemorySlot | NativeList]:
         return self._owned.get(value, [])
 
-    def take(self, count: Index) -> Slot:
+    def take(self, count: Index) -> MemorySlot:
         """Memory until it is given back."""
         w = self.writer
         if not isinstance(count, int):
-            return Slot(None, count, self.program.allocated(count))
+            return MemorySlot(None, count, self.program.allocated(count))
         if count <= ON_STACK and self.program.stack + count <= STACK:
             self.program.stack += count
-            return Slot(-1, count, w.cell("i8", max(count, 1), 32))
+            return MemorySlot(-1, count, w.cell("i8", max(count, 1), 32))
         offset = self.program.frame.take(count)
-        return Slot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
+        return MemorySlot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
 
-    def give(self, slot: Slot | NativeList) -> None:
+    def give(self, slot: MemorySlot | NativeList) -> None:
         if isinstance(slot, NativeList):
             self.program.tables.free_list(self, slot)
         elif slot.offset is None:
-            self.writer.do(f"call void {runtime.release(self.program.module)}(ptr %context, ptr {slot.address})")
+            self.writer.do(f"call void {allocator.release(self.program.module)}(ptr %context, ptr {slot.address})")
         elif slot.offset >= 0:
             self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
 
@@ -581,11 +590,6 @@ class Scope:
 def copy(writer: Writer, to: str, source: str, count: Index) -> None:
     """Bytes from one place to another that does not overlap it."""
     writer.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
-
-
-def fixed_sizes(block: Block) -> frozenset[str]:
-    """The symbols whose sizes the tensors given to a function tell."""
-    return frozenset(name for value in block.params for name in sizes_of(value))
 
 
 def _is_whole(result: Any, buffer: Any) -> bool:

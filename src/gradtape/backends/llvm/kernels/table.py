@@ -11,7 +11,7 @@ from gradtape.backends.llvm.kernels import (
     integers,
     join_nests,
     joining,
-    kernels,
+    kernel_code,
     list_ops,
     native_lists,
     picking,
@@ -25,19 +25,19 @@ from gradtape.backends.llvm.kernels import (
 )
 from gradtape.backends.llvm.kernels.scope import Tables
 from gradtape.backends.llvm.planning.lowering import Lowerings
-from gradtape.backends.llvm.products import convolution, products
+from gradtape.backends.llvm.products import convolution, product_code
 from gradtape.backends.llvm.runtime import callbacks
 
 FAMILIES = (
     formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
-    pooling, convolution, products, run_time_sizes, value_checks, list_ops, region_code,
+    pooling, convolution, product_code, run_time_sizes, value_checks, list_ops, region_code,
 )  # fmt: skip
 LOWERINGS = Lowerings(*(family.LOWERINGS for family in FAMILIES))
 TABLES = Tables(
     lowerings=LOWERINGS,
-    patterns=products.patterns,
-    kernel=kernels.write_kernel,
-    fill=kernels.fill,
+    patterns=product_code.patterns,
+    kernel=kernel_code.write_kernel,
+    fill=kernel_code.fill,
     callback=callbacks.write_callback,
     failure=callbacks.write_failure,
     free_list=native_lists.free_list,

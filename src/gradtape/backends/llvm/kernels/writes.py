@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.backends.llvm.kernels import keys
 from gradtape.backends.llvm.kernels.code import Code, converted, plain_sum
 from gradtape.backends.llvm.kernels.formulas import maximum, minimum
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import Mapping
 from gradtape.backends.llvm.kernels.native_lists import clear
 from gradtape.backends.llvm.kernels.reads import key_of

@@ -7,8 +7,8 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.scope import Scope, copy
-from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, Scalar, Slot
-from gradtape.backends.llvm.runtime.runtime import release
+from gradtape.backends.llvm.planning.values import Array, Lowered, MemorySlot, NativeList, Scalar
+from gradtape.backends.llvm.runtime.allocator import release
 from gradtape.backends.llvm.writing.element_types import REGISTER, name_of
 from gradtape.ir.graph import Value
 from gradtape.ir.types import ListSpec
@@ -143,7 +143,7 @@ class OnHeap(Carried):
         assert isinstance(lowered, Array)
         if inner.plan.buffers(result) == {inner.block.group("carried")[inner.block.results.index(result)]}:
             return lambda: None
-        array = lowered if isinstance(lists.taken_over(inner, result), Slot) else lists.heap_copy(inner, lowered)
+        array = lowered if isinstance(lists.taken_over(inner, result), MemorySlot) else lists.heap_copy(inner, lowered)
 
         def replace() -> None:
             w = self.writer
@@ -153,7 +153,7 @@ class OnHeap(Carried):
         return replace
 
     def end(self, value: Value) -> Lowered:
-        self.scope.own(value, Slot(None, 0, self.writer.load("ptr", self.mine)))
+        self.scope.own(value, MemorySlot(None, 0, self.writer.load("ptr", self.mine)))
         return self.read()
 
 

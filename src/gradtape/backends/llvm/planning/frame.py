@@ -12,7 +12,7 @@ ALIGN = 64
 
 
 @dataclass(slots=True)
-class Frame:
+class FrameLayout:
     """Memory whose layout is known when the code is written: first fit, in the order of the code."""
 
     size: int = 0

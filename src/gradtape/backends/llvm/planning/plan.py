@@ -427,6 +427,11 @@ class BlockPlan:
         }  # fmt: skip
 
 
+def fixed_sizes(block: Block) -> frozenset[str]:
+    """The symbols whose sizes the tensors given to a function tell."""
+    return frozenset(name for value in block.params for name in sizes_of(value))
+
+
 def region_params(operation: Operation, k: int) -> list[tuple[Block, Value]] | None:
     """The parameters of regions that operand k of a structured operation is; None where it is something else too."""
     if operation.op is COND:

@@ -64,7 +64,7 @@ class Sum:
         return total
 
 
-class Span(NamedTuple):
+class Bounds(NamedTuple):
     """The bounds of a number; what they are worth depends on the numbers between each of `narrow` being int32s."""
 
     low: Sum
@@ -79,7 +79,7 @@ _NUMBER = re.compile(r"%[a-z]*(\d+)")
 _LITERAL = re.compile(r"-?\d+")
 
 
-class Frame:
+class LoopFacts:
     """A counted loop while it is written: code for the place before it, and bounds of integers in it."""
 
     def __init__(self, program: Any, body: Block, count: Index) -> None:
@@ -97,7 +97,7 @@ class Frame:
         self.lines: list[str] = []
         self.bad: str | None = None
         self.operation: Operation | None = None
-        self.spans: dict[str, Span] = {}
+        self.spans: dict[str, Bounds] = {}
         self.seen: set[Any] = set()
 
     @contextmanager
@@ -115,11 +115,11 @@ class Frame:
         number = _NUMBER.fullmatch(index)
         return number is not None and int(number[1]) <= self.mark
 
-    def span(self, index: Index) -> Span | None:
+    def span(self, index: Index) -> Bounds | None:
         """The bounds of a number in all iterations."""
         known = self.spans.get(index) if isinstance(index, str) else None
         if known is None and self.knows(index):
-            return Span(Sum.of(index), Sum.of(index))
+            return Bounds(Sum.of(index), Sum.of(index))
         return known
 
     def fail_if(self, flag: str, operation: Operation) -> None:
@@ -146,7 +146,7 @@ class Frame:
         w.lines[self.place + 1] = end
 
 
-def frame_of(scope: Any) -> Frame | None:
+def frame_of(scope: Any) -> LoopFacts | None:
     """The loop whose body is being written, if every iteration comes to this place."""
     loops = scope.program.loops
     return loops[-1] if loops and loops[-1].block is scope.block and not scope.program.effects else None
@@ -182,7 +182,7 @@ def inside(scope: Any, operation: Operation, index: Index, size: Index, modular:
     return str(w.let(f"select i1 {below}, i64 {w.add(index, size)}, i64 {index}"))
 
 
-def _require_at_least(frame: Frame, operation: Operation, number: Sum, least: int) -> None:
+def _require_at_least(frame: LoopFacts, operation: Operation, number: Sum, least: int) -> None:
     w: Writer = frame.program.writer
     if (number, least) in frame.seen:
         return
@@ -212,7 +212,7 @@ def wide(scope: Any, value: Value) -> Index | None:
     if known is None and frame is not None and frame.knows(register) and name_of(value.type.dtype) == "int32":
         with frame.early() as w:
             known = scope.program.wide[register] = w.let(f"sext i32 {register} to i64")
-        frame.spans[known] = Span(Sum.of(known), Sum.of(known))
+        frame.spans[known] = Bounds(Sum.of(known), Sum.of(known))
     return known
 
 
@@ -245,27 +245,27 @@ def follow(scope: Any, operation: Operation, register: str) -> None:
     frame.spans[index] = span
 
 
-def _converted(scope: Any, operation: Operation, span: Any) -> Span:
+def _converted(scope: Any, operation: Operation, span: Any) -> Bounds:
     """An int32 as an int64 is the number before it wrapped around only if it did not."""
     source = operation.operands[0]
     if name_of(operation.result.type.dtype) == "int64" and scope.scalar(source) in scope.program.modular:
-        return Span(span.low, span.high, span.narrow | {(span.low, span.high)})
+        return Bounds(span.low, span.high, span.narrow | {(span.low, span.high)})
     return span
 
 
-def _combined(op: Op, known: list[Any], spans: list[Any]) -> Span | None:
+def _combined(op: Op, known: list[Any], spans: list[Any]) -> Bounds | None:
     (a, b), ((low, high, narrow), (least, most, others)) = known, spans
     narrow = narrow | others
     if op is ADD:
-        return Span(low.plus(least), high.plus(most), narrow)
+        return Bounds(low.plus(least), high.plus(most), narrow)
     if op is SUBTRACT:
-        return Span(low.plus(most, -1), high.plus(least, -1), narrow)
+        return Bounds(low.plus(most, -1), high.plus(least, -1), narrow)
     if isinstance(a, int):
         a, b, low, high = b, a, least, most
     if not isinstance(b, int):
         return None
     ends = low.times(b), high.times(b)
-    return Span(*(ends if b >= 0 else (ends[1], ends[0])), narrow)
+    return Bounds(*(ends if b >= 0 else (ends[1], ends[0])), narrow)
 
 
 def _modulo(w: Writer, op: Op, known: list[Any]) -> str:
@@ -306,5 +306,5 @@ def counted(scope: Any, source: Value, index: Index) -> str | None:
     if frame is not None and span is not None and isinstance(number, str) and not frame.knows(number):
         low, high = (end.times(step).plus(Sum.of(start)) for end in span[:2])
         if low.fits and high.fits:
-            frame.spans[number] = Span(*((low, high) if step >= 0 else (high, low)), span.narrow)
+            frame.spans[number] = Bounds(*((low, high) if step >= 0 else (high, low)), span.narrow)
     return register

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.llvm.planning.values import Array
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.dtypes import DType
 from gradtape.ir.graph import Operation
 from gradtape.ops.staged import CONSTANT
@@ -15,7 +15,7 @@ from gradtape.ops.staged import CONSTANT
 SMALL = 1024  # bytes up to which a constant of one number is written out
 
 
-def constant_array(module: Module, value: np.ndarray[Any, Any], dtype: DType) -> Array:
+def constant_array(module: ModuleText, value: np.ndarray[Any, Any], dtype: DType) -> Array:
     """A constant as memory of the module."""
     data = np.ascontiguousarray(value)
     raw = data.tobytes()
@@ -37,7 +37,7 @@ def is_static(operation: Operation) -> bool:
     return value.ndim > 0 and (value.nbytes <= SMALL or not is_splat(value))
 
 
-def constant_of(module: Module, operation: Operation) -> Array | None:
+def constant_of(module: ModuleText, operation: Operation) -> Array | None:
     """The memory of a constant that has some."""
     if not is_static(operation):
         return None

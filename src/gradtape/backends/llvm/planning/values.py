@@ -21,7 +21,7 @@ class UnsupportedError(InternalError):
 
 
 @dataclass(slots=True)
-class Slot:
+class MemorySlot:
     """A part of the frame (`offset` known when the code is written), or heap memory of a size only run time knows."""
 
     offset: int | None

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradtape.backends.llvm.kernels.kernels import Access, loops
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.layouts import dense
 from gradtape.backends.llvm.planning.lowering import Lowering
-from gradtape.backends.llvm.planning.values import Layout, Lowered, Slot
+from gradtape.backends.llvm.planning.values import Layout, Lowered, MemorySlot
 from gradtape.backends.llvm.products.contractions import Axis, tidy
-from gradtape.backends.llvm.products.products import Matrix, Operand, operand, product
+from gradtape.backends.llvm.products.product_code import Matrix, Operand, operand, product
 from gradtape.backends.llvm.runtime.callbacks import write_callback
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, is_float, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
@@ -39,7 +39,7 @@ class Padded:
 
     def __init__(self, scope: Scope, value: Value, low: Ints, space: Ints, spread: Ints) -> None:
         self.scope = scope
-        self.slot: Slot | None = None
+        self.slot: MemorySlot | None = None
         given = operand(scope, value)
         shape = tuple(value.type.shape)
         if not any(low) and tuple(shape[1:-1]) == tuple(space) and all(s == 1 for s in spread):
@@ -156,7 +156,7 @@ def _conv_input(scope: Scope, operation: Operation) -> list[Lowered]:
     return [home]
 
 
-def _backwards(scope: Scope, value: Value, kernel: Ints, groups: int) -> tuple[Slot, Operand]:
+def _backwards(scope: Scope, value: Value, kernel: Ints, groups: int) -> tuple[MemorySlot, Operand]:
     """A filter [*kernel, in, groups·out] as [groups, *kernel backwards, out, in]."""
     w, dtype = scope.writer, value.type.dtype
     own, many = value.type.shape[-2], value.type.shape[-1] // groups

@@ -3,7 +3,7 @@
 `python -m benchmarks.products` compares the two. Tiles win where matrices are small or narrow and for windows that overlap, and
 BLAS, which packs both matrices, where they are large: a product is one or the other by its sizes alone, so its bits do not
 depend on anything else. By tiles, each element of c is one sum in the order of k (or in blocks of it), so cutting c among
-threads changes nothing. Knows no programs: `products.py` asks for calls.
+threads changes nothing. Knows no programs: `product_code.py` asks for calls.
 
 Matrices are given by the address of their first element and the steps of rows and columns; rows of c lie densely.
 """
@@ -18,11 +18,11 @@ from typing import Any
 from gradtape.backends.llvm.products import blas
 from gradtape.backends.llvm.products.tiles import MANY_ROWS, ROWS, Strided, Tiles
 from gradtape.backends.llvm.runtime import machine
-from gradtape.backends.llvm.runtime.runtime import aligned_alloc, free
+from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free
 from gradtape.backends.llvm.runtime.threads import gt_parallel, pool
 from gradtape.backends.llvm.writing.algebra import DOUBLE, I64, SINGLE, Flag, Format, Kind, Whole, select
 from gradtape.backends.llvm.writing.builder import FLAG, PTR, Builder, Member, Number, Pointer
-from gradtape.backends.llvm.writing.ir_text import Index, Module
+from gradtape.backends.llvm.writing.ir_text import Index, ModuleText
 
 BLOCK_K = 256  # terms of a sum that are added up at a time
 BLOCK_M = 120  # rows that are multiplied with one panel after the other
@@ -294,7 +294,7 @@ def library(kind: str) -> Products:
         return _PRODUCTS[kind]
 
 
-def call(module: Module, kind: str, sizes: Sizes, a: Layout, b: Layout, c: tuple[str, Index], add: str) -> str:
+def call(module: ModuleText, kind: str, sizes: Sizes, a: Layout, b: Layout, c: tuple[str, Index], add: str) -> str:
     """A call that multiplies an m × k by a k × n matrix: of BLAS if that is known now, so that no tiles are compiled."""
     m, n, k = sizes
     if isinstance(m, int) and isinstance(n, int) and isinstance(k, int) and for_blas(m, n, k):
@@ -312,6 +312,6 @@ def _leading(rows: int, columns: int, row: Index, column: Index) -> int | None:
     return column if row == 1 and isinstance(column, int) and column >= rows and column != 1 else None
 
 
-def windows_call(module: Module, kind: str, arguments: Sequence[Index]) -> str:
+def windows_call(module: ModuleText, kind: str, arguments: Sequence[Index]) -> str:
     """A call of p, pa, pc, m, n, q, qa, qb, k, a, ra, ca, b, rb, cb, c, rc, add: see `_windows`."""
     return library(kind).part.call(module, f"gt_windows_{kind}", *arguments)

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
-from gradtape.backends.llvm.runtime.runtime import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.backends.numpy.executable import located
@@ -34,7 +34,7 @@ DONE = 0x600D
 _HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
 
 
-class Call:
+class NumpyCall:
     """What Python must know to run an operation: which results it holds, how the items of lists lie."""
 
     def __init__(self, operation: Operation, held: Sequence[bool], items: Sequence[Items | None]) -> None:
@@ -75,7 +75,7 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
         places.append(len(words))
         dims: Sequence[Index] = [0] * len(value.type.shape) if home is None else home.dims
         words += [("ptr", "null" if home is None else home.address), *[("i64", size) for size in dims]]
-    packed = _call(scope, operation, Call(operation, held, items), words)
+    packed = _call(scope, operation, NumpyCall(operation, held, items), words)
     program.notes.append(Note("numpy", (operation.op.name,), operation.loc))
     results: list[Lowered] = []
     for value, home, place in zip(operation.results, homes, places, strict=True):
@@ -89,7 +89,7 @@ def write_failure(scope: Scope, operation: Operation) -> None:
     """Have Python raise what an operation that cannot be done raises, and leave the program."""
     words, items = _operands(scope, operation)
     words += [("i64", 0)] * sum(1 + len(value.type.shape) for value in operation.results)
-    _call(scope, operation, Call(operation, [True] * len(operation.results), items), words)
+    _call(scope, operation, NumpyCall(operation, [True] * len(operation.results), items), words)
     scope.program.fail_if("true", operation)
 
 
@@ -121,7 +121,7 @@ def _home(scope: Scope, value: Value) -> Array:
     return Array(scope.writer.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
 
 
-def _call(scope: Scope, operation: Operation, call: Call, words: list[tuple[str, Index]]) -> str:
+def _call(scope: Scope, operation: Operation, call: NumpyCall, words: list[tuple[str, Index]]) -> str:
     """Pass the words and what attributes need; a call that fails ends the program."""
     w, program = scope.writer, scope.program
     words = [*words, *[("i64", program.index_of_symbol(name)) for name in call.sizes]]
@@ -194,7 +194,7 @@ def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
     return TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, items.dtype))
 
 
-def run_callback(call: Call, words: Any) -> None:
+def run_callback(call: NumpyCall, words: Any) -> None:
     """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
     operation = call.operation
     k = 0
@@ -254,4 +254,4 @@ def fetch(number: int, address: int, count: int) -> int:
 
 FETCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has it
 
-__all__ = ["DONE", "FETCH", "SIGNATURE", "Call", "fetch", "run_callback", "view", "write_callback", "write_failure"]
+__all__ = ["DONE", "FETCH", "SIGNATURE", "NumpyCall", "fetch", "run_callback", "view", "write_callback", "write_failure"]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing.algebra import Kind
 from gradtape.backends.llvm.writing.builder import Builder, Pointer, Signature, caller, define
-from gradtape.backends.llvm.writing.ir_text import Index, Module
+from gradtape.backends.llvm.writing.ir_text import Index, ModuleText
 
 _LOCK = threading.RLock()
 machine.held_by_forks(_LOCK.acquire, _LOCK.release)
@@ -31,7 +31,7 @@ class Part:
 
     def __init__(self) -> None:
         self.all.append(self)
-        self._module = Module()
+        self._module = ModuleText()
         self._bodies: dict[str, Callable[..., Any]] = {}
         self._digest = ""
         self._library: machine.Library | None = None
@@ -52,12 +52,12 @@ class Part:
         self._module.globals.append(f"@{name} = {linkage}global {type} {value}, align 64")
         return lambda f: Pointer(f.writer, f"@{name}", kind)
 
-    def use(self, module: Module, name: str) -> str:
+    def use(self, module: ModuleText, name: str) -> str:
         """Declare a function in a module; gives the name to call."""
         self.load()
         return module.declare(name, f"{Signature.of(self._bodies[name])} nounwind ; {self._digest}")
 
-    def call(self, module: Module, name: str, *operands: Index | None) -> str:
+    def call(self, module: ModuleText, name: str, *operands: Index | None) -> str:
         """A call as text, for code that is written as text."""
         kinds = Signature.of(self._bodies[name])
         listed = ", ".join(f"{kind.type} {value}" for kind, value in zip(kinds.params.values(), operands, strict=True))

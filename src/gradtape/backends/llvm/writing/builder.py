@@ -26,7 +26,7 @@ from functools import wraps
 from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
 
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Integer, Kind, Register, Whole
-from gradtape.backends.llvm.writing.ir_text import Module, Writer
+from gradtape.backends.llvm.writing.ir_text import ModuleText, Writer
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -328,7 +328,7 @@ def _kind(hint: Any) -> Kind[Any]:
 
 
 def define(
-    module: Module, name: str, body: Callable[Concatenate[Builder, P], T], attributes: str = "nounwind"
+    module: ModuleText, name: str, body: Callable[Concatenate[Builder, P], T], attributes: str = "nounwind"
 ) -> Callable[Concatenate[Builder, P], T]:
     """Write a function to a module; gives what writes calls of it. Names that begin with `gt_` are seen from other modules."""
     signature = Signature.of(body)
@@ -346,7 +346,7 @@ def caller(
     name: str,
     body: Callable[Concatenate[Builder, P], T],
     signature: Signature,
-    declare: Callable[[Module], Any] = lambda module: None,
+    declare: Callable[[ModuleText], Any] = lambda module: None,
 ) -> Callable[Concatenate[Builder, P], T]:
     """What writes calls of a routine, after a word to the module that calls it."""
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 Index = int | str  # an i64: known now, or an operand
 
 
-class Module:
+class ModuleText:
     """Functions, declarations, constants and metadata of one module."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Module:
 class Writer:
     """One function in the making."""
 
-    def __init__(self, module: Module, name: str, params: str, result: str = "i32", attributes: str = "nounwind") -> None:
+    def __init__(self, module: ModuleText, name: str, params: str, result: str = "i32", attributes: str = "nounwind") -> None:
         self.module = module
         self.name, self.params = name, params
         self.head = f"define {result} @{name}({params}) {attributes} {{"

@@ -19,7 +19,7 @@ from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.grouping import Kernel, Phase
 from gradtape.backends.llvm.planning.nests import Access, Level, fill_all, fill_row, finish_all, finish_row, loops, rolled
-from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, Place, Scalar, Slot
+from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, MemorySlot, Place, Scalar
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.ir.graph import Operation, Value
@@ -76,7 +76,7 @@ class Nest:
         self.flat = not self.prefix and all(is_flat(scope, root, first.space) for root in first.roots)
         self.tail = 0 if self.flat or self.prefix else self._narrow(first)  # of the last axis, if that is written out
         self.homes: dict[Operation, Array] = {}
-        self.slots: list[Slot] = []  # memory of single iterations
+        self.slots: list[MemorySlot] = []  # memory of single iterations
         self.axis = 0  # the loop that chunks are cut from
 
     # --- the whole

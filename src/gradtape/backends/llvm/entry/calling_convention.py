@@ -33,12 +33,12 @@ from gradtape.backends.llvm.entry.trampoline import (
     gt_unusual,
     incref,
 )  # fmt: skip
-from gradtape.backends.llvm.runtime import machine, runtime, symbols as outside
-from gradtape.backends.llvm.runtime.runtime import CALLS, FIRST, TABLE
+from gradtape.backends.llvm.runtime import allocator, machine, symbols as outside
+from gradtape.backends.llvm.runtime.allocator import CALLS, FIRST, TABLE
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Number, Pointer, define
 from gradtape.backends.llvm.writing.element_types import bytes_of
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.ir.dims import Dim
 from gradtape.ir.types import ListSpec, TensorSpec
 
@@ -83,11 +83,11 @@ class Return:
         return 1 if self.shape is not None else 1 + self.rank
 
 
-def write_entry(module: Module, params: Sequence[Spec], returns: Sequence[Return], frame: int, long: bool) -> None:
+def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Return], frame: int, long: bool) -> None:
     """The code of `gt_entry`, which calls `main`."""
 
     def gt_entry(f: Builder, self: Pointer, args: Pointer, count: Whole) -> Pointer:
-        context = f.array(I64, runtime.CONTEXT_WORDS).to(I8)
+        context = f.array(I64, allocator.CONTEXT_WORDS).to(I8)
         given = f.array(I64, 1 + sum(_words(type) for type in params))
         places = f.array(I64, 1 + sum(r.words for r in returns))
         results, number = f.array(PTR, max(1, len(returns))), f.number(len(returns))

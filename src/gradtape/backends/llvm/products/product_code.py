@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gradtape.backends.llvm.kernels.kernels import Access, rolled
+from gradtape.backends.llvm.kernels.kernel_code import Access, rolled
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of

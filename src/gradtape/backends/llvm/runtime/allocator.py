@@ -15,7 +15,7 @@ from gradtape.backends.llvm.runtime import symbols as outside
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole, select
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Member, Pointer, external
-from gradtape.backends.llvm.writing.ir_text import Module
+from gradtape.backends.llvm.writing.ir_text import ModuleText
 
 HEADER = ALIGN = 64
 SMALL = 4096 + HEADER  # bytes of a block, with its header, that is cut from a chunk
@@ -234,22 +234,22 @@ def gt_poll(f: Builder) -> Int32:
     return raised
 
 
-def allocate(module: Module) -> str:
+def allocate(module: ModuleText) -> str:
     """ptr (context, bytes): see `gt_allocate`."""
     return MEMORY.use(module, "gt_allocate")
 
 
-def release(module: Module) -> str:
+def release(module: ModuleText) -> str:
     """void (context, address): see `gt_release`."""
     return MEMORY.use(module, "gt_release")
 
 
-def grown(module: Module) -> str:
+def grown(module: ModuleText) -> str:
     """ptr (context, old, used bytes, capacity, wanted bytes): see `gt_grown`."""
     return HELPERS.use(module, "gt_grown")
 
 
-def poll(module: Module) -> str:
+def poll(module: ModuleText) -> str:
     """i32 (): see `gt_poll`."""
     return HELPERS.use(module, "gt_poll")
 
