@@ -469,17 +469,9 @@ class Tracer:
     def close(self) -> None:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
         for met in (
-            self.external,
-            self.own,
-            self.stand_ins,
-            self.starts,
-            self.variables,
-            self.arrays,
-            self.numbers,
-            self.installed,
-            self.logs,
-            self._read_before,
-        ):
+            self.external, self.own, self.stand_ins, self.starts, self.variables, self.arrays, self.numbers, self.installed,
+            self.logs, self._read_before,
+        ):  # fmt: skip
             met.clear()
         self.aliases.close()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -136,20 +137,9 @@ def _all(operations: Any) -> Iterator[Any]:
             yield from _all(block.operations)
 
 
-class _Unguarded:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
-_UNGUARDED = _Unguarded()
-
-
 def guarded_try(line: int, names: tuple[str, ...]) -> Any:
     """Around the body of a `try` statement whose handlers catch exceptions of these names."""
-    return _UNGUARDED if active() is None else Guard(line, names)
+    return nullcontext() if active() is None else Guard(line, names)
 
 
 def after_try() -> None:

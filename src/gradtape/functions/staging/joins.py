@@ -26,7 +26,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.elementwise import cast
 from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
-from gradtape.trace.tracing import TracedList, TracedTensor, current_trace, traced
+from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor, weak
 from gradtape.variables.indexed_slices import IndexedSlices
 
@@ -504,11 +504,6 @@ def placeholder(spec: Any, sizes: Collection[str] = ()) -> Any:
     return trace.emit(staged.FILLED, (), {"shape": shape, "dtype": spec.dtype, "value": 0})
 
 
-def representatives(phi: Phi, params: Sequence[Any]) -> Any:
-    """The Python value that stands for the phi's values at the start of a block."""
-    return phi.value(iter(params))
-
-
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every traced tensor inside a value."""
     if isinstance(value, Maybe):
@@ -533,25 +528,3 @@ def _shown(value: Any) -> str:
         return f"a tensor of shape {tuple(value.shape)}"
     text = repr(value)
     return text if len(text) < 80 else text[:77] + "..."
-
-
-__all__ = [
-    "ContainerPhi",
-    "JoinError",
-    "ListPhi",
-    "MaybePhi",
-    "NoPhi",
-    "Phi",
-    "TensorPhi",
-    "Widening",
-    "is_missing",
-    "join",
-    "lifted",
-    "list_of",
-    "placeholder",
-    "representatives",
-    "same",
-    "tensors_in",
-    "to_spec",
-    "traced",
-]  # fmt: skip

@@ -35,8 +35,8 @@ from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
-from gradtape.ops import elementwise, select, sorting, staged
-from gradtape.ops.compare import equal, greater, less, logical_and, logical_not, logical_or
+from gradtape.ops import elementwise, sorting, staged
+from gradtape.ops.compare import equal, greater, less, logical_and, logical_or, not_equal
 from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_all, reduce_any, reduce_sum
 from gradtape.ops.shape import stack, unstack
@@ -444,18 +444,11 @@ def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], la
             values = staged_lists.stacked(values)
         if isinstance(values, (Tensor, Readable)):
             tensor = convert(values)
-            return whole(tensor if tensor.dtype.is_bool else elementwise_truth(tensor))
+            return whole(tensor if tensor.dtype.is_bool else not_equal(tensor, 0))
         flags = [truth(v) if is_staged(v) else convert(bool(v)) for v in map(valued, values)]
         return functools.reduce(pair, flags)
 
     return decide
-
-
-def elementwise_truth(tensor: Any) -> Any:
-    """Which elements count as true."""
-    from gradtape.ops.compare import not_equal
-
-    return not_equal(tensor, 0)
 
 
 def list_of(values: Any) -> Any:
@@ -522,7 +515,3 @@ def call_builtin(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None
     """A builtin of which an argument is staged."""
     values = tuple(a.get() if isinstance(a, Maybe) else current_trace().dim(a) if a.__class__ is Dim else a for a in args)
     return _BUILTINS[name](*values, **(kwargs or {}))
-
-
-__all__ = ["StagedText", "assert_", "call_builtin", "container_call", "contains", "del_item", "fstring", "inplace", "item",
-           "list_method", "logical_not", "method", "print_", "select", "set_item", "unpack"]  # fmt: skip
