@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
 from gradtape.ad.budget import static_bytes
@@ -87,6 +87,10 @@ def _price(operation: Operation) -> int:
     return 1 + cost * max(sizes)
 
 
+_Levels = dict[object, int]
+_Untried = dict[object, Iterator[object]]
+
+
 class _Network:
     """Edges with capacities; `fill` sends as much as can be from one node to another (Dinic's method)."""
 
@@ -103,14 +107,17 @@ class _Network:
             level = self._levels(source)
             if sink not in level:
                 return
-            while self._path(source, sink, level):
+            # neighbours that were tried in vain are not tried again at these levels: a value that all others read has many
+            untried = {a: iter(room) for a, room in self.room.items()}
+            at = {a: next(ahead, None) for a, ahead in untried.items()}
+            while self._path(source, sink, level, untried, at):
                 pass
 
     def reached(self, source: object) -> set[object]:
         """The nodes that more could be sent to."""
         return set(self._levels(source))
 
-    def _levels(self, source: object) -> dict[object, int]:
+    def _levels(self, source: object) -> _Levels:
         level = {source: 0}
         queue = deque([source])
         while queue:
@@ -121,16 +128,22 @@ class _Network:
                     queue.append(b)
         return level
 
-    def _path(self, source: object, sink: object, level: dict[object, int]) -> bool:
-        """One way with room along growing levels, filled; nodes that lead nowhere lose their level."""
+    def _path(
+        self, source: object, sink: object, level: dict[object, int], untried: _Untried, at: dict[object, object]
+    ) -> bool:
+        """One way with room along growing levels, filled. `at` is the neighbour through which a node was left last."""
         way = [source]
         while way[-1] != sink:
             a = way[-1]
-            ahead = next((b for b, room in self.room[a].items() if room > 0 and level.get(b) == level[a] + 1), None)
-            if ahead is not None:
-                way.append(ahead)
+            room, above = self.room[a], level[a] + 1
+            b = at.get(a)
+            while b is not None and not (room[b] > 0 and level.get(b) == above):
+                b = next(untried[a], None)
+            if b is not None:
+                at[a] = b
+                way.append(b)
                 continue
-            del level[a]
+            level[a] = -1  # leads nowhere
             way.pop()
             if not way:
                 return False

@@ -18,6 +18,7 @@ from gradtape.ad.replaying import replay
 from gradtape.core.opdef import Cost
 from gradtape.core.record import Scope, scope_of
 from gradtape.ir.dims import symbols_in
+from gradtape.ir.garbage import uncollected
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
 from gradtape.ir.types import TensorSpec
@@ -44,6 +45,7 @@ class Split:
     answers: list[int]
 
 
+@uncollected()
 def split(
     block: Block,
     wanted: Collection[int],

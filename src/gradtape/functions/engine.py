@@ -26,6 +26,7 @@ from gradtape.functions.fast_call import fast_call
 from gradtape.functions.retracing import WARN_AFTER, warn_retracing
 from gradtape.functions.signature import Binder, BoundCall, has_batches
 from gradtape.functions.unknown_arguments import name_argument
+from gradtape.ir.garbage import uncollected
 from gradtape.ir.walk import has_effect
 from gradtape.ops.random_state import of_example
 from gradtape.trace.effects import active
@@ -218,6 +219,7 @@ class Engine:
                     return traced
         return self._trace(target, state, call, call.key, call.shapes)
 
+    @uncollected()
     def _trace(
         self, target: Callable[..., Any], state: FunctionState, call: BoundCall, key: Any, pattern: Sequence[tuple[Any, ...]]
     ) -> Traced:

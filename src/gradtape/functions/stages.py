@@ -9,9 +9,10 @@ from typing import Any
 from gradtape import config
 from gradtape.backends import numpy as reference
 from gradtape.errors import FailedPreconditionError
+from gradtape.ir.garbage import uncollected
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import UNKNOWN, TensorSpec
-from gradtape.ir.walk import Rebuild, blocks, rebuild
+from gradtape.ir.walk import Rebuild, blocks, program, rebuild
 from gradtape.ops.lists import LIST_REPLACE, LIST_SET
 from gradtape.ops.structured import CUSTOM
 from gradtape.passes.bufferize import bufferize
@@ -26,9 +27,11 @@ def traced_program(block: Block) -> Block:
     return reroll(block) if len(block.operations) >= WORTH_ROLLING and not _of_unknown_rank(block) else block
 
 
+@uncollected()
 def prepared(block: Block) -> Block:
     """The optimised program, with updates in place where the old version is dead."""
-    block = rebuild(block, _forget_rules)
+    if any(operation.op in (CUSTOM, LIST_REPLACE) for operation in program(block)):
+        block = rebuild(block, _forget_rules)
     return block if _of_unknown_rank(block) else bufferize(optimize(block))
 
 
@@ -42,6 +45,7 @@ def _of_unknown_rank(block: Block) -> bool:
     return False
 
 
+@uncollected()
 def executable(block: Block, prepare: Callable[[Block], Block], name: str, backend: str | None = None) -> Any:
     """A traced program that runs: as machine code, or on the reference backend where the user asks for that. `prepare` gives
     the program to compile, unless its machine code is found without.

@@ -86,6 +86,30 @@ class Operation:
         self.results = [Value(type, self, i) for i, type in enumerate(types)]
         self.home: Block | None = None  # the block it was traced into, while that is open
 
+    def twin(self, operands: list[Value]) -> Operation:
+        """The same operation, without regions, on other operands: the quick way to copy one.
+
+        Attributes and layouts are shared, since nobody changes those of an operation that stands in a block.
+        """
+        copy = Operation.__new__(Operation)
+        copy.op = self.op
+        copy.operands = operands
+        copy.attrs = self.attrs
+        copy.regions = {}
+        copy.loc = self.loc
+        copy.layout = self.layout
+        copy.result_layout = self.result_layout
+        copy.home = None
+        results = copy.results = []
+        for old in self.results:
+            value = Value.__new__(Value)
+            value.type = old.type
+            value.owner = copy
+            value.index = old.index
+            value.name = old.name
+            results.append(value)
+        return copy
+
     def group(self, name: str) -> list[Value]:
         """The operands of one named group."""
         return grouped(self.operands, self.layout, name)

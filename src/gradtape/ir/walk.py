@@ -257,6 +257,9 @@ class Rebuild:
         Regions and callee not given in `regions` / `attrs` are rebuilt by the pass's own `visit`. `keep` names the (old)
         results that stay; `operands` may be groups, then the layout follows them.
         """
+        as_it_was = op is None and types is None and attrs is None and regions is None and keep is None
+        if as_it_was and not (self._sizes or operation.regions or isinstance(operands, Mapping) or "callee" in operation.attrs):
+            return self._copy_plainly(operation, self.operands(operation) if operands is None else list(operands))
         layout: Layout = operation.layout
         if operands is None:
             operands = self.operands(operation)
@@ -283,6 +286,13 @@ class Rebuild:
             self._map[value] = made
             if given:
                 self._note_sizes(value, made)
+        self.new.operations.append(new)
+        return new
+
+    def _copy_plainly(self, operation: Operation, operands: list[Value]) -> Operation:
+        """Most copies: nothing changed but operands, nothing to look into."""
+        new = operation.twin(operands)
+        self._map.update(zip(operation.results, new.results, strict=True))
         self.new.operations.append(new)
         return new
 

@@ -19,6 +19,7 @@ from gradtape.core.opdef import Memory, Sample, composite, linear
 from gradtape.core.typing import Array, Axes, Integer, Integers, TensorLike
 from gradtape.dtypes import float32, numpy_dtype
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import Size
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import away, normal, spread
 
@@ -187,7 +188,7 @@ def diag(
     out = apply(MATRIX_DIAG, x, k=band, rows=rows, columns=columns, align=align)
     if isinstance(padding_value, (int, float)) and padding_value == 0:
         return out
-    return where(_band_mask(rows, columns, band), out, cast(convert(padding_value, hint=x.dtype), x.dtype))
+    return where(_band_mask(x, rows, columns, band), out, cast(convert(padding_value, hint=x.dtype), x.dtype))
 
 
 def _matrix_size(width: int, k: tuple[int, int], rows: int, columns: int) -> tuple[int, int]:
@@ -204,8 +205,17 @@ def _matrix_size(width: int, k: tuple[int, int], rows: int, columns: int) -> tup
     return rows, columns
 
 
-def _band_mask(rows: int, columns: int, k: tuple[int, int]) -> Array:
-    offset = np.arange(columns) - np.arange(rows)[:, None]
+def _diagonals(x: Tensor, rows: Size, columns: Size) -> Tensor | Array:
+    """On which diagonal each element of a matrix is. For a value of a program the program computes it from two ranges, so that
+    no mask of the matrix's size is part of the program."""
+    across = grid(columns, 1, 2)
+    if is_traced(x) and columns.__class__ is int:
+        across = filled_with((), "int64", 0) + across
+    return across - grid(rows, 0, 2)
+
+
+def _band_mask(x: Tensor, rows: Size, columns: Size, k: tuple[Size, Size]) -> Tensor | Array:
+    offset = _diagonals(x, rows, columns)
     return (offset >= k[0]) & (offset <= k[1])
 
 
@@ -240,7 +250,7 @@ def set_diag(
         )
     # Where the mask says, not where `placed` is nonzero: a zero on the new diagonal replaces what was there too.
     placed = apply(MATRIX_DIAG, new, k=band, rows=rows, columns=columns, align=align)
-    return where(_band_mask(rows, columns, band), placed, x)
+    return where(_band_mask(x, rows, columns, band), placed, x)
 
 
 @composite(samples=lambda: [Sample(normal(3)), Sample(normal(2, 3)), Sample(normal(), raises=(ValueError, "rank"))])
@@ -313,16 +323,18 @@ def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: s
         in_lower, in_upper = logical_or(low < 0, above + low >= 0), logical_or(high < 0, high - above >= 0)
         return where(logical_and(in_lower, in_upper), x, zeros_like(x))
     lower, upper = int(num_lower), int(num_upper)
-    kept = _band_mask(rows, columns, (-rows if lower < 0 else -lower, columns if upper < 0 else upper))
+    kept = _band_mask(x, rows, columns, (-rows if lower < 0 else -lower, columns if upper < 0 else upper))
     return where(kept, x, zeros_like(x))
 
 
-# One product with a constant does both, the cutting and the factor of the diagonal.
+# One product with a mask does both, the cutting and the factor of the diagonal.
 def triangle(x: Tensor, k: int, upper: bool = False, diagonal: float = 1.0) -> Tensor:
     """For rules: square matrices with only what lies on and below (above) diagonal k, the main diagonal times a factor."""
-    n = x.shape[-1]
-    offset = np.arange(n) - np.arange(n)[:, None]
+    offset = _diagonals(x, x.shape[-1], x.shape[-1])
     kept = offset >= k if upper else offset <= k
+    if is_traced(x):
+        mask = cast(kept, x.dtype)
+        return x * (mask if diagonal == 1.0 else where(offset == 0, mask * diagonal, mask))
     return x * (kept * (1.0 + (diagonal - 1.0) * (offset == 0))).astype(numpy_dtype(x.dtype))
 
 
@@ -520,7 +532,7 @@ from gradtape.ops.matmul import matmul, matrix_transposed, swap_last
 from gradtape.ops.reduce import reduce_max, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
 from gradtape.ops.shape import expand_dims, normal_axis, reshape, roll, squeeze, transpose
-from gradtape.ops.staged import is_traced
+from gradtape.ops.staged import filled_with, is_traced
 
 __all__ = [
     "adjoint", "band_part", "cross", "diag", "diag_part", "matrix_transpose", "matvec", "norm", "normalize", "set_diag",

@@ -17,7 +17,7 @@ from typing import Any
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, uses
+from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, program, uses
 from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD, UPDATE
@@ -28,13 +28,16 @@ from gradtape.passes.facts import attr_key, same_type, uniform
 _SUMS = (ADD, LIST_ADD)
 _INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
 _AT = (ADD_AT, LIST_ADD_AT)
+_SPARSE = frozenset((*_INTO_ZEROS, *_AT))
 _LOOPS = (SCAN, WHILE, CHECKPOINTED)
 _STRUCTURED = (COND, *_LOOPS)
 _Uses = dict[Value, list[tuple[Operation | None, int]]]
 
 
 def accumulate(block: Block) -> Block:
-    """The program with sparse sums."""
+    """The program with sparse sums; the block itself if nothing in it is put into zeros."""
+    if not any(operation.op in _SPARSE for operation in program(block)):
+        return block
     callees: dict[Block, Block] = {}
     brought: set[Operation] = set()  # sums that were brought into a branch: adding zeros there is adding nothing
     plans: dict[Block, _Plan] = {}

@@ -14,13 +14,15 @@ from collections.abc import Iterable
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of
+from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of, program
 from gradtape.ops.structured import COND, SCAN, WHILE
 
 
 def dce(block: Block) -> Block:
-    """The program without what neither its results nor its effects need."""
+    """The program without what neither its results nor its effects need; the block itself if they need all of it."""
     live = _Live(block)
+    if live.is_everything(block):
+        return block
     callees: dict[Block, Block] = {}
 
     def region(old: Block, keep: Iterable[Value], results: Groups) -> Block:
@@ -115,6 +117,10 @@ def _filtered(scope: Rebuild, operation: Operation, flags: list[bool]) -> Groups
     return groups
 
 
+def _groups(block: Block) -> list[tuple[str, list[Value]]]:
+    return list(groups_of(block.params, block.layout).items())
+
+
 class _Live:
     """Which values and operations are needed. Context-insensitive for callees: live for one call is live for all."""
 
@@ -138,6 +144,19 @@ class _Live:
 
     def of(self, values: Iterable[Value]) -> list[Value]:
         return [v for v in values if v in self.values]
+
+    def is_everything(self, block: Block) -> bool:
+        """Whether all operations are needed, and all that goes into and comes out of regions and callees."""
+        for operation in program(block):
+            if operation not in self.operations:
+                return False
+            inner = [*operation.regions.values(), *filter(None, [callee_of(operation)])]
+            if not inner:
+                continue
+            crossing = [v for part in inner for name, vs in _groups(part) if name != "index" for v in vs]
+            if any(v not in self.values for v in (*operation.results, *crossing)):
+                return False
+        return True
 
     def slots(self, operation: Operation) -> list[bool]:
         """Which carried values a loop must still carry: those whose result, or whose value in an iteration, is needed."""

@@ -12,24 +12,25 @@ from gradtape.core.opdef import Fails
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import Rebuild, groups_of, insert_param, rebuild
+from gradtape.ir.walk import Rebuild, groups_of, insert_param, program, rebuild
 from gradtape.ops.lists import LIST_LEN, LIST_ZEROS_LIKE
 from gradtape.ops.staged import CONSTANT, DIM, DIMS, FILLED
 from gradtape.ops.structured import COND, SCAN, WHILE
 from gradtape.passes.facts import static_shape
 
+_LOOPS = (SCAN, WHILE)
 _NULLARY = (CONSTANT, FILLED, DIM, DIMS)  # nothing to save by moving them alone
 _ON_LISTS = (LIST_LEN, LIST_ZEROS_LIKE)  # what else makes lists is better made where it can be changed in place
 
 
 def hoist(block: Block) -> Block:
-    """The program with the invariant parts of its loops in front of them."""
-    return rebuild(block, _visit)
+    """The program with the invariant parts of its loops in front of them; the block itself if it has no loops."""
+    return rebuild(block, _visit) if any(operation.op in _LOOPS for operation in program(block)) else block
 
 
 def _visit(scope: Rebuild, operation: Operation) -> None:
     new = scope.copy(operation)  # inner loops first: what leaves them is now in the regions of `new`
-    if new.op is SCAN or new.op is WHILE:
+    if new.op in _LOOPS:
         scope.new.operations.pop()
         _move(scope, new)
         scope.new.operations.append(new)

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradtape import config
 from gradtape.errors import InternalError
+from gradtape.ir.garbage import discard
 from gradtape.ir.graph import Block, Value
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import callee_of, has_effect
@@ -72,13 +73,22 @@ def debug_optimize(block: Block, inputs: Sequence[Any], run: Run, level: int = 2
 
 def _run(block: Block, level: int, check: Callable[[str, Block, Block], None]) -> Block:
     passes = [(name, function) for name, function, least in PASSES if least <= level]
-    form = form_of(block)
+    names = {name for name, _ in passes}
+    given = block
+    idle: set[str] = set()  # passes that have nothing to do in the program as it is now
     for _ in range(ROUNDS.get(level, 0)):
         for name, function in passes:
+            if name in idle:
+                continue
             before, block = block, function(block)
             check(name, before, block)
-        last, form = form, form_of(block)
-        if form == last:
+            if same_form(before, block):
+                idle.add(name)
+            else:
+                idle = {name} if function is dce else set()  # of what dce leaves, all is needed
+            if before is not given and before is not block:
+                discard(before)
+        if idle == names:
             break
     return block
 
@@ -107,22 +117,29 @@ def _agree(name: str, a: Any, b: Any, void: Sequence[bool]) -> bool:
     )
 
 
-def form_of(block: Block) -> int:
-    """A number that is the same for programs of the same form: ops, operands and regions (attributes aside)."""
-    seen: dict[Block, int] = {}
-
-    def form(part: Block) -> int:
-        number: dict[Value, int] = {value: i for i, value in enumerate(part.params)}
-        lines: list[Any] = [len(part.params)]
-        for operation in part.operations:
-            inner = [form(region) for region in operation.regions.values()]
-            if (callee := callee_of(operation)) is not None:
-                if callee not in seen:
-                    seen[callee] = form(callee)
-                inner.append(seen[callee])
-            lines.append((operation.op.name, *[number[v] for v in operation.operands], *inner, len(operation.results)))
-            for value in operation.results:
-                number[value] = len(number)
-        return hash((*lines, *[number[v] for v in part.results]))
-
-    return form(block)
+def same_form(a: Block, b: Block) -> bool:
+    """Whether two programs have the same ops, operands, regions and callees, in the same order (attributes aside)."""
+    if a is b:
+        return True
+    compared: set[tuple[Block, Block]] = set()
+    waiting = [(a, b)]
+    while waiting:
+        a, b = waiting.pop()
+        if (a, b) in compared:
+            continue
+        compared.add((a, b))
+        if len(a.params) != len(b.params) or len(a.operations) != len(b.operations):
+            return False
+        twin: dict[Value, Value] = dict(zip(a.params, b.params, strict=True))
+        for x, y in zip(a.operations, b.operations, strict=True):
+            if x.op is not y.op or len(x.results) != len(y.results) or [twin[v] for v in x.operands] != y.operands:
+                return False
+            if x.regions or "callee" in x.attrs:
+                inside, other = ([*o.regions.values(), *filter(None, [callee_of(o)])] for o in (x, y))
+                if len(inside) != len(other):
+                    return False
+                waiting += zip(inside, other, strict=True)
+            twin.update(zip(x.results, y.results, strict=True))
+        if [twin[v] for v in a.results] != b.results:
+            return False
+    return True

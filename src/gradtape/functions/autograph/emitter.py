@@ -76,7 +76,8 @@ class FunctionEmitter:
         self.statements = statements
         self.expressions = expressions
         self.frame = FunctionFrame(scope, None, set(), None)
-        self.definite: Definite = set()
+        self._definite: Definite = set()
+        self._definite_is_ours = False  # nobody else has that set, so a name may be added to it
         self.hoisted: list[ast.stmt] = []
         self.plain = False
         self.count = 0
@@ -102,10 +103,10 @@ class FunctionEmitter:
         inside = owner.function is self.frame.function
         if not inside:
             certain = name in self.frame.function.outside
-        elif self.definite is None:
+        elif self._definite is None:
             certain = not self.exposed(name) or owner.scope.always_bound(name)
         else:
-            certain = name in self.definite
+            certain = name in self._definite
         if certain:
             return build.located(plain, node)
         owner.undefined.add(name)
@@ -117,12 +118,24 @@ class FunctionEmitter:
         owner = self.scope.owner(name)
         return not self.plain or (owner is not None and name in owner.shared)
 
+    @property
+    def definite(self) -> Definite:
+        """The names that are bound for sure; who asks may keep the set, so it does not change any more."""
+        self._definite_is_ours = False
+        return self._definite
+
+    @definite.setter
+    def definite(self, names: Definite) -> None:
+        self._definite, self._definite_is_ours = names, False
+
     def bind(self, names: Iterable[str]) -> None:
         """These names are bound now."""
         for name in names:
             self.frame.bound.add(name)
-            if self.definite is not None:
-                self.definite = self.definite | {name}
+            if self._definite is not None:
+                if not self._definite_is_ours:  # one copy for a run of assignments, not one for each
+                    self._definite, self._definite_is_ours = set(self._definite), True
+                self._definite.add(name)
 
     def unbind(self, names: Iterable[str]) -> None:
         if self.definite is not None:

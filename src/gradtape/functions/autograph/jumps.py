@@ -19,32 +19,34 @@ from gradtape.functions.autograph.names import UNENTERED, info, matches_all, own
 RETURN, DONE, BREAK, CONTINUE = "ag__return", "ag__done", "ag__break", "ag__continue"
 JUMPING = (RETURN, DONE, BREAK, CONTINUE)  # how names begin that jumps set and tests of them read
 LOOPS = (ast.For, ast.While)
+_COMPOUND = (ast.If, *LOOPS, ast.With, ast.Try, ast.TryStar, ast.Match)
 Block = list[ast.stmt]
 
 
 def lower(function: ast.FunctionDef) -> None:
     """Lower the jumps of a function and of those nested in it, in place."""
-    for node in own(function.body):
+    nodes = list(own(function.body))
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and not left_alone(node):
             lower(node)
-    _note_names(function)
+    _note_names(function, nodes)
     if info(function).plain:
         return
-    if _jumps_in_finally(function):
+    if _jumps_in_finally(nodes):
         info(function).plain = True
         return
     _Lowering(_returns_inside(function.body)).function(function)
 
 
-def _note_names(function: ast.FunctionDef) -> None:
+def _note_names(function: ast.FunctionDef, nodes: list[ast.AST]) -> None:
     notes = info(function)
     notes.bound = frozenset(written(function.body))
-    notes.declared_global = frozenset(n for d in own(function.body) if isinstance(d, ast.Global) for n in d.names)
-    notes.declared_nonlocal = frozenset(n for d in own(function.body) if isinstance(d, ast.Nonlocal) for n in d.names)
+    notes.declared_global = frozenset(n for d in nodes if isinstance(d, ast.Global) for n in d.names)
+    notes.declared_nonlocal = frozenset(n for d in nodes if isinstance(d, ast.Nonlocal) for n in d.names)
 
 
-def _jumps_in_finally(function: ast.FunctionDef) -> bool:
-    tries = (node for node in own(function.body) if isinstance(node, (ast.Try, ast.TryStar)))
+def _jumps_in_finally(nodes: list[ast.AST]) -> bool:
+    tries = (node for node in nodes if isinstance(node, (ast.Try, ast.TryStar)))
     return any(_jumps(node.finalbody) for node in tries)
 
 
@@ -108,7 +110,6 @@ class _Lowering:
     def block(self, statements: Block, loop: _Loop | None) -> Block:
         result: Block = []
         for place, statement in enumerate(statements):
-            rest = statements[place + 1 :]
             match statement:
                 case ast.Return() if self.returns:
                     value = statement.value or build.constant(None)
@@ -121,7 +122,10 @@ class _Lowering:
                     return [*result, loop.flags["continue"].set(True, statement)]
                 case ast.Raise() | ast.Return():
                     return [*result, statement]
-            lowered, finished = self.compound(statement, rest, loop)
+            if not isinstance(statement, _COMPOUND):
+                result.append(statement)
+                continue
+            lowered, finished = self.compound(statement, statements[place + 1 :], loop)
             result += lowered
             if finished:
                 return result

@@ -12,6 +12,19 @@ from typing import Any
 from gradtape.functions.autograph.source import mangle
 from gradtape.functions.autograph.trees import children
 
+_BINDING = frozenset(
+    (
+        ast.Name,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.ExceptHandler,
+        ast.MatchAs,
+        ast.MatchStar,
+        ast.MatchMapping,
+        ast.alias,
+    )
+)
 UNENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -65,6 +78,8 @@ def written(nodes: Iterable[ast.AST]) -> set[str]:
     """Names that running these nodes may bind or unbind in their frame."""
     names: set[str] = set()
     for node in own(nodes):
+        if node.__class__ not in _BINDING:  # most nodes: the patterns below take longer than all the rest
+            continue
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 names.add(name)
