@@ -31,30 +31,30 @@ def passes_derivative(op: Op, index: int) -> bool:
 
 def varied(block: Block, params: Iterable[Value]) -> set[Value]:
     """Every value of the block that depends differentiably on `params`, these included."""
-    found = {p for p in params if differentiable(p)}
+    moving = {p for p in params if differentiable(p)}
     for operation in block.operations:
         if operation.op.kind == "region":
-            places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in found})
-            found.update(operation.results[i] for i in places)
-        elif any(v in found and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)):
-            found.update(v for v in operation.results if differentiable(v))
-    return found
+            places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in moving})
+            moving.update(operation.results[i] for i in places)
+        elif any(v in moving and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)):
+            moving.update(v for v in operation.results if differentiable(v))
+    return moving
 
 
 def useful(block: Block, results: Iterable[Value]) -> set[Value]:
     """Every value of the block on which one of `results` depends differentiably, these included."""
-    found = {v for v in results if differentiable(v)}
+    needed = {v for v in results if differentiable(v)}
     for operation in reversed(block.operations):
-        if not any(v in found for v in operation.results):
+        if not any(v in needed for v in operation.results):
             continue
         if operation.op.kind == "region":
-            places = useful_operands(operation, {i for i, v in enumerate(operation.results) if v in found})
-            found.update(operation.operands[i] for i in places)
+            places = useful_operands(operation, {i for i, v in enumerate(operation.results) if v in needed})
+            needed.update(operation.operands[i] for i in places)
             continue
         for i, v in enumerate(operation.operands):
             if differentiable(v) and passes_derivative(operation.op, i):
-                found.add(v)
-    return found
+                needed.add(v)
+    return needed
 
 
 def varied_results(operation: Operation, operands: set[int]) -> set[int]:
@@ -95,13 +95,13 @@ def _rule_places(operation: Operation) -> tuple[int, ...]:
 
 
 def _results_of(block: Block, params: set[int]) -> set[int]:
-    found = varied(block, [block.params[i] for i in params])
-    return {i for i, v in enumerate(block.results) if v in found}
+    moving = varied(block, [block.params[i] for i in params])
+    return {i for i, v in enumerate(block.results) if v in moving}
 
 
 def _params_of(block: Block, results: set[int]) -> set[int]:
-    found = useful(block, [block.results[i] for i in results])
-    return {i for i, v in enumerate(block.params) if v in found}
+    needed = useful(block, [block.results[i] for i in results])
+    return {i for i, v in enumerate(block.params) if v in needed}
 
 
 def loop_varied(operation: Operation, operands: set[int]) -> tuple[set[int], set[int]]:

@@ -64,13 +64,13 @@ def blocks(block: Block) -> Iterator[Block]:
 
 def callees(block: Block) -> list[Block]:
     """Every block called from this one, directly or not, once each, in order of first call."""
-    found: dict[Block, None] = {}
+    called: dict[Block, None] = {}
     waiting = [block]
     while waiting:
-        direct = [c for operation in walk(waiting.pop()) if (c := callee_of(operation)) is not None and c not in found]
-        found |= dict.fromkeys(direct)
+        direct = [c for operation in walk(waiting.pop()) if (c := callee_of(operation)) is not None and c not in called]
+        called |= dict.fromkeys(direct)
         waiting += reversed(list(dict.fromkeys(direct)))
-    return list(found)
+    return list(called)
 
 
 def program(block: Block) -> Iterator[Operation]:
@@ -88,26 +88,26 @@ def values_used(block: Block) -> set[Value]:
 
 def uses(block: Block) -> dict[Value, list[tuple[Operation | None, int]]]:
     """Who reads each value of the block: (operation, operand index), or (None, i) for result i of the block."""
-    found: dict[Value, list[tuple[Operation | None, int]]] = {value: [] for value in block.params}
+    readers: dict[Value, list[tuple[Operation | None, int]]] = {value: [] for value in block.params}
     for operation in block.operations:
         for i, value in enumerate(operation.operands):
-            found.setdefault(value, []).append((operation, i))
+            readers.setdefault(value, []).append((operation, i))
         for value in operation.results:
-            found.setdefault(value, [])
+            readers.setdefault(value, [])
     for i, value in enumerate(block.results):
-        found.setdefault(value, []).append((None, i))
-    return found
+        readers.setdefault(value, []).append((None, i))
+    return readers
 
 
 def free(operations: Iterable[Operation], results: Iterable[Value] = ()) -> list[Value]:
     """What a run of operations (and results) reads but does not define, in order of first use."""
     defined: set[Value] = set()
-    found: dict[Value, None] = {}
+    outside: dict[Value, None] = {}
     for operation in operations:
-        found |= dict.fromkeys(value for value in operation.operands if value not in defined)
+        outside |= dict.fromkeys(value for value in operation.operands if value not in defined)
         defined.update(operation.results)
-    found |= dict.fromkeys(value for value in results if value not in defined)
-    return list(found)
+    outside |= dict.fromkeys(value for value in results if value not in defined)
+    return list(outside)
 
 
 def is_isolated(block: Block) -> bool:
@@ -141,12 +141,12 @@ def groups_of(values: Sequence[Value], layout: Layout) -> Groups:
     """The values by group; without a layout they are one group named ""."""
     if not layout:
         return {"": list(values)}
-    found: Groups = {}
+    groups: Groups = {}
     start = 0
     for name, count in layout.items():
-        found[name] = list(values[start : start + count])
+        groups[name] = list(values[start : start + count])
         start += count
-    return found
+    return groups
 
 
 def layout_of(groups: Mapping[str, Sequence[Any]]) -> dict[str, int]:

@@ -128,8 +128,8 @@ def _replaced(scope: Rebuild, operation: Operation, readers: _Uses) -> bool:
     kinds = {v.type.dtype for v in (x, before, value)}
     if not single or len(kinds) != 1 or (len(before.type.shape) and not same_type(before.type, value.type)):
         return False
-    made = scope.emit(ADD, [before, value], [value.type]).result
-    scope.replace(operation, [scope.emit(UPDATE_AT, [x, made, *indices], [total.type], {"key": key}).result])
+    total_here = scope.emit(ADD, [before, value], [value.type]).result
+    scope.replace(operation, [scope.emit(UPDATE_AT, [x, total_here, *indices], [total.type], {"key": key}).result])
     return True
 
 
@@ -149,8 +149,8 @@ def _key(producer: Operation) -> tuple[Any, ...]:
 def _is_zero(value: Value) -> bool:
     if isinstance(value.type, ListSpec):
         return value.producer is not None and value.producer.op is LIST_ZEROS_LIKE
-    found = uniform(value)
-    return found is not None and bool(found == 0)
+    number = uniform(value)
+    return number is not None and bool(number == 0)
 
 
 def terms_of(value: Value) -> list[Operation] | None:
@@ -158,7 +158,7 @@ def terms_of(value: Value) -> list[Operation] | None:
 
     A branch is such a value if one of its sides is, a loop if it starts from zero or such a value and adds such values.
     """
-    found = []
+    terms = []
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -169,7 +169,7 @@ def terms_of(value: Value) -> list[Operation] | None:
         if op in _SUMS:
             waiting += producer.operands
             continue
-        found.append(producer)
+        terms.append(producer)
         if op in _AT:
             waiting += [] if _is_zero(producer.operands[0]) else [producer.operands[0]]
         elif op is COND:
@@ -183,7 +183,7 @@ def terms_of(value: Value) -> list[Operation] | None:
             waiting += [] if _is_zero(start) else [start]
         elif op not in _INTO_ZEROS:
             return None
-    return found[::-1]
+    return terms[::-1]
 
 
 def _sums_of(loop: Operation) -> str:
@@ -229,10 +229,10 @@ def _leads(block: Block, value: Value, result: Value, known: dict[Block, _Uses])
         elif op in _AT and place == 0:
             value = operation.results[0]
         elif op is COND and place > 0:
-            found = _through(operation, place - 1, known)
-            if found is None:
+            output = _through(operation, place - 1, known)
+            if output is None:
                 return False
-            value = operation.results[found]
+            value = operation.results[output]
         elif op in _LOOPS and (slot := _slot(operation, place)) >= 0:
             if not _only_adds(operation, slot, known):
                 return False

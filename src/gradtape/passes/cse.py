@@ -78,7 +78,7 @@ def block_key(block: Block, keys: dict[Block, Any]) -> Any:
     number = {value: i for i, value in enumerate(block.params)}
     lines: list[Any] = [tuple(block.layout.items()), tuple(block.result_layout.items())]
     lines += [type_key(v.type) for v in block.params]
-    found: Any = None
+    whole: Any = None
     for operation in block.operations:
         key = _key(operation, [number[v] for v in operation.operands], operation.attrs, operation.regions, keys)
         if key is None:
@@ -87,9 +87,9 @@ def block_key(block: Block, keys: dict[Block, Any]) -> Any:
         for value in operation.results:
             number[value] = len(number)
     else:
-        found = _Key((*lines, *(number[v] for v in block.results)))
-    keys[block] = found
-    return found
+        whole = _Key((*lines, *(number[v] for v in block.results)))
+    keys[block] = whole
+    return whole
 
 
 class _Key:

@@ -168,7 +168,7 @@ class _Live:
     def _read(self, block: Block, sizes: dict[str, Value]) -> bool:
         """Note what everything in the block needs; True when it has an effect. `sizes`: symbol → the value it is taken from."""
         self._define(block.params, sizes)
-        found = False
+        has_effects = False
         for operation in block.operations:
             effect = operation.op.effect
             if operation.attrs and (symbols := symbols_in(operation.attrs)):
@@ -176,10 +176,10 @@ class _Live:
             if operation.regions or "callee" in operation.attrs:
                 effect = self._structured(operation, sizes)
             if effect:
-                found = True
+                has_effects = True
                 self._roots.append(operation)
             self._define(operation.results, sizes)
-        return found
+        return has_effects
 
     def _define(self, values: Iterable[Value], sizes: dict[str, Value]) -> None:
         for value in values:

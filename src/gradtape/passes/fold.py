@@ -46,11 +46,11 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
     elif op.kind == "region" or op in _NAMED or not operation.operands:
         scope.copy(operation)
     else:
-        found = _known_results(operation, [constant_value(v) for v in scope.operands(operation)])
-        if found is None:
+        values = _known_results(operation, [constant_value(v) for v in scope.operands(operation)])
+        if values is None:
             scope.copy(operation)
         else:
-            scope.replace(operation, [emit_constant(scope, value) for value in found])
+            scope.replace(operation, [emit_constant(scope, value) for value in values])
 
 
 def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | None:
@@ -70,8 +70,8 @@ def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | Non
         out = op.impl(*operands, **operation.attrs)
     except Exception:  # whatever it is, the program raises it when (and if) it gets there
         return None
-    found = list(out) if op.outputs != 1 else [out]
-    return found if len(found) == len(types) and all(map(_is_of, found, types)) else None
+    values = list(out) if op.outputs != 1 else [out]
+    return values if len(values) == len(types) and all(map(_is_of, values, types)) else None
 
 
 def _is_of(value: Any, type: Any) -> bool:
@@ -146,10 +146,10 @@ def _once(scope: Rebuild, operation: Operation, groups: dict[str, list[Value]]) 
     ]
     given = {"index": [index], "carried": groups["carried"], "consts": groups["consts"], "xs": items}
     results = scope.inline(body, [v for name in body.layout for v in given[name]])
-    found = groups_of(results, body.result_layout)
-    for value, new in zip(operation.result_group("carried"), found["carried"], strict=True):
+    ends = groups_of(results, body.result_layout)
+    for value, new in zip(operation.result_group("carried"), ends["carried"], strict=True):
         scope[value] = new
-    for value, item in zip(operation.result_group("ys"), found["ys"], strict=True):
+    for value, item in zip(operation.result_group("ys"), ends["ys"], strict=True):
         scope[value] = _list(scope, value, [item])
 
 
@@ -167,9 +167,9 @@ def _while(scope: Rebuild, operation: Operation) -> None:
         if inner.op.effect or inner.regions or "callee" in inner.attrs:
             break
         operands = [known.get(v) for v in inner.operands]
-        found = [inner.op.impl(**inner.attrs)] if inner.op is CONSTANT else _known_results(inner, operands)
-        if found is not None:
-            known.update(zip(inner.results, found, strict=True))
+        values = [inner.op.impl(**inner.attrs)] if inner.op is CONSTANT else _known_results(inner, operands)
+        if values is not None:
+            known.update(zip(inner.results, values, strict=True))
     else:
         flag = known.get(test.results[0])
         same = _exactly_typed(operation.group("carried"), operation.result_group("carried"))

@@ -63,10 +63,10 @@ def debug_optimize(block: Block, inputs: Sequence[Any], run: Run, level: int = 2
     def check(name: str, before: Block, after: Block) -> None:
         _verified(name, before, after)
         if silent:
-            found = _outcome(after, inputs, run)
-            if not _agree(name, memory[0], found, [may_be_void(v) for v in block.results]):
-                raise InternalError(f"the pass {name} changed what the program computes: {memory[0]} became {found}")
-            memory[0] = found
+            outcome = _outcome(after, inputs, run)
+            if not _agree(name, memory[0], outcome, [may_be_void(v) for v in block.results]):
+                raise InternalError(f"the pass {name} changed what the program computes: {memory[0]} became {outcome}")
+            memory[0] = outcome
 
     return _run(block, level, check)
 

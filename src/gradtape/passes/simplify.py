@@ -41,9 +41,9 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
         if not any(v.type.__class__ is ListSpec for v in operands):
             wanted = operation.results[0].type
             for rule in rules:
-                found = rule(scope, operation, operands)
-                if found is not None and same_type(found.type, wanted):
-                    scope.replace(operation, [found])
+                value = rule(scope, operation, operands)
+                if value is not None and same_type(value.type, wanted):
+                    scope.replace(operation, [value])
                     return
     scope.copy(operation)
 
@@ -78,9 +78,9 @@ def _add_negative(scope: Rebuild, operation: Operation, operands: list[Value]) -
     """x + (-y) = x - y, (-x) + y = y - x."""
     x, y = operands
     if (minus := _producer(y, NEGATIVE)) is not None:
-        return _made(scope, SUBTRACT, [x, minus.operands[0]], operation)
+        return _emitted(scope, SUBTRACT, [x, minus.operands[0]], operation)
     if (minus := _producer(x, NEGATIVE)) is not None:
-        return _made(scope, SUBTRACT, [y, minus.operands[0]], operation)
+        return _emitted(scope, SUBTRACT, [y, minus.operands[0]], operation)
     return None
 
 
@@ -88,10 +88,10 @@ def _subtract_negative(scope: Rebuild, operation: Operation, operands: list[Valu
     """x - (-y) = x + y."""
     x, y = operands
     minus = _producer(y, NEGATIVE)
-    return None if minus is None else _made(scope, ADD, [x, minus.operands[0]], operation)
+    return None if minus is None else _emitted(scope, ADD, [x, minus.operands[0]], operation)
 
 
-def _made(scope: Rebuild, op: Any, operands: list[Value], like: Operation) -> Value:
+def _emitted(scope: Rebuild, op: Any, operands: list[Value], like: Operation) -> Value:
     return scope.emit(op, operands, [like.results[0].type]).result
 
 
@@ -106,7 +106,7 @@ def _multiply_one(scope: Rebuild, operation: Operation, operands: list[Value]) -
         if is_number(y, 1):
             return x
         if y.type.dtype.kind in "if" and same_type(x.type, operation.results[0].type) and is_number(y, -1):
-            return _made(scope, NEGATIVE, [x], operation)
+            return _emitted(scope, NEGATIVE, [x], operation)
     return None
 
 
@@ -115,7 +115,7 @@ def _multiply_negatives(scope: Rebuild, operation: Operation, operands: list[Val
     x, y = (_producer(v, NEGATIVE) for v in operands)
     if x is None or y is None or _is_complex(operation.results[0]):
         return None
-    return _made(scope, MULTIPLY, [x.operands[0], y.operands[0]], operation)
+    return _emitted(scope, MULTIPLY, [x.operands[0], y.operands[0]], operation)
 
 
 def _divide_one(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
@@ -137,7 +137,7 @@ def _divide_power_of_two(scope: Rebuild, operation: Operation, operands: list[Va
     limits = np.finfo(number.dtype)
     if not limits.tiny <= abs(inverse) <= limits.max:
         return None
-    return _made(scope, MULTIPLY, [x, emit_constant(scope, inverse)], operation)
+    return _emitted(scope, MULTIPLY, [x, emit_constant(scope, inverse)], operation)
 
 
 def _power_one(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:

@@ -32,7 +32,7 @@ def find_runs(symbols: Any) -> list[Run]:
     """
     classes = np.asarray(symbols, np.int64)
     count = len(classes)
-    found: list[Run] = []
+    runs: list[Run] = []
     width = 1
     while LEAST * (width // 2 + 1) <= count:
         order = np.argsort(classes, kind="stable")
@@ -42,7 +42,7 @@ def find_runs(symbols: Any) -> list[Run]:
             break  # no window of this length, nor a longer one, occurs twice
         distance = np.zeros(len(classes), np.int64)
         distance[order[1:][same]] = np.diff(order)[same]
-        found.extend(_runs_of(distance, width))
+        runs.extend(_runs_of(distance, width))
         if 2 * width > count:
             break
         # the class of a window of twice the length: the classes of its halves, renumbered
@@ -51,7 +51,7 @@ def find_runs(symbols: Any) -> list[Run]:
         halves = names[: count - 2 * width + 1] * (names.max() + 1) + names[width : count - width + 1]
         classes = halves
         width *= 2
-    return sorted(found, key=lambda run: (run.period, run.start))
+    return sorted(runs, key=lambda run: (run.period, run.start))
 
 
 def _runs_of(distance: Any, width: int) -> list[Run]:
@@ -60,9 +60,9 @@ def _runs_of(distance: Any, width: int) -> list[Run]:
     edges = np.flatnonzero(np.diff(kept)) + 1
     starts = np.concatenate(([0], edges))
     stops = np.concatenate((edges, [len(kept)]))
-    found = []
+    runs = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         period = int(kept[start])
         if period and stop - 1 + width - (start - period) >= LEAST * period:
-            found.append(Run(start - period, stop - 1 + width, period))
-    return found
+            runs.append(Run(start - period, stop - 1 + width, period))
+    return runs

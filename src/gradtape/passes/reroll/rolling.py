@@ -62,13 +62,13 @@ class Loop:
 
 def loops_in(table: Table, run: Run) -> list[Loop]:
     """The loops a run consists of, at its own period or a small multiple of it, whichever needs no lists; in order."""
-    found = list(_loops(table, run, 1))
-    if _covered(found) * 2 < run.stop - run.start:
+    loops = list(_loops(table, run, 1))
+    if _covered(loops) * 2 < run.stop - run.start:
         for multiple in range(2, 7):
             other = list(_loops(table, run, multiple))
             if _covered(other) * 2 >= run.stop - run.start:
                 return other
-    return found
+    return loops
 
 
 def _covered(loops: list[Loop]) -> int:

@@ -31,7 +31,7 @@ def find_rows(block: Block) -> tuple[dict[Value, Row], set[Operation]]:
     wanted = {cut.result for cut in cuts}
     uses = Counter(v for o in block.operations for v in o.operands if v in wanted)
     uses.update(v for v in block.results if v in wanted)
-    found: dict[Value, Row] = {}
+    rows: dict[Value, Row] = {}
     dropped: dict[Value, Operation] = {}
     for operation in block.operations:
         if operation.op is RESHAPE and operation.operands[0] in wanted and uses[operation.operands[0]] == 1:
@@ -41,8 +41,8 @@ def find_rows(block: Block) -> tuple[dict[Value, Row], set[Operation]]:
             (x,) = cut.operands
             axis = cut.attrs["axis"]
             if tuple(operation.result.type.shape) == (*x.type.shape[:axis], *x.type.shape[axis + 1 :]):
-                found[operation.result] = Row(x, axis, cut.attrs["start"])
+                rows[operation.result] = Row(x, axis, cut.attrs["start"])
                 dropped[operation.result] = cut
-    counts = Counter((row.x, row.axis) for row in found.values())
-    kept = {value: row for value, row in found.items() if counts[row.x, row.axis] >= MANY}
+    counts = Counter((row.x, row.axis) for row in rows.values())
+    kept = {value: row for value, row in rows.items() if counts[row.x, row.axis] >= MANY}
     return kept, {dropped[value] for value in kept}
