@@ -47,13 +47,9 @@ class Split:
 
 @uncollected()
 def split(
-    block: Block,
-    wanted: Collection[int],
-    seeded: Sequence[int],
-    free: Collection[int] = (),
-    near: Collection[int] = (),
-    recompute: bool = False,
-) -> Split:
+    block: Block, wanted: Collection[int], seeded: Sequence[int], free: Collection[int] = (),
+    near: Collection[int] = (), recompute: bool = False,
+) -> Split:  # fmt: skip
     """Reverse mode of `block` with respect to the parameters `wanted`, cotangents given for the results `seeded`.
 
     Parameters in `free` and `near` are at hand in the backward pass: they appear in `params`, never in `saved`. What
@@ -104,16 +100,9 @@ def extract(params: Sequence[Value], operations: Sequence[Operation], name: str,
 
 
 def _cut(
-    root: Block,
-    boundary: int,
-    results: list[Value],
-    grads: list[Value],
-    answers: list[int],
-    count: int,
-    free: set[int],
-    near: set[int],
-    recompute: bool,
-) -> Split:
+    root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int,
+    free: set[int], near: set[int], recompute: bool,
+) -> Split:  # fmt: skip
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}
     if late:  # constants made at the very end for results

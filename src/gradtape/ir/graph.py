@@ -66,16 +66,10 @@ class Operation:
     __slots__ = ("attrs", "home", "layout", "loc", "op", "operands", "regions", "result_layout", "results")
 
     def __init__(
-        self,
-        op: Any,
-        operands: Iterable[Value],
-        types: Iterable[Any],
-        attrs: Mapping[str, Any] | None = None,
-        regions: Mapping[str, Block] | None = None,
-        loc: Location | None = None,
-        layout: Layout | None = None,
+        self, op: Any, operands: Iterable[Value], types: Iterable[Any], attrs: Mapping[str, Any] | None = None,
+        regions: Mapping[str, Block] | None = None, loc: Location | None = None, layout: Layout | None = None,
         result_layout: Layout | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.op = op
         self.operands = list(operands)
         self.attrs: dict[str, Any] = dict(attrs or {})

@@ -188,12 +188,9 @@ class Rebuild:
     __slots__ = ("_callees", "_map", "_sizes", "loc", "memory", "new", "old", "visit")
 
     def __init__(
-        self,
-        old: Block,
-        visit: Visit | None = None,
-        keep: Collection[Value] | None = None,
+        self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None,
         callees: dict[Block, Block] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`keep`: the parameters that stay (default all). `callees`: old → new callee, shared by all scopes of a pass."""
         self.old = old
         self.visit: Visit = visit or Rebuild.copy
@@ -242,16 +239,11 @@ class Rebuild:
         return groups_of(self.operands(operation), operation.layout)
 
     def copy(
-        self,
-        operation: Operation,
-        *,
-        op: Any = None,
-        operands: Mapping[str, Sequence[Value]] | Sequence[Value] | None = None,
-        types: Iterable[Any] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-        regions: Mapping[str, Block] | None = None,
+        self, operation: Operation, *, op: Any = None,
+        operands: Mapping[str, Sequence[Value]] | Sequence[Value] | None = None, types: Iterable[Any] | None = None,
+        attrs: Mapping[str, Any] | None = None, regions: Mapping[str, Block] | None = None,
         keep: Collection[Value] | None = None,
-    ) -> Operation:
+    ) -> Operation:  # fmt: skip
         """Add an old operation, changed where said; its results stand for the old ones from now on.
 
         Regions and callee not given in `regions` / `attrs` are rebuilt by the pass's own `visit`. `keep` names the (old)
@@ -297,14 +289,10 @@ class Rebuild:
         return new
 
     def emit(
-        self,
-        op: Any,
-        operands: Mapping[str, Sequence[Value]] | Sequence[Value],
-        types: Iterable[Any],
-        attrs: Mapping[str, Any] | None = None,
-        regions: Mapping[str, Block] | None = None,
+        self, op: Any, operands: Mapping[str, Sequence[Value]] | Sequence[Value], types: Iterable[Any],
+        attrs: Mapping[str, Any] | None = None, regions: Mapping[str, Block] | None = None,
         result_layout: Layout | None = None,
-    ) -> Operation:
+    ) -> Operation:  # fmt: skip
         """Add an operation that has no counterpart in the old block."""
         layout: Layout = {}
         if isinstance(operands, Mapping):

@@ -12,19 +12,10 @@ from typing import Any
 from gradtape.functions.autograph.source import mangle
 from gradtape.functions.autograph.trees import children
 
-_BINDING = frozenset(
-    (
-        ast.Name,
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-        ast.ClassDef,
-        ast.ExceptHandler,
-        ast.MatchAs,
-        ast.MatchStar,
-        ast.MatchMapping,
-        ast.alias,
-    )
-)
+_BINDING = frozenset((
+    ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar,
+    ast.MatchMapping, ast.alias,
+))  # fmt: skip
 UNENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 

@@ -34,16 +34,9 @@ class Item:
     __slots__ = ("attrs", "holes", "layout", "loc", "op", "operands", "regions", "result_layout", "results", "token", "weight")
 
     def __init__(
-        self,
-        op: Any,
-        operands: list[Value],
-        results: list[Value],
-        attrs: dict[str, Any],
-        regions: dict[str, Block],
-        loc: Location | None,
-        layout: Layout,
-        result_layout: Layout,
-    ) -> None:
+        self, op: Any, operands: list[Value], results: list[Value], attrs: dict[str, Any], regions: dict[str, Block],
+        loc: Location | None, layout: Layout, result_layout: Layout,
+    ) -> None:  # fmt: skip
         self.op = op
         self.operands = operands
         self.results = results
