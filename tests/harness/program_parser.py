@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import operator
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from gradtape.dtypes import DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.graph import Block, Location, Operation, Value
-from gradtape.ir.polynomial import Dim, parse_dim
+from gradtape.ir.polynomial import Dim, Size, maximum, minimum, quotient, remainder, symbol
 from gradtape.ir.printer import BUILTINS, DTYPES
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
@@ -432,3 +433,32 @@ def _split(text: str) -> list[str]:
             start = i + 1
     last = text[start:]
     return [*parts, last] if last.strip() or parts else []
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: quotient,
+    ast.Mod: remainder,
+}
+
+
+def parse_dim(text: str) -> Size:
+    """The dimension with this text: `parse_dim(str(d)) == d`."""
+    return _parsed(ast.parse(text, mode="eval").body, text)
+
+
+def _parsed(node: ast.expr, text: str) -> Size:
+    match node:
+        case ast.Constant(value=int() as value):
+            return value
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_parsed(operand, text)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](_parsed(left, text), _parsed(right, text))
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[left, right]):
+            return {"max": maximum, "min": minimum}[name](_parsed(left, text), _parsed(right, text))
+    raise ValueError(f"{text!r} is not a dimension")

@@ -11,21 +11,10 @@ import numpy as np
 import pytest
 
 from gradtape.errors import OpError, StaticDimensionNeeded
-from gradtape.ir.dims import (
-    Constraint,
-    Dim,
-    dims_in,
-    fresh_symbol,
-    match,
-    maximum,
-    minimum,
-    parse_dim,
-    substitute,
-    symbol,
-    symbols_in,
-)
+from gradtape.ir.dims import Constraint, Dim, dims_in, fresh_symbol, match, maximum, minimum, substitute, symbol, symbols_in
 from gradtape.ir.polynomial import bounds, evaluate
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
+from tests.harness.program_parser import parse_dim
 
 n, m, k = symbol("n"), symbol("m"), symbol("k")
 ENVS = [

@@ -13,7 +13,7 @@ import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.dims import symbol
 from gradtape.ir.graph import Block, Location, Operation
-from gradtape.ir.printer import objects_of, to_text
+from gradtape.ir.printer import text_and_objects, to_text
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ir.verify import verify
@@ -24,7 +24,7 @@ from tests.ir.programs import PROGRAMS, effects, loop, shape_of_program, spec
 
 
 def round_trip(block: Block) -> Block:
-    again = parse(to_text(block), op_by_name, objects_of(block))
+    again = parse(to_text(block), op_by_name, text_and_objects(block)[1])
     assert shape_of_program(again) == shape_of_program(block)
     assert to_text(again) == to_text(block)
     return again
@@ -96,7 +96,7 @@ def test_bfloat16_arrays_come_back() -> None:
 def test_opaque_objects_have_numbers() -> None:
     function = test_opaque_objects_have_numbers
     block = with_attribute((function, {1}, function))
-    assert objects_of(block) == [function, {1}]
+    assert text_and_objects(block)[1] == [function, {1}]
     assert '<object 0: "<function test_opaque_objects_have_numbers>">, <object 1: "{1}">, <object 0' in to_text(block)
     assert round_trip(block).operations[0].attrs["value"][0] is function
     with pytest.raises(InvalidArgumentError, match="at least 1 objects"):

@@ -22,7 +22,6 @@ from gradtape.ir.dims import match, symbols_in
 from gradtape.ir.types import TensorSpec
 
 MAXSIZE = 64  # programs per function
-_ALIASES = 256  # short cuts from plain calls to programs
 _SHORT = 4  # programs that calls try before they make a key
 _LOG = 100  # traces that `explain` can tell about
 _PATIENCE = 10.0  # seconds a thread waits for another one's trace before it makes its own
@@ -119,7 +118,6 @@ class Cache:
         self.traces = 0
         self.retraces = 0  # for Python values and shapes: what the warning counts
         self.warned = False
-        self.aliases: dict[Any, Traced] = {}
         self.short: tuple[ShortWay, ...] = ()  # of the programs that were found last, the last one first
         self.clock = 0  # counts uses
         self.notes: dict[str, None] = {}  # for explain: what was refused and done otherwise
@@ -187,12 +185,6 @@ class Cache:
         self.log.append(f"trace {traced.number}: {reasons}  [{traced.seconds * 1e3:.1f} ms]")
         del self.log[:-_LOG]
 
-    def alias(self, short: Any, traced: Traced) -> None:
-        """A short cut for calls with nothing but tensors."""
-        if len(self.aliases) >= _ALIASES:
-            self.aliases.clear()
-        self.aliases[short] = traced
-
     def prefer(self, short: ShortWay) -> None:
         """Try this short way first from now on."""
         others = [other for other in self.short if other.traced is not short.traced]
@@ -204,23 +196,19 @@ class Cache:
             self._entries[traced.key] = programs
         else:
             self.discard(traced.key)
-        self._forget_aliases({id(traced)})
+        self._forget_short({id(traced)})
 
     def discard(self, key: Any) -> None:
         """Drop the programs of a key: an object in it is gone."""
         gone = self._entries.pop(key, [])
         self._watchers.pop(key, None)
-        self._forget_aliases({id(traced) for traced in gone})
+        self._forget_short({id(traced) for traced in gone})
 
-    def _forget_aliases(self, gone: set[int]) -> None:
+    def _forget_short(self, gone: set[int]) -> None:
         self.short = tuple([short for short in self.short if id(short.traced) not in gone])
-        for short, traced in list(self.aliases.items()):
-            if id(traced) in gone:
-                self.aliases.pop(short, None)
 
     def clear(self) -> None:
         """Drop all programs and counts."""
-        self.aliases.clear()
         self.short = ()
         self._entries.clear()
         self._watchers.clear()

@@ -108,6 +108,19 @@ class Compiled:
         return getattr(self._executable, "native", None)
 
     @property
+    def attempt(self) -> Callable[..., Any] | None:
+        """`native` that may be tried: what has run, with its effects, is not answered as if it had not."""
+        native, executable = self.native, self._executable
+        if native is None or not self._has_effects:
+            return native
+
+        def run(*arrays: Any) -> Any:
+            results = native(*arrays)
+            return results if results is None or results.__class__ is tuple else executable.failed(results, arrays)
+
+        return run
+
+    @property
     def is_native(self) -> bool:
         """Whether machine code was made of it, or of what runs under a tape."""
         return self.native is not None or any(levels.native is not None for levels in self._levels.values())

@@ -16,7 +16,6 @@ from typing import Any
 from gradtape import config
 from gradtape.core.observers import SESSION, TOOLS
 from gradtape.core.record import SCOPE
-from gradtape.core.tensor import Tensor
 from gradtape.errors import OpError, UnimplementedError
 from gradtape.functions import tracer
 from gradtape.functions.autograph import convert
@@ -75,24 +74,6 @@ class FunctionState:
         self.generality = Generality()
 
 
-def short_key(args: tuple[Any, ...]) -> Any:
-    """The key of a call with nothing but different plain tensors; None for any other call."""
-    if len(args) == 1:
-        x = args[0]
-        if x.__class__ is not Tensor:
-            return None
-        data = x._data
-        return data.shape, data.dtype
-    key = []
-    for x in args:
-        if x.__class__ is not Tensor:
-            return None
-        data = x._data
-        key.append(data.shape)
-        key.append(data.dtype)
-    return tuple(key) if len({*map(id, args)}) == len(args) else None
-
-
 class Engine:
     """How the calls of one function are served."""
 
@@ -119,8 +100,6 @@ class Engine:
             return self._inside(traced, caller)
         if new and self.options.check:
             TOOLS["check_function"](self.name, target, partial(self._run_apart, target, traced, call), call, traced.leaves)
-        if not kwargs and call.is_plain(args):
-            state.cache.alias(short_key(args), traced)
         result = traced.program(call.tensors, caller)
         if not new:
             self.shorten(state, traced, call)
@@ -129,7 +108,9 @@ class Engine:
     def shorten(self, state: FunctionState, traced: Traced, call: BoundCall) -> None:
         """Calls like this one, which was served the long way, are to go a short way from now on, if there is one."""
         short = traced.short
-        if (short is None or short in state.cache.short) and traced.shortened < _ATTEMPTS and self.declared is None:
+        # declared types convert arguments, and want the very defaults of the others: only tensors pass as they are
+        readable = self.declared is None or (not call.kwargs and call.is_plain(call.args))
+        if readable and (short is None or short in state.cache.short) and traced.shortened < _ATTEMPTS:
             traced.shortened += 1
             short = traced.short = fast_call(traced, call, self.binder)
         if short is not None:

@@ -1,8 +1,8 @@
 """The short way of a call: a program that ran before as native code, arguments that are read by generated code.
 
 The native entry compares dtypes and shapes itself, so no key is made: what does not fit gives `MISS`, and the call goes the
-long way (`engine.py`), which also raises whatever there is to raise. Programs with effects always go the long way: a call that
-fails half-way must not print or draw twice. Plain tapes may record; other recorders get the long way.
+long way (`engine.py`), which also raises whatever there is to raise. A program with effects that fails half-way must not print
+or draw twice: it says itself what went wrong. Plain tapes may record; other recorders get the long way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gradtape.core.record import SCOPE, pasts
+from gradtape.core.record import CLOCK, SCOPE, Record, Unwatched, VariableKey, past_of, pasts
 from gradtape.core.tensor import Tensor
 from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadableError
 from gradtape.functions.cache import Traced
@@ -58,10 +58,10 @@ class FastCall:
 def fast_call(traced: Traced, call: BoundCall, binder: Binder) -> FastCall | None:
     """The short way of a program for calls like this one; None if it has none."""
     program = traced.program
-    if not program.compiled.is_native or traced.constraints or program.has_effects():
+    if not program.compiled.is_native:
         return None
     try:
-        return FastCall(traced, _CallWriter(program, ArgumentReader(call, binder)), binder)
+        return FastCall(traced, _CallWriter(traced, ArgumentReader(call, binder)), binder)
     except NotReadableError:
         return None
 
@@ -75,26 +75,39 @@ class _Containers(NamedTuple):
 class _CallWriter:
     """The bodies of the functions of a `FastCall`. All names but those of parameters begin with `_gt_`."""
 
-    def __init__(self, program: Program, reader: ArgumentReader) -> None:
+    def __init__(self, traced: Traced, reader: ArgumentReader) -> None:
+        program: Program = traced.program
         self.program = program
         self.reader = reader
+        if traced.constraints:  # between sizes that are open; other ranks have no answer, and machine code refuses them
+            reader.space["_gt_fits"] = traced.fits
+            condition = f"_gt_fits(({', '.join(reader.tensors)},))"
+            reader.lines += ["try:", f"    if not {condition}: return _gt_miss", "except _gt_error: return _gt_miss"]
         self.captures = [f"_gt_capture{i}" for i in range(len(program.captures))]
         self.outs = [f"_gt_out{i}" for i in range(len(program.block.results))]
         self.space: dict[str, Any] = {
-            **reader.space, "_gt_filled": filled, "_gt_actions": program.actions,
-            "_gt_Containers": _Containers, "_gt_recorded": _TapedRun(program),
+            **reader.space, "_gt_filled": filled, "_gt_actions": program.actions, "_gt_error": Exception,
+            "_gt_Containers": _Containers, "_gt_recorded": _TapedRun(program), "_gt_past": _Provenance(),
         }  # fmt: skip
         self._result = self._filled(program.result)
 
     def run(self) -> list[str]:
         """Nobody records."""
-        self.space["_gt_entry"] = self.program.compiled.native
+        self.space["_gt_entry"] = self.program.compiled.attempt
         lines = [
             *self._begin(), f"_gt_results = _gt_entry({', '.join([f'{name}._data' for name in self._inputs()])})",
             "if _gt_results.__class__ is not _gt_tuple: return _gt_miss",
         ]  # fmt: skip
+        nodes = [f"{name}._node" for name in self._inputs()]
+        if nodes:
+            unknown = " and ".join([f"{node} is None" for node in nodes])
+            lines.append(f"_gt_node = None if {unknown} else _gt_past(({', '.join(nodes)},))")
         for i, out in enumerate(self.outs):
-            lines += [f"{out} = _gt_Tensor()", f"{out}._data = _gt_results[{i}]", f"{out}._node = None"]
+            lines += [
+                f"{out} = _gt_Tensor()",
+                f"{out}._data = _gt_results[{i}]",
+                f"{out}._node = {'_gt_node' if nodes else None}",
+            ]
         return [*lines, f"_gt_outs = [{', '.join(self.outs)}]", *self._end()]
 
     def record(self) -> list[str]:
@@ -148,6 +161,25 @@ class _CallWriter:
         return name if kind in (str, int, float, bool, type(None)) else f"_gt_filled({name}, _gt_outs)"
 
 
+class _Provenance:
+    """What the results of an unrecorded call keep in mind of the versions they were computed from, for `tape.explain`."""
+
+    __slots__ = ("_nodes", "_past")
+
+    def __init__(self) -> None:
+        self._nodes: tuple[Record | None, ...] = ()
+        self._past: Unwatched | None = None
+
+    def __call__(self, nodes: tuple[Record | None, ...]) -> Unwatched | None:
+        if CLOCK.open:  # some tape may be asked why it does not know the results: where they came from matters
+            return past_of(FUNCTION, nodes)
+        if nodes != self._nodes:
+            self._past = past_of(FUNCTION, nodes)
+            # the identities of variables are always the same; versions are not to be kept alive
+            self._nodes = nodes if all(node is None or node.__class__ is VariableKey for node in nodes) else ()
+        return self._past
+
+
 class _TapedRun:
     """Runs a program under tapes: `recorder(inputs)` are its outputs as recorded tensors, or `MISS`."""
 
@@ -156,7 +188,7 @@ class _TapedRun:
     def __init__(self, program: Program) -> None:
         self._compiled = program.compiled
         # an input for the versions of a variable is one more version at each reading: it must not be read twice
-        self._is_plain = all(capture.kind != "versions" for capture in program.captures)
+        self._is_plain = all(capture.kind != "versions" for capture in program.captures) and not program.has_effects()
         self._bits = [1 << i if p.type.dtype.is_differentiable else 0 for i, p in enumerate(program.block.params)]
         self._known: dict[tuple[int, int], tuple[Levels, Callable[..., Any]]] = {}  # by (watched inputs, orders)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from gradtape.config import functions_run_eagerly, settings
+from gradtape.config import settings
 from gradtape.core.record import SCOPE
 from gradtape.functions.any_rank import AnyRank, rankless
 from gradtape.functions.argument_reader import MISS
@@ -24,8 +24,7 @@ from gradtape.functions.cache import CacheInfo, Traced
 from gradtape.functions.compiled import RUNNERS
 from gradtape.functions.concrete import ConcreteFunction, with_stand_ins
 from gradtape.functions.declared import checked_signature
-from gradtape.functions.engine import Engine, FunctionState, Options, short_key
-from gradtape.functions.signature import BoundCall
+from gradtape.functions.engine import Engine, FunctionState, Options
 from gradtape.functions.tokens import add_bound
 from gradtape.trace.tracing import TRACE
 
@@ -52,42 +51,11 @@ class _Traceable:
                             cache.hits += 1
                             cache.clock = short.traced.used = cache.clock + 1
                             return result
-            return self._called(args, kwargs)
+            return self._engine.call(self._target, self._state, args, kwargs)
         except Exception as error:
             if TRACE.get() is None:
                 strip(error)
             raise  # not `raise error`: that would add this frame again
-
-    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The long way."""
-        if not kwargs:
-            key = short_key(args)
-            if key is not None:
-                cache = self._state.cache
-                traced = cache.aliases.get(key)
-                scope = SCOPE.get()
-                if (
-                    traced is not None
-                    and (scope is None or not scope.batches)
-                    and TRACE.get() is None
-                    and not functions_run_eagerly()
-                    and (traced.check is None or traced.check())
-                ):
-                    cache.hits += 1
-                    cache.clock = traced.used = cache.clock + 1
-                    result = traced.program(list(args), self)
-                    if traced.short is None or traced.short in cache.short:
-                        self._engine.shorten(self._state, traced, BoundCall(*self._engine.binder(*args)))
-                    return result
-        return self._engine.call(self._target, self._state, args, kwargs)
-
-    # -- what a running program may need of a call with nothing but tensors (see engine.Caller)
-
-    containers: tuple[Any, ...] = ()
-
-    def rerun(self, tensors: Any) -> Any:
-        """The call, done by Python."""
-        return self._target(*tensors)
 
     # -- programs ------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ from gradtape.ir.polynomial import (
     fresh_symbol as fresh_symbol,
     maximum as maximum,
     minimum as minimum,
-    parse_dim as parse_dim,
     quotient,
     symbol as symbol,
 )

@@ -13,7 +13,6 @@ size, so at least 0. Python cannot have a Dim's value (`int`, `bool`, `range`): 
 
 from __future__ import annotations
 
-import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -421,32 +420,3 @@ def _text(terms: Iterable[tuple[Monomial, int]]) -> str:
 
 def _atom_text(atom: str | Opaque) -> str:
     return f"({atom})" if isinstance(atom, Opaque) and atom.kind in ("//", "%") else str(atom)
-
-
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: quotient,
-    ast.Mod: remainder,
-}
-
-
-def parse_dim(text: str) -> Size:
-    """The dimension with this text: `parse_dim(str(d)) == d`."""
-    return _parsed(ast.parse(text, mode="eval").body, text)
-
-
-def _parsed(node: ast.expr, text: str) -> Size:
-    match node:
-        case ast.Constant(value=int() as value):
-            return value
-        case ast.Name(id=name):
-            return symbol(name)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_parsed(operand, text)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_parsed(left, text), _parsed(right, text))
-        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[left, right]):
-            return _OPAQUE[name](_parsed(left, text), _parsed(right, text))
-    raise ValueError(f"{text!r} is not a dimension")

@@ -15,7 +15,7 @@
 A value is called as the user calls it (`%x`, a second one `%x.1`), or by a number. Groups are written `name(...)`, the one
 unnamed group `(...)`. Attributes follow the operands like keyword arguments (`reduce_sum(%x, axis=(0,))`), or in brackets
 after named groups. A called block is printed once, after the program, and referred to as `@name`. Text and program
-determine each other, except for opaque Python objects: they are `<object 0: repr>`, and `objects_of` gives their table.
+determine each other, except for opaque Python objects: they are `<object 0: repr>`, and `text_and_objects` gives their table.
 """
 
 from __future__ import annotations
@@ -46,15 +46,8 @@ def to_text(block: Block, locations: bool | str = True) -> str:
     return _Printer(locations).program(block)
 
 
-def objects_of(block: Block) -> list[Any]:
-    """The opaque objects among the program's attributes, in the order of their numbers in the text."""
-    printer = _Printer(False)
-    printer.program(block)
-    return printer.objects
-
-
 def text_and_objects(block: Block) -> tuple[str, list[Any]]:
-    """Both at once, without locations: what a program means, whoever wrote it."""
+    """The text without locations, and the opaque objects among the attributes, in the order of their numbers in the text."""
     printer = _Printer(False)
     return printer.program(block), printer.objects
 

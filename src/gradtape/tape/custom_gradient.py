@@ -22,7 +22,7 @@ from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import TensorLike
 from gradtape.dtypes import DTypeLike, numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
-from gradtape.functions.onlookers import Onlooker, VariableValues, captured_versions
+from gradtape.functions.stand_in_recorders import StandInRecorder, VariableValues, captured_versions
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.elementwise import cast
 from gradtape.tape.deferred import raising_when_asked
@@ -238,14 +238,14 @@ def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) ->
         values = VariableValues()
         # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
         listening = tuple(r for r in scope.recorders if not r.key.holds)
-        onlookers = [Onlooker(r, values) for r in scope.recorders if r.key.holds]
-        with scope_of(Scope((*listening, *onlookers, values), scope.batches)):
+        stand_ins = [StandInRecorder(r, values) for r in scope.recorders if r.key.holds]
+        with scope_of(Scope((*listening, *stand_ins, values), scope.batches)):
             result = f(*args, **kwargs)
         outputs = [convert(r) for r in tree.flatten(result)]
-        captured = captured_versions(onlookers, inputs, outputs)
-        values.finish(onlookers)
-        for onlooker in onlookers:
-            onlooker.records.clear()
+        captured = captured_versions(stand_ins, inputs, outputs)
+        values.finish(stand_ins)
+        for stand_in in stand_ins:
+            stand_in.records.clear()
 
         def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
             with values.restored():

@@ -247,10 +247,10 @@ class NativeExecutable:
             if answer is None:
                 raise InternalError(f"{self.name} was made for other arguments: {self._params}")
         if answer.__class__ is not tuple:
-            return self._again(answer, arrays)
+            return self.failed(answer, arrays)
         return self._listed(answer) if self._has_lists else answer
 
-    def _again(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    def failed(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
         operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
         if error is None and status == CALLBACK_FAILED:  # nobody else can end a call back without an error of its own

@@ -1,7 +1,7 @@
-"""Who looks on while a function runs unrecorded: what it captures, and the values its variables had.
+"""Recorders that stand in for tapes while a function runs unrecorded: what it captures, and the values its variables had.
 
 `recompute_grad` keeps nothing of a run but must know, to repeat it, which watched versions it read besides its arguments.
-The records made here live only as long as the run. Invariant: a tape never lists a record an onlooker made for it.
+The records made here live only as long as the run. Invariant: a tape never lists a record a stand-in made for it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class VariableValues(Recorder):
         if self.first[id(variable)][1]._data is variable._tensor._data:
             self.first[id(variable)] = (variable, variable._tensor)
 
-    def finish(self, onlookers: Sequence[Onlooker]) -> None:
+    def finish(self, stand_ins: Sequence[StandInRecorder]) -> None:
         """What the run assigned becomes constants: its records are about to go."""
-        own = {record for onlooker in onlookers for record in onlooker.records}
+        own = {record for stand_in in stand_ins for record in stand_in.records}
         for variable, _ in self.first.values():
             if variable._tensor._node in own:
                 variable._tensor = box(variable._tensor._data)
@@ -55,7 +55,7 @@ class VariableValues(Recorder):
                 variable._tensor = tensor
 
 
-class Onlooker(Recorder):
+class StandInRecorder(Recorder):
     """Stands in for a tape: its versions are recognised, the records stay here."""
 
     __slots__ = ("key", "level", "records", "slow", "tape", "values")
@@ -77,12 +77,12 @@ class Onlooker(Recorder):
         self.values.now_watched(variable)
 
 
-def captured_versions(onlookers: Sequence[Onlooker], inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Record]:
+def captured_versions(stand_ins: Sequence[StandInRecorder], inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Record]:
     """The versions that were read, or returned, but neither made by the run nor given to it."""
-    own = {record for onlooker in onlookers for record in onlooker.records}
+    own = {record for stand_in in stand_ins for record in stand_in.records}
     given = {node for x in inputs for node in _identities(x)}
-    keys = {onlooker.key for onlooker in onlookers}
-    read = (node for onlooker in onlookers for record in onlooker.records for node in record.nodes)
+    keys = {stand_in.key for stand_in in stand_ins}
+    read = (node for stand_in in stand_ins for record in stand_in.records for node in record.nodes)
     returned = (node for output in outputs for node in _identities(output))
     return [
         node
