@@ -19,7 +19,6 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.errors import InvalidArgumentError
-from gradtape.functions.autograph.policy import of_user
 from gradtape.tree import Structure
 
 CONTROL = frozenset({"case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"})
@@ -121,6 +120,8 @@ def _parts(value: Any, names: set[str]) -> Iterator[Any]:
 
 def _of_user(value: Any) -> bool:
     """Whether a value is a module, function, class or object of a class that the user wrote."""
+    from gradtape.functions.autograph.policy import of_user  # AutoGraph is loaded when it is needed, not with gradtape
+
     if isinstance(value, FunctionType):
         return of_user(value.__code__.co_filename)
     if not isinstance(value, ModuleType):
