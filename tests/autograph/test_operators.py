@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ import pytest
 import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph import control_calls as control, convert
+from gradtape.functions.building import Building
 from gradtape.functions.guards import Guards
+from gradtape.functions.staging.trials import Trials
+from gradtape.ir.graph import Block
 from gradtape.trace.effects import KEYS, LENGTH, TRACER
 
 WEIGHT = 3
@@ -25,6 +29,8 @@ class Recorder:
         self.log: list[Any] = []
         self.guards = Guards()
         self.external: dict[int, Any] = {}
+        self.trace = SimpleNamespace(block=Block())
+        self.trials = Trials(self, Building())
 
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         self.log.append(("outer", name, "cell" if name in scope.cells else "global"))

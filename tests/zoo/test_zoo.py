@@ -27,6 +27,7 @@ from tests.zoo import (  # noqa: F401  (importing registers the entries)
     models,
     numerics,
     program_lists,
+    python_loops,
     sequences,
     shared_objects,
     simulations,

@@ -32,6 +32,7 @@ class Building:
         self.lost: dict[Any, Place] = {}  # set to values of the program that is thrown away
         self.under_way = False  # numbers that the function writes are taken as they are: this trace is not the last
         self.done = False
+        self.failed: Exception | None = None  # what a trace that staged Python's loops raised: now they are traced turn by turn
 
     def leave(self, log: Log, created: Sequence[Variable], from_outside: Callable[[Place], bool]) -> None:
         """The end of a trace: everything as before it, except what made the variables."""

@@ -27,6 +27,7 @@ from gradtape.dtypes import as_dtype
 from gradtape.functions.tokens import ObjectIdentity, identities, shown, token
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import TracedTensor, current_trace
 from gradtape.tree import LeafTuple
 from gradtape.variables.indexed_slices import IndexedSlices
@@ -315,6 +316,8 @@ def _as_tensor(value: Any) -> Any:
     if value.__class__ is Tensor:
         return value
     if isinstance(value, Tensor):
+        if getattr(value, "weak", False):
+            refuse_in_trial("a number of the loop is an argument of a gt.function")
         return value if value.wraps else plain(value)
     return current_trace().dim(value) if isinstance(value, Dim) else convert(value)
 

@@ -51,6 +51,7 @@ from gradtape.functions.staging.places import (
 )
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.functions.staging.staging import choose
+from gradtape.functions.staging.trials import Trials
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
@@ -120,6 +121,7 @@ class Tracer:
         self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
         self.follows_changes = self.aliases.tracking
         self.can_unroll = 0  # staged loops around that could be unrolled instead
+        self.trials = Trials(self, building)
         self.parent = TRACER.get()
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -197,6 +199,7 @@ class Tracer:
         """A variable is made while the function is traced: it is real, and its initial value must be known now."""
         if len(self.logs) > 1 and not self.building.under_way and self.lifted - {TRACK}:
             raise Build
+        self.trials.refuse("a variable is made in the loop")
         self.created_at = self.created_at or user_location()
         self.created.append(variable)
         if not isinstance(start, TracedTensor):
@@ -546,6 +549,8 @@ def trace_program(
         except BaseException as error:
             for log in reversed(tracer.logs):
                 log.undo()
+            if isinstance(error, Exception) and tracer.trials.again(error):
+                continue
             if isinstance(error, Exception) and (refused := building.refuse(name)) is not None:
                 raise refused from error
             if isinstance(error, JoinError):
@@ -588,4 +593,6 @@ def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograp
         tracer.known(value)
     run = convert(function) if autograph else function
     result = run(*args, **kwargs)
-    return finished(tracer, result, stand_ins, function, rebuild)
+    program = finished(tracer, result, stand_ins, function, rebuild)
+    program.notes += tracer.trials.report()
+    return program

@@ -17,13 +17,14 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.functions.staging.staged_control import (
-    should_stage,
     staged_case,
     staged_cond,
     staged_fold,
     staged_map,
+    staged_over,
     staged_switch,
     staged_while,
+    tried_while,
 )
 from gradtape.functions.staging.staging import is_staged, valued
 from gradtape.ir.types import TensorShape, TensorSpec
@@ -38,6 +39,7 @@ from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
 
 Branches: TypeAlias = Mapping[int, Callable[[], Any]] | Sequence[Callable[[], Any]] | Sequence[tuple[int, Callable[[], Any]]]
+FEW = 8  # iterations of a `while_loop` that Python decides: then it is tried as a loop of the program
 
 # -- branches --------------------------------------------------------------------------------------------------------
 
@@ -206,6 +208,11 @@ def while_loop(
             break
         if not truth(going, "while_loop"):
             break
+        if done == FEW and shapes is None:
+            rest = tried_while(cond, body, state, None if limit is None else limit - done)
+            if rest is not None:
+                state = rest
+                break
         result = body(*state)
         if not isinstance(result, (list, tuple)):
             result = [result]
@@ -315,8 +322,9 @@ def map_fn(
     """
     _callable(fn, "map_fn", "fn")
     signature = fn_output_signature if fn_output_signature is not None else dtype
-    if should_stage(elems):
-        return staged_map(fn, elems) if back_prop else _constants(staged_map(fn, elems))
+    mapped = staged_over(elems, fn, lambda: staged_map(fn, elems), may_try=signature is None)
+    if mapped is not None:
+        return mapped[0] if back_prop else _constants(mapped[0])
     fn = converted(fn)
     rows = _rows(elems, "map_fn")
     if not rows:
@@ -400,6 +408,15 @@ def _fold(
     return states, [state]
 
 
+def _staged_fold(fn: Any, elems: Any, initializer: Any, backwards: bool, every: bool) -> tuple[Any] | None:
+    """A fold as one loop of the program; None if Python is to run it."""
+    if initializer is None:
+        return None
+    return staged_over(
+        elems, fn, lambda: staged_fold(fn, elems, tree.map_structure(convert, initializer), backwards, every=every)
+    )
+
+
 def scan(
     fn: Callable[..., Any], elems: Structure, initializer: Structure = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False, name: str | None = None,
@@ -415,9 +432,8 @@ def scan(
     >>> gt.scan(lambda a, x: a + x, gt.constant([1, 2, 3, 4])).numpy()
     array([ 1,  3,  6, 10], dtype=int32)
     """
-    if initializer is not None and not reverse and should_stage(elems):
-        all_of_them = staged_fold(fn, elems, tree.map_structure(convert, initializer), False, every=True)
-        return all_of_them if back_prop else _constants(all_of_them)
+    if not reverse and (all_of_them := _staged_fold(fn, elems, initializer, False, every=True)) is not None:
+        return all_of_them[0] if back_prop else _constants(all_of_them[0])
     states, last = _fold(fn, elems, initializer, "scan", reverse)
     if not states:
         return tree.map_structure(lambda v: zeros((0, *v.shape), v.dtype), last[0])
@@ -428,10 +444,8 @@ def scan(
 def _last_of(
     fn: Callable[..., Any], elems: Structure, initializer: Structure, op: str, backwards: bool, back_prop: bool
 ) -> Any:
-    if initializer is not None and should_stage(elems):
-        out = staged_fold(fn, elems, tree.map_structure(convert, initializer), backwards, every=False)
-    else:
-        out = _fold(fn, elems, initializer, op, backwards)[1][0]
+    folded = _staged_fold(fn, elems, initializer, backwards, every=False)
+    out = _fold(fn, elems, initializer, op, backwards)[1][0] if folded is None else folded[0]
     return out if back_prop else _constants(out)
 
 

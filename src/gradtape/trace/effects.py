@@ -22,6 +22,19 @@ TRACER: ContextVar[Any] = ContextVar("gradtape_effects", default=None)
 active = TRACER.get
 
 
+def trying() -> bool:
+    """Whether a Python loop is being tried as a loop of the program: its Python numbers must stay what they are to Python."""
+    tracer = active()
+    return tracer is not None and tracer.trials.depth > 0
+
+
+def refuse_in_trial(cause: str) -> None:
+    """What is done now needs Python to know which turn it is: if a loop around is tried, it is traced turn by turn."""
+    tracer = active()
+    if tracer is not None:
+        tracer.trials.refuse(cause)
+
+
 def converted(function: Callable[..., Any]) -> Any:
     """A user's function that the library is about to call: converted like the code around it while something is traced."""
     tracer = active()

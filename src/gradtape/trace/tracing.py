@@ -64,6 +64,8 @@ def _unknown(tensor: TracedTensor, message: str) -> OperatorNotAllowedInGraphErr
     """The error for a tensor that was asked for a value it does not have yet."""
     error = OperatorNotAllowedInGraphError(message)
     error.tensor = tensor
+    if (trace := TRACE.get()) is not None:
+        trace.unknown_asked += 1
     return error
 
 
@@ -267,6 +269,7 @@ class Trace:
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
         self.names: dict[Value, str] = {}  # what messages call the state of a loop inside it
+        self.unknown_asked = 0  # how often something was asked for a value that it does not have yet
 
     @property
     def block(self) -> Block:

@@ -17,6 +17,7 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import DType, as_dtype
 from gradtape.ir.graph import Value
 from gradtape.ops.elementwise import CAST
+from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 
 _KINDS = "biufc"
@@ -45,6 +46,36 @@ class WeakTensor(TracedTensor):
 
     def like(self, value: Value) -> WeakTensor:
         return weak(value)
+
+    @property
+    def python_type(self) -> type:
+        """What Python calls such a number."""
+        return {"b": bool, "i": int, "u": int, "f": float}.get(self.dtype.dtype.kind, complex)
+
+    # of a number that Python knows, all of these would be something else
+
+    def __array_ufunc__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_in_trial("a NumPy function is given a number of the loop")
+        return super().__array_ufunc__(*args, **kwargs)  # type: ignore[misc]
+
+    def __array_function__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_in_trial("a NumPy function is given a number of the loop")
+        return super().__array_function__(*args, **kwargs)  # type: ignore[misc]
+
+    def __hash__(self) -> int:
+        refuse_in_trial("a number of the loop is a key or a member of a set")
+        return super().__hash__()
+
+    def __repr__(self) -> str:
+        refuse_in_trial("a number of the loop becomes a text")
+        return super().__repr__()
+
+    def __str__(self) -> str:
+        return self.__repr__()
+
+    def __format__(self, spec: str) -> str:
+        refuse_in_trial("a number of the loop becomes a text")
+        return super().__format__(spec)
 
 
 def weak(value: Value) -> WeakTensor:

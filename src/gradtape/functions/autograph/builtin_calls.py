@@ -18,9 +18,11 @@ from gradtape.functions.autograph.reading import attr, before_change, del_attr, 
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_code as _staging
 from gradtape.functions.staging.iterables import StagedIterable
+from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.functions.staging.staging import is_staged, valued
 from gradtape.trace.effects import KEYS, LENGTH, active
+from gradtape.trace.weak import WeakTensor
 
 staging: Any = _staging
 
@@ -124,9 +126,9 @@ def _next(iterator: Any, *default: Any) -> Any:
     return next(iterator, *default)
 
 
-def _staged_if(any_of: Callable[[Any], bool], builtin: Any) -> Any:
+def _staged_if(any_of: Callable[[Any], bool], builtin: Any, called: str = "") -> Any:
     """A builtin that is staged if `any_of` holds for one of its arguments."""
-    name = builtin.__name__
+    name = called or builtin.__name__
 
     def overload(*args: Any, **kwargs: Any) -> Any:
         for arg in args:
@@ -221,6 +223,18 @@ def _with_function(builtin: Any) -> Any:
     return overload
 
 
+def _isinstance(*args: Any) -> Any:
+    if len(args) == 2 and isinstance(args[0], WeakTensor) and not isinstance(args[1], tuple):
+        return issubclass(args[0].python_type, args[1]) if isinstance(args[1], type) else isinstance(*args)
+    if len(args) == 2 and isinstance(args[0], WeakTensor):
+        return any(_isinstance(args[0], kind) for kind in args[1])
+    return isinstance(*args)
+
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    return args[0].python_type if len(args) == 1 and isinstance(args[0], WeakTensor) else type(*args, **kwargs)
+
+
 def _getattr(*args: Any) -> Any:
     if len(args) == 2 and isinstance(args[1], str):
         return attr(args[0], args[1])
@@ -290,9 +304,11 @@ CHANGING_LISTS = (
 )  # fmt: skip
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
-    builtins.delattr: _delattr, builtins.next: _next,
+    builtins.delattr: _delattr, builtins.next: _next, builtins.isinstance: _isinstance, builtins.type: _type,
     builtins.print: _print, functools.reduce: _reduce,
-    **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range, enumerate, zip, reversed)},
+    **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range)},
+    builtins.zip: _staged_if(_asked, python_zip, "zip"), builtins.enumerate: _staged_if(_asked, python_enumerate, "enumerate"),
+    builtins.reversed: _staged_if(_asked, python_reversed, "reversed"),
     **{f: _staged_if(_holds, f) for f in (list, tuple)},
     **{f: _consume(f) for f in (max, min, sorted, sum)},
     **{f: _quantifier(f) for f in (any, all)},

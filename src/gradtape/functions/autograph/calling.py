@@ -13,19 +13,24 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
+import numpy as np
+
+from gradtape.core.tensor import Tensor
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
 from gradtape.functions.autograph.code_registry import ENTRIES
 from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.autograph.reading import attr
 from gradtape.functions.impure import warn_frozen
-from gradtape.functions.staging.staged_values import Maybe, Undefined
-from gradtape.trace.effects import active
+from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.trace.effects import active, trying
+from gradtape.trace.weak import WeakTensor, default_number
 
 CONTAINERS = (list, dict, set, deque)
 GIVEN = (list, tuple, dict, Maybe)
 LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
+OPENING = ("stack", "concat", "add_n")  # what takes all items of a list at once
 STATIC = (list, dict, set, str, tuple)
 
 
@@ -77,8 +82,11 @@ def conv(callee: Any) -> Any:
 
 def library(callee: Any) -> Any:
     """A function of gradtape: containers it is given are given as the program knows them."""
+    name = callee.__name__
 
     def called(*args: Any, **kwargs: Any) -> Any:
+        if name in OPENING and args and args[0].__class__ is list:
+            args = (_opened(args[0]), *args[1:])
         for arg in args:
             if arg.__class__ in GIVEN:
                 args = tuple([_given(a) if a.__class__ in GIVEN else a for a in args])
@@ -87,11 +95,41 @@ def library(callee: Any) -> Any:
             if arg.__class__ in GIVEN:
                 kwargs = {k: _given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
                 break
+        if trying():
+            args, kwargs = numbers_given(args, kwargs)
         return callee(*args, **kwargs)
 
     if getattr(sys.modules.get(callee.__module__), callee.__name__, None) is callee:  # it stays: so may this
         callee.__dict__[LIBRARY] = called
     return called
+
+
+def _opened(values: list[Any]) -> list[Any]:
+    """A list that a Python loop has filled, as the program has it."""
+    tracer = active()
+    items: Any = None if tracer is None else tracer.trials.whole(values)
+    return values if items is None else [StagedItems(items, len(values))]
+
+
+def numbers_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a library function in a loop that is tried: where no tensor decides the dtype of a Python number, it has the
+    one that such numbers get as tensors."""
+    values = [*args, *kwargs.values()]
+    if not any(isinstance(v, WeakTensor) or v.__class__ in (list, tuple) for v in values):
+        return args, kwargs
+    kinds = {v.dtype.dtype.kind for v in values if isinstance(v, (Tensor, np.ndarray)) and not isinstance(v, WeakTensor)}
+
+    def given(value: Any, decided: bool) -> Any:
+        if isinstance(value, WeakTensor):
+            return value if decided else default_number(value)
+        if (value.__class__ is list and staged_items(value) is None) or value.__class__ is tuple:
+            return type(value)([given(v, False) for v in value])
+        return value
+
+    def decided(value: Any) -> bool:
+        return bool(kinds & set("fcV" if value.__class__ is WeakTensor and value.dtype.is_floating else "iufcV"))
+
+    return tuple([given(a, decided(a)) for a in args]), {k: given(a, decided(a)) for k, a in kwargs.items()}
 
 
 def _given(container: Any) -> Any:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any
-
-import numpy as np
 
 from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
@@ -17,15 +16,12 @@ from gradtape.functions.autograph.raising import ending, raising
 from gradtape.functions.autograph.reading import in_, iterate, not_in, there
 from gradtape.functions.staging import staged_code as _staging
 from gradtape.functions.staging.iterables import is_staged_iterable
-from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.staging import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
 from gradtape.trace.effects import active
-from gradtape.trace.tracing import current_trace
 
 staging: Any = _staging
 Thunk = Callable[[], Any]
 MAX_GUARDED = 10_000
-PATIENCE = 1_000  # iterations of a `while` on a tensor with a known value that Python runs
 
 
 def nothing() -> None:
@@ -59,32 +55,27 @@ def while_stmt(
 ) -> None:
     """`while test(): body()`; from the first staged test on, the rest of the loop is staged.
 
-    A test that is a tensor with a known value (`i = gt.constant(0)`, `while i < n`) makes a Python loop like others, but only
-    so long: then the rest is staged, if it can be, so that the time to trace does not grow with the number of iterations.
+    A test that Python decides (on numbers, or on a tensor with a known value: `i = gt.constant(0)`, `while i < n`) makes a
+    Python loop, but only so long: then the rest is staged, if it can be, so that the time to trace does not grow with the
+    number of iterations.
     """
-    traced = active() is not None
-    patience = PATIENCE
-    while True:
+    tracer = active()
+    if tracer is None:
+        while test():
+            body()
+        return
+    state = State(get_state, set_state, names, line)
+    for turn in tracer.trials.measured(count(), state, None):
         go_on = test()
-        if traced and is_staged(go_on := valued(go_on)):
-            staging.stage_while(test, ending(body), State(get_state, set_state, names, line), first=go_on)
+        if is_staged(go_on := valued(go_on)):
+            staging.stage_while(test, ending(body), state, first=go_on)
             return
         if not go_on:
             return
-        if traced and isinstance(go_on, Tensor):
-            patience -= 1
-            if patience == 0 and _staged_from_here(test, body, State(get_state, set_state, names, line)):
-                return
+        counted = not isinstance(go_on, Tensor)
+        if turn == tracer.trials.few and tracer.trials.while_loop(test, body, state, counted):
+            return
         body()
-
-
-def _staged_from_here(test: Thunk, body: Thunk, state: State) -> bool:
-    """Stage a loop that has been run by Python so far; False, and nothing changed, if its state cannot be staged."""
-    try:
-        staging.stage_while(test, ending(body), state, first=current_trace().constant(np.bool_(True)))
-    except JoinError:
-        return False
-    return True
 
 
 def for_stmt(
@@ -98,8 +89,10 @@ def for_stmt(
     elif is_staged_iterable(iterated := there(iterated)):
         staging.stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
         return
+    elif tracer.trials.for_loop(iterated, extra_test, body, state := State(get_state, set_state, names, line)):
+        return
     else:
-        items = iterate(tracer, iterated)
+        items = tracer.trials.measured(iterate(tracer, iterated), state, iterated)
     if extra_test is None:
         for item in items:
             body(item)
@@ -117,8 +110,8 @@ def for_stmt(
 
 def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[Any], None], state: tuple[Any, ...]) -> None:
     """The rest of a Python loop that a tensor may end: each iteration runs only if the loop is still going on."""
-    for count, item in enumerate(iterator):
-        if count >= MAX_GUARDED and operator.length_hint(iterated, -1) < 0:
+    for turn, item in enumerate(iterator):
+        if turn >= MAX_GUARDED and operator.length_hint(iterated, -1) < 0:
             raise InvalidArgumentError(
                 f"line {state[-1]}: this loop over a {type(iterated).__name__} ends when a tensor says so, and after "
                 f"{MAX_GUARDED} iterations the iterator still gives items; a traced loop needs an end: loop over a sequence, "

@@ -205,7 +205,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     if (tracer := active()) is not None:
         target = there(target)
         tracer.before_item(target)
-        if _staged_item(target, key):
+        if _staged_item(target, key) and not isinstance(target, np.ndarray):
             staging.set_item(target, key, value)
             tracer.changed(target)
             return
@@ -226,7 +226,7 @@ def _staged_item(target: Any, key: Any) -> bool:
     if isinstance(target, (list, tuple, dict)):
         # a variable is the key of a dict by what it is, the index of a list by what it holds
         return staged_key(key if isinstance(target, dict) else valued(key)) or staged_items(target) is not None
-    return False
+    return isinstance(target, np.ndarray) and staged_key(key)
 
 
 def there(value: Any) -> Any:

@@ -26,6 +26,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.elementwise import cast
 from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
+from gradtape.trace.effects import active, refuse_in_trial
 from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor, weak
 from gradtape.variables.indexed_slices import IndexedSlices
@@ -90,7 +91,7 @@ class TensorPhi(Phi):
 
     def value(self, feed: Iterator[Any]) -> Any:
         tensor = next(feed)
-        if not self.weak:
+        if not self.weak or not isinstance(tensor, TracedTensor):  # after a loop of Python's: the number itself
             return tensor
         number = weak(tensor._data)
         number._node = tensor._node
@@ -269,8 +270,9 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
     if a is b and (not carried or (_is_container(a) and not any(id(t) in carried for t in tensors_in(a)))):
         return NoPhi(a)
     if is_missing(a) and is_missing(b):
+        _refuse_two_kinds({a is None, b is None}, label)
         return NoPhi(a)
-    if isinstance(a, Maybe) or isinstance(b, Maybe) or is_missing(a) or is_missing(b):
+    if _may_miss(a) or _may_miss(b):
         return _join_maybe(a, b, label, how)
     if staged_items(a) is not None or staged_items(b) is not None:
         return ListPhi(_list_spec(a, b, label, how))
@@ -296,8 +298,19 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
     )
 
 
+def _may_miss(value: Any) -> bool:
+    return isinstance(value, Maybe) or is_missing(value)
+
+
+def _refuse_two_kinds(kinds: set[bool], label: str) -> None:
+    """None on one path and no value at all on the other are one thing to the program, but not to Python."""
+    if len(kinds) > 1:
+        refuse_in_trial(f"{label} is None on one path and has no value on the other")
+
+
 def _join_maybe(a: Any, b: Any, label: str, how: Widening) -> Phi:
     missing = next(x.missing if isinstance(x, Maybe) else x for x in (a, b) if isinstance(x, Maybe) or is_missing(x))
+    _refuse_two_kinds({(x.missing if isinstance(x, Maybe) else x) is None for x in (a, b) if _may_miss(x)}, label)
     there = [x.value if isinstance(x, Maybe) else x for x in (a, b) if not is_missing(x)]
     if len(there) == 1:
         return MaybePhi(lifted(there[0], label, how), missing, how.open)
@@ -320,6 +333,25 @@ def lifted(value: Any, label: str, how: Widening) -> Phi:
     if _tensor_like(value):
         return TensorPhi(how.opened(_spec(value)), _weak(value))
     return NoPhi(value)
+
+
+def weak_parts(phi: Phi, start: Any) -> Iterator[tuple[int, Any]]:
+    """The Python numbers among the program values of a phi: their places, and what they are in `start` (None if that is not
+    known)."""
+    if isinstance(phi, TensorPhi) and phi.weak:
+        yield 0, start if isinstance(start, (bool, int, float)) else None
+    elif isinstance(phi, MaybePhi):
+        for place, number in weak_parts(phi.inner, None if is_missing(start) or isinstance(start, Maybe) else start):
+            yield place + 1, number
+    elif isinstance(phi, ContainerPhi):
+        children = (
+            [None] * len(phi.phis) if start is None else list(start) if phi.keys is None else [start.get(k) for k in phi.keys]
+        )
+        first = 0
+        for child, inner in zip(children, phi.phis, strict=True):
+            for place, number in weak_parts(inner, child):
+                yield first + place, number
+            first += len(inner.types())
 
 
 def one_sided(value: Any, label: str, reached: Callable[[Any], bool], how: Widening) -> Phi:
@@ -360,6 +392,8 @@ def _list_spec(a: Any, b: Any, label: str, how: Widening) -> ListSpec:
         if items is not None:
             specs = [items.items.spec.item]
         elif side.__class__ is list or isinstance(side, tuple):
+            if any(_weak(x) or _is_container(x) for x in side):
+                refuse_in_trial(f"{label} is a list of Python values")
             specs = [_spec(x) for x in side if not is_missing(x) and not isinstance(x, PendingSize)]
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
@@ -394,6 +428,8 @@ def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
         x = TensorSpec(dims, x.dtype)
     if x.dtype == y.dtype:
         return x
+    if _weak(a) and _weak(b):
+        refuse_in_trial(f"{label} is a number of another type on each path")
     if _weak(a) != _weak(b):
         number, strong = (x, y) if _weak(a) else (y, x)
         return TensorSpec(x.shape, _given_way(number.dtype, strong.dtype))
@@ -489,6 +525,8 @@ def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
     if len(values) == 1 and isinstance(values[0], PendingSize):
         empty = current_trace().emit(LIST_NEW, (), {"item": spec.item})
         return apply(LIST_RESIZE, empty, values[0].size, item=spec.item)
+    if (whole := active().trials.whole(values)) is not None and whole._data.type == spec:
+        return whole
     items = [placeholder(spec.item) if is_missing(v) else to_spec(v, spec.item) for v in values]
     if not items:
         return current_trace().emit(LIST_NEW, (), {"item": spec.item})

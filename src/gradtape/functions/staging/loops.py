@@ -30,7 +30,9 @@ from gradtape.functions.staging.joins import (
     Widening,
     join,
     tensors_in,
+    weak_parts,
 )
+from gradtape.functions.staging.loop_numbers import COUNT_LIMIT, Leaf, Turns, check, turns_of
 from gradtape.functions.staging.places import Log, Place
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.functions.staging.staging import column_of, is_staged, stage_if, truth, widened
@@ -263,12 +265,16 @@ def _unrolled(items: StagedIterable, extra_test: Any, body: Any, state: State, l
         _step(items, extra_test, body, state, index)
 
 
-def _stage_for(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any, offset: int) -> None:
+def _stage_for(
+    items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any, offset: int, python: bool = False
+) -> None:
+    """One loop of the program; `python` says that it is Python's, whose numbers stay Python's."""
+
     def at(index: Any) -> Any:
         return items.item(index + offset if offset else index)
 
     if extra_test is None:
-        _finish(StagedLoop(state, lambda index: body(at(index)), None), None, length)
+        _finish(StagedLoop(state, lambda index: body(at(index)), None), None, length, python)
         return
     count = convert(length)
     going = extra_test()
@@ -283,10 +289,28 @@ def _stage_for(items: StagedIterable, extra_test: Any, body: Any, state: State, 
     if not is_staged(going) and not going:
         return
     loop = StagedLoop(state, lambda index: body(at(index)), go_on)
-    _finish(loop, flag, None)
+    _finish(loop, flag, None, python)
 
 
-def _finish(loop: StagedLoop, flag: Any, length: Any) -> None:
+def stage_python_for(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
+    """A `for` over Python values as one loop of the program. Raises whatever a body raises that needs to know the turn."""
+    _stage_for(items, extra_test, body, state, length, 0, python=True)
+
+
+def stage_python_for_after_one(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
+    """The same, but for the first turn: what a name is before the loop may differ from what each turn makes of it."""
+    _step(items, extra_test, body, state, 0)
+    if extra_test is None or is_staged(extra_test()) or extra_test():
+        _stage_for(items, extra_test, body, state, length - 1, 1, python=True)
+
+
+def stage_python_while(test: Callable[[], Any], body: Callable[[], Any], state: State, counted: bool) -> None:
+    """A `while` whose test holds now, and is decided by Python; `counted`: by Python numbers, so that its turns are known."""
+    loop = StagedLoop(state, lambda index: body(), lambda index: truth(_flag(test())))
+    _finish(loop, current_trace().constant(np.bool_(True)), None, python=True, counted=counted)
+
+
+def _finish(loop: StagedLoop, flag: Any, length: Any, python: bool = False, counted: bool = False) -> None:
     """Emit the operation and give the state its values after the loop."""
     trace, tracer = current_trace(), active()
     body, carried = loop.trace(), loop.carried
@@ -295,7 +319,16 @@ def _finish(loop: StagedLoop, flag: Any, length: Any) -> None:
     ends = body.convert([*((c.phi, c.end) for c in carried), *flags])
     inits = [t for c in carried for t in c.phi.tensors(c.start)]
     inits += [t for start in loop.aliases.starts([c.column(c.start, None) for c in carried]) for t in FlagPhi().tensors(start)]
-    if loop.test is None:
+    finals: dict[Value, Any] = {}
+    params = block.group("carried") if loop.test is None else block.group("carried")[1:]
+    if python:
+        test = None if loop.test is None else trace_operand(body, body.result)
+        turns = _turns(loop, block, ends, length, test)
+        if turns.number is None and counted:
+            raise JoinError(f"line {loop.state.line}: how many turns this loop has cannot be said before the program runs")
+        finals, length = turns.finals, turns.number
+    if loop.test is None or (python and length is not None):
+        _drop_flag(block, params)
         block.give(carried=ends, ys=[])
         captured = trace.close([(block, body.captures)], "consts")
         block.layout["xs"] = 0
@@ -306,23 +339,46 @@ def _finish(loop: StagedLoop, flag: Any, length: Any) -> None:
         outs = trace.structured(SCAN, groups, regions, attrs, loop.results(SCAN, regions))["carried"]
     else:
         block.give(carried=[trace_operand(body, body.result), *ends], ys=[])
-        test = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
-        test.layout = {"carried": len(test.params)}
-        test.give(flag=[test.params[0]])
-        captured = trace.close([(block, body.captures), (test, {})], "consts")
+        going = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
+        going.layout = {"carried": len(going.params)}
+        going.give(flag=[going.params[0]])
+        captured = trace.close([(block, body.captures), (going, {})], "consts")
         groups = {"carried": [flag, *inits], "consts": captured}
-        regions = {"test": test, "body": block}
+        regions = {"test": going, "body": block}
         outs = trace.structured(WHILE, groups, regions, {}, loop.results(WHILE, regions))["carried"][1:]
-    feed = iter(outs)
+    feed = iter([finals.get(param, out) for param, out in zip(params, outs, strict=True)])
     results = [c.phi.value(feed) for c in carried]
     if isinstance(length, int) and length > 0:
-        results = [_settled(c.phi, result, c.start, c.end, length) for c, result in zip(carried, results, strict=True)]
+        results = [_settled(c.phi, result, c.start, c.end, length, python) for c, result in zip(carried, results, strict=True)]
     loop.aliases.enter([c.column(result, c.start) for c, result in zip(carried, results, strict=True)], list(feed))
     loop.state.set(tuple(result for c, result in zip(carried, results, strict=True) if c.place is None))
     for c, result in zip(carried, results, strict=True):
         if c.place is not None:
             tracer.note(c.place)
             c.place.write(result)
+
+
+def _turns(loop: StagedLoop, block: Block, ends: Sequence[Value], length: Any, test: Value | None) -> Turns:
+    """What Python knows of its own loop; raises if the program would compute its numbers in another way."""
+    params = block.group("carried") if test is None else block.group("carried")[1:]
+    leaves, place = [], 0
+    for c in loop.carried:
+        leaves += [Leaf(params[place + k], ends[place + k], start) for k, start in weak_parts(c.phi, c.start)]
+        place += len(c.phi.types())
+    (index,) = block.group("index")
+    turns = turns_of(block, index, leaves, length, test)
+    last = COUNT_LIMIT if turns.number is None else turns.number
+    check(block, {index: (0, last - 1), **turns.bounds})
+    return turns
+
+
+def _drop_flag(block: Block, params: Sequence[Value]) -> None:
+    """A loop that runs a known number of times needs no flag."""
+    if len(block.group("carried")) > len(params):
+        del block.params[1]
+        for place, param in enumerate(block.params):
+            param.index = place
+        block.layout["carried"] -= 1
 
 
 def trace_operand(body: TracedBody, tensor: Any) -> Value:
@@ -334,17 +390,19 @@ def trace_operand(body: TracedBody, tensor: Any) -> Value:
     return value
 
 
-def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int) -> Any:
+def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int, python: bool) -> Any:
     """A loop that runs a known number of times leaves no doubt about what each iteration sets, nor how lists have grown."""
     if isinstance(phi, ListPhi) and isinstance(result[0], StagedItems):
         before = start[0].length if staged_items(start) is not None else len(start)
         grown = end[0].grown if staged_items(end) is not None else None
+        if before is not None and grown is not None and python and before + count * grown <= MAX_UNROLLED:
+            return active().trials.filled(result[0].items, before + count * grown)
         if before is not None and grown is not None:
             return [StagedItems(result[0].items, before + count * grown)]
         return result
     if isinstance(phi, ContainerPhi) and phi.keys is not None:
         for k, inner in zip(phi.keys, phi.phis, strict=True):
-            result[k] = _settled(inner, result[k], start.get(k, ABSENT), end.get(k, ABSENT), count)
+            result[k] = _settled(inner, result[k], start.get(k, ABSENT), end.get(k, ABSENT), count, python)
         return result
     if isinstance(phi, MaybePhi) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
         return result.value

@@ -41,9 +41,11 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_all, reduce_any, reduce_sum
 from gradtape.ops.shape import stack, unstack
 from gradtape.ops.stop import stop_gradient
-from gradtape.trace.effects import active
+from gradtape.trace.effects import active, refuse_in_trial, trying
 from gradtape.trace.tracing import current_trace
 from gradtape.trace.weak import WeakTensor, weak
+
+MAX_CASES = 4  # of what is looked up in a loop that is tried
 
 
 class StagedText:
@@ -58,7 +60,16 @@ class StagedText:
     def __radd__(self, other: Any) -> StagedText:
         return StagedText([str(other), *self.pieces])
 
+    def __eq__(self, other: object) -> bool:
+        refuse_in_trial("a text that contains a number of the loop is compared")
+        return self is other
+
+    def __hash__(self) -> int:
+        refuse_in_trial("a text that contains a number of the loop is a key")
+        return id(self)
+
     def __repr__(self) -> str:
+        refuse_in_trial("a text that contains a number of the loop is shown")
         return "<text of a traced function>"
 
 
@@ -140,12 +151,19 @@ def item(target: Any, key: Any) -> Any:
     """`target[key]` of a list, tuple or dict where the key, or the list, is staged."""
     if staged_items(target) is not None:
         return staged_lists.get(target, key)
+    if isinstance(target, np.ndarray):
+        return array_item(target, key)
+    target = active().given(target)
     if isinstance(target, dict):
         return _chosen(
             [(equal(key, k), v) for k, v in target.items() if isinstance(k, (int, float))], "a key of the dict", KeyError
         )
     if isinstance(key, slice):
         return convert(target)[key]
+    if target and all(v.__class__ is target[0].__class__ for v in target) and target[0].__class__ in (bool, int, float):
+        return numbers_at(target, key)
+    if not all(isinstance(v, (Tensor, np.ndarray)) for v in target):
+        refuse_in_trial("one of several Python things is looked up by a number of the loop")
     aliases = active().aliases
     numbers = all(isinstance(v, (Tensor, Readable, int, float, np.ndarray, np.generic)) for v in target)
     one_by_one = aliases.tracking and any(has_identity(v) for v in target)  # the object itself is wanted, not its value
@@ -157,6 +175,18 @@ def item(target: Any, key: Any) -> Any:
     return _chosen(
         [(logical_or(equal(key, i), equal(key, i - count)), v) for i, v in enumerate(target)], "an index", IndexError
     )
+
+
+def array_item(array: Any, key: Any) -> Any:
+    """`array[key]` of a NumPy array: a number of 64 bits is one to Python, too."""
+    captured = active().array_input(array)
+    value = (convert(array) if captured is None else captured)[key]
+    return weak(value._data) if not value.ndim and value.dtype.name == "float64" else value
+
+
+def numbers_at(numbers: Sequence[Any], index: Any) -> Any:
+    """One of some Python numbers of one type: a Python number."""
+    return weak(convert(np.asarray(numbers))[index]._data)
 
 
 def always(value: Any) -> Callable[[], Any]:
@@ -172,6 +202,8 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
     """The value of the pair whose flag holds."""
     if not pairs:
         raise exception(f"{what} known only at run time cannot be looked up in an empty container")
+    if len(pairs) > MAX_CASES or not all(isinstance(value, Tensor) for _, value in pairs):
+        refuse_in_trial(f"one of {len(pairs)} things is looked up by a number of the loop")
     any_holds = functools.reduce(logical_or, [flag for flag, _ in pairs])
     attrs = {"template": (f"not {what} of the container",), "exception": exception}
     current_trace().emit(staged.ASSERT, [truth(any_holds)], attrs)
@@ -193,9 +225,7 @@ class Fixed(StagedIterable):
     def item(self, index: Any) -> Any:
         if index.__class__ is int:
             return self.values[index]
-        if all(isinstance(v, (int, float, bool)) for v in self.values):
-            return convert(np.asarray(self.values))[index]  # out of the loop again by `hoist`
-        return item(self.values, index)
+        return item(self.values, index)  # what does not depend on the index is taken out of the loop again by `hoist`
 
 
 def iterable(value: Any) -> StagedIterable:
@@ -212,6 +242,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             "a slice with bounds known only at run time cannot be assigned in a Python list; use a tensor"
         )
     elif isinstance(target, dict):
+        refuse_in_trial("a key of a dict is a number of the loop")
         keys = [k for k in target if isinstance(k, (int, float)) and not isinstance(k, bool)]
         if not keys or active().can_unroll:
             raise JoinError(
@@ -223,6 +254,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
     else:
         count = len(target)
+        refuse_in_trial("an item of a Python list is set by a number of the loop")
         flags = [logical_or(equal(key, i), equal(key, i - count)) for i in range(count)]
         if not flags:
             raise IndexError("list assignment index out of range")
@@ -368,7 +400,8 @@ def _number(kind: str) -> Callable[[Any], Any]:
 
 
 def _round(value: Any, ndigits: Any = None) -> Any:
-    return round(convert(value), ndigits)
+    rounded = round(convert(value), ndigits)
+    return _number("int64")(rounded) if isinstance(value, WeakTensor) and ndigits is None else rounded
 
 
 def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -404,6 +437,8 @@ def _sequence(value: Any) -> list[Any]:
 
 
 def _sum(values: Any, start: Any = 0) -> Any:
+    if staged_items(values) is not None and trying():  # one after the other, as Python does
+        values = staged_iterable(values)
     if staged_items(values) is not None:
         values = staged_lists.stacked(values)
     if isinstance(values, (Tensor, Readable)):

@@ -7,11 +7,12 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
+from gradtape.core.tensor import Tensor
 from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.functions.staging.staging import State, is_staged, stage_if_exp, valued
+from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_if_exp, valued
 from gradtape.ops.compare import equal
 from gradtape.ops.shape import stack
 from gradtape.trace.effects import active, converted
@@ -41,6 +42,22 @@ def staged_switch(index: Any, table: dict[int, Callable[[], Any]], default: Call
 
 def staged_while(cond: Any, body: Any, loop_vars: list[Any], first: Any, limit: Any) -> list[Any]:
     """`while_loop` from an iteration whose test turned out to be staged."""
+    state, test, step, names = _while_parts(cond, body, loop_vars, limit)
+    stage_while(test, step, names, first)
+    return state
+
+
+def tried_while(cond: Any, body: Any, loop_vars: list[Any], limit: Any) -> list[Any] | None:
+    """`while_loop` from an iteration whose test holds, and is decided by Python; None if it must be Python's."""
+    tracer = active()
+    if tracer is None:
+        return None
+    state, test, step, names = _while_parts(cond, body, loop_vars, limit)
+    return state if tracer.trials.while_loop(test, step, names, counted=False, site=body) else None
+
+
+def _while_parts(cond: Any, body: Any, loop_vars: list[Any], limit: Any) -> tuple[list[Any], Any, Any, State]:
+    """The loop variables in one list, what tests and changes them, and how they are read and set."""
     cond, body = converted(cond), converted(body)
     state = list(loop_vars)
     done: list[Any] = [0]
@@ -63,8 +80,7 @@ def staged_while(cond: Any, body: Any, loop_vars: list[Any], first: Any, limit: 
         return going if limit is None else stage_if_exp(convert(done[0] < limit), lambda: going, lambda: False)
 
     names = [*(f"loop_vars[{i}]" for i in range(len(state))), "the iteration count"]
-    stage_while(test, step, State(get, put, names, 0), first)
-    return state
+    return state, test, step, State(get, put, names, 0)
 
 
 class Structure(StagedIterable):
@@ -88,6 +104,24 @@ def should_stage(elems: Any) -> bool:
         return False
     count = flat[0].shape[0]
     return not isinstance(count, int) or count > 4
+
+
+def staged_over(elems: Any, fn: Any, run: Callable[[], Any], may_try: bool = True) -> tuple[Any] | None:
+    """What `run`, which makes one loop of the program over these elements, gives; None if Python is to go over them.
+
+    Elements that are known while tracing are tried: `fn` may need their values.
+    """
+    if should_stage(elems):
+        return (run(),)
+    tracer, flat = active(), tree.flatten(elems)
+    if tracer is None or not may_try or not flat or not all(isinstance(t, Tensor) and t.ndim for t in flat):
+        return None
+    count = flat[0].shape[0]
+    if not isinstance(count, int) or count <= tracer.trials.few:
+        return None
+    results: list[Any] = []
+    tried = tracer.trials.any_of([lambda: results.append(run())], NO_STATE, fn, count)
+    return (results[-1],) if tried else None
 
 
 def staged_map(fn: Any, elems: Any) -> Any:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.joins import to_spec
 from gradtape.functions.staging.staged_values import StagedItems, staged_items
 from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_PUSH, LIST_STACK, list_new, list_pop, list_set
-from gradtape.trace.effects import active
+from gradtape.trace.effects import active, refuse_in_trial
 from gradtape.trace.tracing import TracedList
+from gradtape.trace.weak import WeakTensor
 
 
 def _items(target: list[Any]) -> StagedItems:
@@ -29,8 +31,15 @@ def item_of(value: Any) -> Any:
     return [StagedItems(value)] if isinstance(value, TracedList) else value
 
 
+def _refuse_numbers(value: Any) -> None:
+    """A Python number among tensors would be one of them."""
+    if isinstance(value, (bool, int, float, complex, WeakTensor)) or value.__class__ in (list, tuple):
+        refuse_in_trial("a Python number, or a list, is put into a list")
+
+
 def append(target: list[Any], value: Any) -> None:
     """One more item."""
+    _refuse_numbers(value)
     before = _items(target)
     length = apply(LIST_LEN, before.items) if before.length is None else before.length
     active().aliases.stored(target, length, value, new=True)
@@ -66,7 +75,10 @@ def clear(target: list[Any]) -> None:
 def get(target: list[Any], index: Any) -> Any:
     """`target[index]`; a slice gives a tensor's rows as another list only through gt.stack."""
     if isinstance(index, slice):
-        return stacked(target)[index]
+        known = _items(target).length
+        if known is None or any(isinstance(bound, Tensor) for bound in (index.start, index.stop, index.step)):
+            return stacked(target)[index]
+        return [get(target, place) for place in range(known)[index]]
     item = item_of(apply(LIST_GET, _items(target).items, convert(index)))
     active().aliases.taken(target, index, item)
     return item
@@ -74,6 +86,7 @@ def get(target: list[Any], index: Any) -> Any:
 
 def put(target: list[Any], index: Any, value: Any) -> None:
     """`target[index] = value`."""
+    _refuse_numbers(value)
     before = _items(target)
     active().aliases.stored(target, index, value, new=False)
     target[0] = before.with_items(list_set(before.items, index, to_spec(value, before.items.spec.item)), 0)

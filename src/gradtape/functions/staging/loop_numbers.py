@@ -1,0 +1,385 @@
+"""The Python numbers of a staged Python loop: what they are after it, and whether the program computes them as Python would.
+
+A loop over a Python `range` that became one loop of the program computes its Python numbers (the counter, sums of it, tests
+on it) there, in 64 bits. Python has no such bounds, divides by zero with an exception, and knows all these numbers before the
+program runs. `turns_of` therefore runs the part of a loop's body that only numbers decide in Python itself: so names have
+Python numbers after the loop, and the number of its turns is known. `check` bounds what every turn computes; for a loop that
+might leave the 64 bits, divide by zero or change the type of a number both raise `NumberError`, and it is traced turn by turn.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gradtape.errors import InvalidArgumentError
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.slots import Slot
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.dynamic import GETITEM_AT
+from gradtape.ops.structured import COND, SCAN, WHILE
+
+LIMIT = 2**63
+MAX_TURNS = 1_000_000  # that Python runs ahead for the numbers which each turn makes of those before
+COUNT_LIMIT = 2**31
+
+
+class NumberError(InvalidArgumentError):
+    """A number that the program would not compute as Python does."""
+
+
+def _logical(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
+    return lambda a, b: bool(function(a, b))
+
+
+PYTHON: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "negative": operator.neg, "abs": abs, "pow": operator.pow,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "logical_and": _logical(operator.and_),
+    "logical_or": _logical(operator.or_), "logical_not": operator.not_, "stop_gradient": operator.pos, "identity": operator.pos,
+}  # fmt: skip
+KEPT = ("stop_gradient", "identity")
+TYPES: dict[str, Any] = {"b": bool, "i": int, "f": float}
+ARITHMETIC = ("add", "subtract", "multiply", "divide", "floordiv", "mod", "negative", "abs", "pow", "power")
+
+
+def _kind(value: Value) -> str:
+    """The kind of number ("b", "i" or "f") a value is; "" for a tensor, or a number that is no Python number."""
+    spec = value.type
+    if not isinstance(spec, TensorSpec) or len(spec.shape):
+        return ""
+    dtype = spec.dtype.dtype
+    return dtype.kind if dtype.kind in "bi" or (dtype.kind == "f" and dtype.itemsize == 8) else ""
+
+
+def function_of(operation: Operation) -> Callable[..., Any] | None:
+    """What an operation on numbers does, in Python; None for all others."""
+    name = operation.op.name
+    if operation.regions or len(operation.results) != 1 or not (kind := _kind(operation.results[0])):
+        return None
+    if not all(_kind(v) for v in operation.operands):
+        return None
+    if name == "constant":
+        number = TYPES[kind](operation.attrs["value"])
+        return lambda: number
+    if name == "cast":
+        return TYPES[kind]
+    if name == "power":
+        exponent = operation.attrs["exponent"]
+        return lambda base: base**exponent
+    if name in KEPT:
+        return lambda value: value
+    return PYTHON.get(name)
+
+
+class Numbers:
+    """The part of a loop's body that computes numbers from the index and from numbers: `params` may be used."""
+
+    def __init__(self, block: Block, params: Sequence[Value]) -> None:
+        self.params = set(params)
+        self.block = block
+        self._known: dict[Value, tuple[Callable[..., Any] | None, list[Value]]] = {}
+
+    def computable(self, value: Value) -> bool:
+        """Whether a value follows from `params` and constants by steps that Python can do."""
+        return self._order([value]) is not None
+
+    def uses(self, value: Value) -> set[Value]:
+        """The params that a computable value depends on."""
+        steps = self._order([value]) or []
+        return {v for _, _, operands, _ in steps for v in operands if v in self.params} | ({value} & self.params)
+
+    def _order(self, values: Sequence[Value]) -> list[tuple[Value, Callable[..., Any], list[Value], str]] | None:
+        """The steps that lead to these values, each after those it needs; None if there are others."""
+        steps: list[tuple[Value, Callable[..., Any], list[Value], str]] = []
+        ready = set(self.params)
+        pending = [(value, False) for value in reversed(values)]
+        while pending:
+            value, expanded = pending.pop()
+            if value in ready:
+                continue
+            made = value.producer
+            if made is None or made.home is not self.block:
+                return None
+            step = self._known.get(value)
+            if step is None:
+                step = self._known[value] = _step(made, value.index)
+            function, operands = step
+            if function is None:
+                return None
+            if expanded:
+                ready.add(value)
+                steps.append((value, function, operands, _kind(value)))
+            else:
+                pending.append((value, True))
+                pending += [(v, False) for v in operands if v not in ready]
+        return steps
+
+    def program(self, values: Sequence[Value]) -> Callable[[dict[Value, Any]], list[Any]]:
+        """A function from the numbers that `params` are to those that the values are."""
+        steps = self._order(values)
+        if steps is None:
+            raise NumberError("these are not all numbers")
+
+        def run(known: dict[Value, Any]) -> list[Any]:
+            for value, function, operands, kind in steps:
+                known[value] = checked(function(*[known[v] for v in operands]), kind)
+            return [known[value] for value in values]
+
+        return run
+
+
+def checked(number: Any, kind: str) -> Any:
+    """A number that the program has in the same type."""
+    if number.__class__ is not TYPES[kind]:
+        raise NumberError(f"a {type(number).__name__} would be of another type in the program")
+    if kind == "i" and not -LIMIT <= number < LIMIT:
+        raise NumberError("an integer grows beyond 64 bits")
+    return number
+
+
+def _step(operation: Operation, index: int) -> tuple[Callable[..., Any] | None, list[Value]]:
+    """What Python does for one result of an operation, and with which operands; None if it cannot."""
+    if operation.op is COND:
+        return _chooser(operation, index)
+    if operation.op is GETITEM_AT and (items := _constant_items(operation)) is not None:
+        return items.__getitem__, operation.operands[1:]
+    return function_of(operation), operation.operands
+
+
+def _constant_items(operation: Operation) -> list[Any] | None:
+    """The numbers of a constant of which an operation takes one."""
+    items = operation.operands[0].producer
+    if items is None or items.op.name != "constant" or operation.attrs["key"] != (Slot(0),) or not _kind(operation.results[0]):
+        return None
+    values: list[Any] = items.attrs["value"].tolist()
+    return values
+
+
+def _chooser(operation: Operation, index: int) -> tuple[Callable[..., Any] | None, list[Value]]:
+    """One result of a branch on a number, as a function of some of its operands; None if a side computes no number."""
+    (flag,), inputs = operation.group("pred"), operation.group("inputs")
+    sides: list[Any] = []
+    needed: list[Value] = []
+    for name in ("then", "orelse"):
+        block = operation.regions[name]
+        numbers = Numbers(block, [p for p in block.params if _kind(p)])
+        if not _kind(operation.results[index]) or not numbers.computable(block.results[index]):
+            return None, []
+        used = numbers.uses(block.results[index])
+        places = [i for i, param in enumerate(block.params) if param in used]
+        sides.append((numbers.program([block.results[index]]), block.params, places, len(needed)))
+        needed += [inputs[i] for i in places]
+
+    def choose(taken: bool, *values: Any) -> Any:
+        run, params, places, first = sides[0 if taken else 1]
+        return run({params[i]: values[first + k] for k, i in enumerate(places)})[0]
+
+    return choose, [flag, *needed]
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------
+
+
+class Leaf(NamedTuple):
+    """A number of a loop's state: its parameter of the body, what the body makes of it, and what it is before the loop (None if
+    Python does not know)."""
+
+    param: Value
+    end: Value
+    start: Any
+
+
+class Turns(NamedTuple):
+    """What Python knows of a loop before it runs: how many turns it has (None: a tensor decides), the numbers that parts of its
+    state are after it, by parameter, and between which bounds they are."""
+
+    number: int | None
+    finals: dict[Value, Any]
+    bounds: dict[Value, Bounds]
+
+
+def turns_of(block: Block, index: Value, leaves: Sequence[Leaf], count: int | None, test: Value | None) -> Turns:
+    """Run the numbers of a loop ahead. Of a loop without a known `count`, `test` says after each turn whether it goes on."""
+    state = {leaf.param: leaf for leaf in leaves if leaf.start is not None}
+    while True:  # what depends on a number that only the program knows is known only there
+        numbers = Numbers(block, [index, *state])
+        unknown = [param for param, leaf in state.items() if not numbers.computable(leaf.end)]
+        if not unknown:
+            break
+        for param in unknown:
+            del state[param]
+    params = {leaf.param for leaf in leaves}
+    for leaf in leaves:
+        if not numbers.computable(leaf.end) and _only_numbers(leaf.end, block, {index, *params}):
+            raise NumberError("Python computes a number in a way that the program cannot")
+    decided = test is not None and numbers.computable(test)
+    if count is None and not decided:
+        return Turns(None, {}, dict.fromkeys(state, ANY))
+    moving = {param: leaf for param, leaf in state.items() if numbers.uses(leaf.end) - {index}}
+    if decided:
+        moving = state
+    bounds: dict[Value, Bounds] = {}
+    now = {param: leaf.start for param, leaf in state.items()}
+    if moving or decided:
+        count, now, bounds = _run(numbers, index, moving, now, count, test if decided else None)
+    last = {index: (count or 0) - 1, **now}
+    finals = {param: now[param] for param in moving}
+    fixed = [leaf for leaf in leaves if leaf.param not in moving and numbers.computable(leaf.end)]
+    fixed = [leaf for leaf in fixed if not numbers.uses(leaf.end) - {index}]
+    for leaf, number in zip(fixed, numbers.program([leaf.end for leaf in fixed])(last), strict=True):
+        finals[leaf.param] = number
+    bounds.update((leaf.param, ANY) for leaf in leaves if leaf.param not in bounds)
+    return Turns(count, finals, bounds)
+
+
+def _run(
+    numbers: Numbers, index: Value, moving: dict[Value, Leaf], start: dict[Value, Any], count: int | None, test: Value | None
+) -> tuple[int, dict[Value, Any], dict[Value, Bounds]]:
+    """All turns, one after the other."""
+    ends = [leaf.end for leaf in moving.values()]
+    run = numbers.program(ends if test is None else [*ends, test])
+    now = dict(start)
+    lows, highs = ({param: start[param] for param in moving} for _ in range(2))
+    turn, going = 0, True
+    while going:
+        if turn >= MAX_TURNS:
+            raise NumberError(f"after {MAX_TURNS} turns the loop is not at an end")
+        results = run({index: turn, **now})
+        for param, number in zip(moving, results, strict=False):
+            now[param] = number
+            lows[param], highs[param] = min(lows[param], number), max(highs[param], number)
+        turn += 1
+        going = results[-1] if test is not None else turn < count  # type: ignore[operator]
+    return turn, now, {param: (lows[param], highs[param]) for param in moving}
+
+
+def _only_numbers(value: Value, block: Block, params: set[Value]) -> bool:
+    """Whether a value follows from the index, constants and the loop's numbers alone."""
+    pending = [value]
+    seen: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in params or value in seen:
+            continue
+        seen.add(value)
+        if value.producer is None or value.producer.home is not block:
+            return False
+        pending += value.producer.operands
+    return True
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+Bounds = tuple[float, float]  # of a number over all turns; infinite where nothing is known
+ANY: Bounds = (-math.inf, math.inf)
+
+
+def check(block: Block, given: dict[Value, Bounds]) -> dict[Value, Bounds]:
+    """The bounds of the numbers computed in this block; raises `NumberError` if one of them may be other than Python's."""
+    known = dict(given)
+    for operation in block.operations:
+        if operation.regions:
+            _check_regions(operation, known)
+            continue
+        if operation.op is GETITEM_AT and (items := _constant_items(operation)):
+            known[operation.results[0]] = min(items), max(items)
+            continue
+        if function_of(operation) is None or not all(v in known for v in operation.operands):
+            continue
+        known[operation.results[0]] = _bounds(operation, [known[v] for v in operation.operands])
+    return known
+
+
+def _check_regions(operation: Operation, known: dict[Value, Bounds]) -> None:
+    sides = []
+    for block in operation.regions.values():
+        inner: dict[Value, Bounds] = {}
+        for group in block.layout or ({"inputs": len(block.params)} if operation.op is COND else {}):
+            if group == "index":
+                length = operation.attrs.get("length")
+                inner[block.group("index")[0]] = (0, COUNT_LIMIT - 1 if length is None else max(length - 1, 0))
+            elif group in operation.layout:
+                for param, operand in zip(block.group(group), operation.group(group), strict=False):
+                    if operand in known:
+                        inner[param] = known[operand] if group in ("inputs", "consts") else ANY
+        bounds = check(block, inner)
+        sides.append([bounds.get(value) for value in block.results])
+    for place, result in enumerate(operation.results if operation.op in (COND, SCAN, WHILE) else ()):
+        ends = [side[place] for side in sides] if operation.op is COND else [ANY]
+        if _kind(result) and None not in ends:  # else a tensor decides it on one side
+            known[result] = min(low for low, _ in ends), max(high for _, high in ends)  # type: ignore[misc]
+
+
+def _bounds(operation: Operation, given: list[Bounds]) -> Bounds:
+    name, kind = operation.op.name, _kind(operation.results[0])
+    if name in ARITHMETIC and kind == "b":
+        raise NumberError("the sum of two truth values is a number in Python")
+    if kind == "b":
+        return (0, 1)
+    if name == "constant":
+        number = operation.attrs["value"]
+        return (float(number), float(number)) if math.isfinite(number) else ANY
+    lows, highs = _corners(operation, name, given)
+    if kind == "i" and math.isfinite(lows) and math.isfinite(highs) and max(-lows, highs) >= LIMIT:
+        raise NumberError("an integer may grow beyond 64 bits")
+    return lows, highs
+
+
+def _corners(operation: Operation, name: str, given: list[Bounds]) -> Bounds:
+    exact = _kind(operation.results[0]) == "i"
+    if name in ("cast", *KEPT):
+        return given[0]
+    if name == "negative":
+        return -given[0][1], -given[0][0]
+    if name == "abs":
+        low, high = given[0]
+        return (low, high) if low >= 0 else (0, max(-low, high))
+    if name == "power":
+        return _powers(given[0], (operation.attrs["exponent"],) * 2, exact)
+    (a, b), (c, d) = given
+    if name == "add":
+        return a + c, b + d
+    if name == "subtract":
+        return a - d, b - c
+    if name in ("divide", "floordiv", "mod") and c <= 0 <= d:
+        raise NumberError("a division may be by zero, where Python raises an error")
+    if name == "multiply":
+        products = [_times(p, q) for p in (a, b) for q in (c, d)]
+        if exact and not all(map(math.isfinite, products)):
+            raise NumberError("a product of integers may grow beyond 64 bits")
+        return min(products), max(products)
+    if name in ("divide", "floordiv"):
+        quotients = [_over(p, q) for p in (a, b) for q in (c, d)]
+        return min(quotients) - 1, max(quotients) + 1
+    if name == "mod":
+        return (0, d) if c > 0 else (c, 0)
+    if name == "pow":
+        return _powers((a, b), (c, d), exact)
+    return ANY
+
+
+def _times(p: float, q: float) -> float:
+    return 0.0 if p == 0 or q == 0 else p * q
+
+
+def _over(p: float, q: float) -> float:
+    return 0.0 if math.isinf(q) else p / q
+
+
+def _powers(base: Bounds, exponent: Bounds, exact: bool) -> Bounds:
+    (a, b), (c, d) = base, exponent
+    if (exact and c < 0) or (not exact and (a < 0 or (a <= 0 and c < 0)) and not (c == d and c >= 0 and float(c).is_integer())):
+        raise NumberError("a power may be no number of the same type")
+    try:
+        largest = max(abs(a), abs(b), 1.0) ** max(abs(c), abs(d))
+    except OverflowError:
+        largest = math.inf
+    if a > 0:
+        largest = max(largest, min(a, 1.0) ** min(c, 0.0)) if c < 0 else largest
+    if not math.isfinite(largest):
+        raise NumberError("a power may grow too large")
+    return -largest, largest
