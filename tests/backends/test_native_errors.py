@@ -588,4 +588,4 @@ def test_an_interrupt_before_the_first_line_of_a_call_back_is_not_lost():
     f(C(THREE))
     (made,) = [program._executable for program in programs_of(f)]
     with pytest.raises(KeyboardInterrupt):
-        made._again(CALLBACK_FAILED, [np.ones(3, np.float32)])
+        made.failed(CALLBACK_FAILED, [np.ones(3, np.float32)])

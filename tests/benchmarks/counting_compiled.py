@@ -31,12 +31,12 @@ def program_of(step: Any) -> Any:
 
 
 def of_program(compiled: Any) -> dict[str, int]:
-    from gradtape.backends.llvm.entry.native_executable import Executable
+    from gradtape.backends.llvm.entry.native_executable import NativeExecutable
     from gradtape.ir import walk
 
     executable = compiled._executable
     found = {"operations": sum(1 for _ in walk.program(compiled.optimized))}
-    if not isinstance(executable, Executable):
+    if not isinstance(executable, NativeExecutable):
         return found | {"not native": 1}
     notes = Counter(KINDS.get(note.kind, note.kind) for note in executable.notes)
     return found | {kind: notes[kind] for kind in sorted({*KINDS.values(), *notes})}

@@ -20,6 +20,7 @@ import gradtape as gt
 from gradtape.ad.reverse import split
 from gradtape.backends.llvm import compile_block
 from gradtape.functions.stages import prepared
+from gradtape.functions.staging.trials import Trials
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
@@ -39,6 +40,12 @@ def little_room() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+@pytest.fixture(autouse=True)
+def _turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The long programs of this file come from loops that are traced turn by turn."""
+    monkeypatch.setattr(Trials, "few", 10**9)
 
 
 def irregular(length: int = LENGTH) -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 import gradtape as gt
 from gradtape.ad.reverse import split
 from gradtape.functions.stages import prepared
+from gradtape.functions.staging.trials import Trials
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import program as operations
 from gradtape.passes.bufferize import bufferize
@@ -22,6 +23,12 @@ from gradtape.passes.reroll import reroll
 from tests.harness.steps import is_linear, steps_of
 
 SMALL, FACTOR = 60, 4
+
+
+@pytest.fixture(autouse=True)
+def _turn_by_turn(monkeypatch):
+    """The long programs of this file come from loops that are traced turn by turn."""
+    monkeypatch.setattr(Trials, "few", 10**9)
 
 
 def numbers(turns):

@@ -559,7 +559,7 @@ def python_loop_shapes(x):
 
 @zoo(POINT)
 def python_loop_setrow(x):
-    a = gt.zeros((N, N))
+    a = gt.zeros((N, N), gt.float64)
     for i in range(N):
         a[i, :i] = x
         a[i, i] = i

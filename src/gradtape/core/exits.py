@@ -79,6 +79,6 @@ def left(node: Record, how: str) -> None:
 def _last(scope: Scope | None, key: TapeKey) -> weakref.ref[Record] | None:
     """A weak reference to the last record of a tape; None if there is none, or it does not record here."""
     for recorder in () if scope is None else scope.recorders:
-        if recorder.key is key and recorder.records:
+        if recorder.key is key and key.holds and recorder.records:
             return weakref.ref(recorder.records[-1])
     return None

@@ -112,7 +112,7 @@ class _CallWriter:
 
     def record(self) -> list[str]:
         """Plain tapes may record."""
-        lines = [*self._begin(), f"_gt_outs = _gt_recorded(({', '.join(self._inputs())},))"]
+        lines = [*self._begin(), f"_gt_outs = _gt_recorded(({''.join([f'{name}, ' for name in self._inputs()])}))"]
         lines.append("if _gt_outs is _gt_miss: return _gt_miss")
         if self.outs:
             lines.append(f"{', '.join(self.outs)}, = _gt_outs")
