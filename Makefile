@@ -17,19 +17,22 @@ WORKERS ?= auto
 PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-others check house docs bench format clean
+.PHONY: help demo test test-all test-others test-keras check house docs site pictures dist bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/'
 
 demo: $(STAMP) ## a tour in under a minute, ending with a picture and a report
-	$(RUN) -m gradtape.tools.cli demo
+	$(RUN) -m gradtape demo
 
 test: $(STAMP) ## all tests, one process per core; SHUFFLE=seed, WORKERS=n, TESTS="tests/tape ..."
 	$(PYTEST) $(TESTS)
 
 test-all: check ## lint and types, then all tests with more random programs, of fresh seeds, all derivatives twice; coverage
 	$(PYTEST) $(TESTS) --programs 1000 --fresh --cov --cov-report=term
+
+test-keras: $(STAMP) ## Keras's own tests on gradtape, from the installed package; KERAS="losses layers/core" for some
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.keras.suite $(KERAS)
 
 # What depends on the interpreter: syntax, code objects, frames, reference counts, the layout of objects. How many random
 # programs there are does not: the first interpreter has had the rest. One target for each, so that `make -j` runs them together.
@@ -44,7 +47,8 @@ check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m pytest tests/structure/test_layers.py
+	$(RUN) -m pip install --quiet --disable-pip-version-check basedpyright # pyright's engine, for users' typed programs
+	$(RUN) -m pytest tests/structure/test_layers.py tests/structure/test_types.py
 
 house: $(STAMP) ## sizes, cycles, hops and names of the source against their goals; SHOW=key lists the places, TIGHTEN=1 lowers bounds
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.structure.house $(SHOW:%=--show %) $(if $(TIGHTEN),--tighten)
@@ -52,17 +56,36 @@ house: $(STAMP) ## sizes, cycles, hops and names of the source against their goa
 docs: $(STAMP) ## run every example of the documentation
 	$(RUN) -m pytest tests/structure/test_doctests.py tests/examples $(wildcard tests/docs)
 
+# the generator has an environment of its own, so that `make test` stays small
+SITE := .venv-site
+site: $(SITE)/.installed ## the documentation as a site, warnings are errors: open _site/index.html
+	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.build
+
+pictures: $(SITE)/.installed ## run the programs of the gallery and draw their pictures again
+	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.gallery
+
+dist: $(STAMP) ## wheel and sdist in dist/, each installed and tried in an empty environment of every Python found
+	$(RUN) -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist && $(RUN) -m build --quiet --outdir dist .
+	for version in $$(bash .ci/pythons); do bash .ci/try-dist "$$(bash .ci/pythons path $$version)" || exit 1; done
+
 bench: $(STAMP) ## measure against the peers; PEERS="jax torch" ONLY=name QUICK=1 THREADS=n
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks --environments .benchmarks $(if $(PEERS),--peers $(PEERS)) $(ONLY:%=--only %) \
 		$(if $(QUICK),--quick) $(if $(THREADS),--threads $(THREADS))
+	$(if $(ONLY)$(QUICK)$(PEERS),,OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.first_calls --python jax=.benchmarks/jax/bin/python)
 
 format: $(STAMP) ## format the source
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix --select I .
 
 clean: ## remove what the other targets made, except the virtual environment
-	rm -rf demo_output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .cache
+	rm -rf demo_output dist build _site docs/reference/api docs/gallery/programs .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(SITE)/.installed: pyproject.toml
+	test -d $(SITE) || "$(PYTHON)" -m venv $(SITE)
+	$(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "gradtape needs Python 3.11 or newer: install it, or make PYTHON=/path/to/python"; exit 1; }

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from benchmarks import compiling, environments, memory, page, report, run
+from benchmarks import compiling, distribute, environments, memory, page, report, run
 from benchmarks.workloads import SERIES, WORKLOADS
 
 RIVALS = tuple(environments.PACKAGES)
@@ -56,6 +56,8 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of every peer (default 1)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results go (default: see benchmarks/README.md)")
     options = parser.parse_args(given)
+    if options.only == ["distribute"]:
+        return distribute.main([])
     options.pace = QUICK if options.quick else COMPLETE
     if options.rounds is not None:
         options.pace = replace(options.pace, rounds=options.rounds)

@@ -1,4 +1,4 @@
-"""The programs behind README's table of differences, run on gradtape and on the peers that are installed.
+"""The programs behind the table of differences in the documentation, run on gradtape and on the peers that are installed.
 
     python -m benchmarks.differences                      # this environment
     python -m benchmarks.differences --python /path/to/peers/bin/python

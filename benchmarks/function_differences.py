@@ -3,7 +3,8 @@
     python -m benchmarks.function_differences                      # gradtape
     python -m benchmarks.function_differences --python /path/to/tensorflow/bin/python
 
-Each program returns numbers, None, or a text; an exception is answered by its name. `docs/differences.md` shows the table.
+Each program returns numbers, None, or a text; an exception is answered by its name. The table is on the page
+`docs/comefrom/differences.md`.
 """
 
 from __future__ import annotations

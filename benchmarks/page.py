@@ -1,4 +1,4 @@
-"""Puts results where readers look: tables into `docs/benchmarks.md`, pictures into `docs/benchmarks/`, a summary into README.
+"""Puts results where readers look: tables into `docs/benchmarks.md`, pictures into `docs/benchmarks/`, figures into README.
 
 `python -m benchmarks.page` does it again from the stored results, without measuring. What stands outside the two marks of the
 page is written by hand and stays.

@@ -3,7 +3,7 @@
     python -m benchmarks.parity --python /path/to/an/environment/with/tensorflow/bin/python
 
 The samples are those of the op registry, in single and double precision. A call is one line of the printed table when the
-two libraries disagree; the script knows nothing about which differences are meant (docs/differences.md does).
+two libraries disagree; the script knows nothing about which differences are meant (docs/comefrom/differences.md does).
 The invariant: both libraries get the same bytes, through one pickle file written by the gradtape side.
 """
 

@@ -72,6 +72,11 @@ def where(results: dict[str, Any]) -> str:
     )
 
 
+def where_measured(at: dict[str, Any]) -> str:
+    """Date, machine and load."""
+    return f"{at['date']}, {at['cpu']}, {at['processors']} processors, {at['threads']} thread(s), load {at['load']:.1f}."
+
+
 def markdown(results: dict[str, Any], heading: str = "# Eager benchmarks") -> str:
     """The table a person reads, the rows where gradtape is not the fastest, and the price of a Jacobian."""
     shown = present(results)

@@ -1,16 +1,16 @@
-"""The tables in README.md, made from the results stored in `benchmarks/results/`.
+"""The three figures of README.md and the short tables of `docs/benchmarks.md`, made from the results in `benchmarks/results/`.
 
 python -m benchmarks.summary            # print them
-python -m benchmarks.summary --write    # put them between the markers in README.md
+python -m benchmarks.summary --write    # put them between the markers of both files
 
-A row where gradtape is not the fastest stands like the others, its ratio in bold. The whole tables are on the page
-`docs/benchmarks.md`.
+A row where gradtape is not the fastest stands like the others, its ratio in bold. The whole tables stand below it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -126,26 +126,51 @@ def text(folder: Path = RESULTS) -> str:
     return "\n\n".join(tables[n](json.loads(path.read_text(encoding="utf-8"))) for n, path in stored.items() if path.exists())
 
 
-def with_table(readme: str, text: str) -> str:
-    """README with the tables between its markers."""
-    before, rest = readme.split(START)
+def figures(folder: Path = RESULTS) -> str:
+    """Three figures: compiled functions beside the fastest peer, loops beside C, eager operations beside each peer."""
+    compiled, eager = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("compiled", "eager"))
+    times = [{p: found["min"] for p, found in row["peers"].items() if "min" in found} for row in compiled["rows"]]
+    beside = [t["gradtape"] / min(t[p] for p in COMPILED if p in t) for t in times if any(p in t for p in COMPILED)]
+    to_c = [t["gradtape"] / t["c"] for t in times if "c" in t]
+    scalar = next(row["peers"] for row in eager["rows"] if row["name"] == "scalar_loop")
+    ratios = ", ".join(f"{plain(scalar['gradtape']['min'] / scalar[p]['min'], 2)} of {NAMES[p].split(',')[0]}'s" for p in PEERS)
+    small = [row["peers"] for row in eager["rows"] if row["name"].startswith("op_")]
+    single = [p["gradtape"]["min"] / p["torch"]["min"] for p in small]
+    own = scalar["gradtape"]["min"] / next(row["ops"] for row in eager["rows"] if row["name"] == "scalar_loop")
+    named = ", ".join(f"{COMPILED[p]} {version}" for p, version in present(compiled, COMPILED).items())
+    return "\n".join([
+        f"* **Compiled functions, value and gradient:** {plain(statistics.median(beside), 2)} of the time of the fastest of "
+        f"{named} "
+        f"(median of {len(beside)} programs, {plain(min(beside), 2)} to {plain(max(beside), 2)}).",
+        f"* **The same beside hand-written C** with a reverse sweep by hand: {plain(min(to_c), 2)} to {plain(max(to_c), 3)} "
+        f"times its time, over {len(to_c)} programs.",
+        f"* **Eager scalar loops:** {duration(own)} per operation, forward and backward: {ratios} time. "
+        f"A single small array operation takes {plain(min(single), 2)} to {plain(max(single), 2)} times PyTorch's time.",
+        "",
+        f"{compiled['machine']['date']}, {compiled['machine']['cpu']}, one thread for everybody; `make bench` measures again.",
+    ])  # fmt: skip
+
+
+def with_table(page: str, text: str) -> str:
+    """A page with a text between its markers."""
+    before, rest = page.split(START)
     after = rest.split(END)[1]
     return f"{before}{START}\n{text}\n{END}{after}"
 
 
 def write() -> None:
-    """README from the stored results."""
-    readme = ROOT / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8"), text()), encoding="utf-8")
+    """README and the page of benchmarks from the stored results."""
+    for path, shown in ((ROOT / "README.md", figures()), (ROOT / "docs" / "benchmarks.md", text())):
+        path.write_text(with_table(path.read_text(encoding="utf-8"), shown), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="update README.md")
+    parser.add_argument("--write", action="store_true", help="update README.md and docs/benchmarks.md")
     if parser.parse_args().write:
         write()
     else:
-        print(text())
+        print(figures(), text(), sep="\n\n")
 
 
 if __name__ == "__main__":

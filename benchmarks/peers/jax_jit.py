@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.peers.jax import set_threads as set_threads, to_numpy as to_numpy, version as version
 from benchmarks.peers.jax_loops import OBJECTIVES as LOOPS
+from benchmarks.peers.jax_suites import OBJECTIVES as SUITES
 from benchmarks.workload import Step
 from benchmarks.workloads.compiled import attention, black_scholes, conv, gmm, least_squares, lstm, ode
 from benchmarks.workloads.compiled.making import split
@@ -146,19 +147,23 @@ def _python_loop(x: Any, weights: Any, length: int) -> Any:
     return x
 
 
-OBJECTIVES: dict[str, tuple[Any, tuple[str, ...]]] = LOOPS | {
-    "logsumexp": (_logsumexp, ("x",)),
-    "least_squares": (_least_squares, ("x",)),
-    "black_scholes": (_black_scholes, ("spot", "strike", "time")),
-    "gmm": (_gmm, gmm.WRT),
-    "ode": (_ode, ("x",)),
-    "mlp": (_mlp, PARAMETERS),
-    "lstm": (_lstm, ("w", "u", "b")),
-    "attention": (_attention, attention.WRT),
-    "conv": (_conv, conv.WRT),
-    "vectors": (_vectors, ("x", "w", "b")),
-    "python_loop": (_python_loop, ("x",)),
-}
+OBJECTIVES: dict[str, tuple[Any, tuple[str, ...]]] = (
+    LOOPS
+    | SUITES
+    | {
+        "logsumexp": (_logsumexp, ("x",)),
+        "least_squares": (_least_squares, ("x",)),
+        "black_scholes": (_black_scholes, ("spot", "strike", "time")),
+        "gmm": (_gmm, gmm.WRT),
+        "ode": (_ode, ("x",)),
+        "mlp": (_mlp, PARAMETERS),
+        "lstm": (_lstm, ("w", "u", "b")),
+        "attention": (_attention, attention.WRT),
+        "conv": (_conv, conv.WRT),
+        "vectors": (_vectors, ("x", "w", "b")),
+        "python_loop": (_python_loop, ("x",)),
+    }
+)
 
 
 def _gradient(objective: Any, wrt: tuple[str, ...], **inputs: Any) -> Step:

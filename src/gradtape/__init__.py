@@ -4,8 +4,9 @@ This file only re-exports: every name here is defined in the layer it belongs to
 programs is loaded with the first name of it that is used, so that `import gradtape` stays fast.
 """
 
+import typing as _typing
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+from importlib.util import find_spec as _find_spec
 
 from gradtape import (
     autodiff as autodiff,
@@ -240,6 +241,7 @@ from gradtape.ops.special import (
     polygamma as polygamma,
 )
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
+from gradtape.surface import notebook_views as _notebook_views  # noqa: F401  (how tensors look in a notebook)
 from gradtape.surface.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
 from gradtape.surface.misc import (
     Assert as Assert,
@@ -296,8 +298,15 @@ __version__ = config.VERSION
 constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones
 random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
-if _TYPE_CHECKING:
-    from gradtape import array_api as array_api, autograph as autograph, scipy as scipy
+if _typing.TYPE_CHECKING:
+    from gradtape import (
+        array_api as array_api,
+        autograph as autograph,
+        data as data,
+        distribute as distribute,
+        keras as keras,
+        scipy as scipy,
+    )
     from gradtape.functions.function import function as function
     from gradtape.tape.control_flow import (
         case as case,
@@ -313,7 +322,10 @@ if _TYPE_CHECKING:
 
 _LATER = {
     "array_api": "gradtape.array_api",
+    "keras": "gradtape.keras",
     "autograph": "gradtape.autograph",
+    "distribute": "gradtape.distribute",
+    "data": "gradtape.data",
     "scipy": "gradtape.scipy",
     "function": "gradtape.functions.function",
     **dict.fromkeys(("gradients", "hessians"), "gradtape.tape.graph_gradients"),
@@ -323,13 +335,19 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_import_module(__name__))
-    module = _import_module(_LATER[name])
-    public = globals()[name] = module if name in ("array_api", "autograph", "scipy") else getattr(module, name)
-    return public
+if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exists
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in _LATER:
+            hints = _import_module("gradtape.surface.name_hints")
+            raise AttributeError(hints.missing(name, __dir__()))
+        module = _import_module(_LATER[name])
+        public = globals()[name] = (
+            module if name in ("array_api", "autograph", "data", "distribute", "keras", "scipy") else getattr(module, name)
+        )
+        return public
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    absent = {"keras"} if _find_spec("keras") is None else set()  # an optional package: whoever looks around need not meet it
+    return sorted({*globals(), *_LATER} - absent)

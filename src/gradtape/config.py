@@ -29,10 +29,13 @@ settings: dict[str, Any] = {
     "gradients_strict": os.environ.get("GRADTAPE_STRICT_GRADIENTS", "") not in ("", "0"),
     "passes_debugged": os.environ.get("GRADTAPE_DEBUG_PASSES", "") not in ("", "0"),
     "native": os.environ.get("GRADTAPE_NATIVE", "1") not in ("", "0"),
+    "native_eager": 50_000,
+    "walks_to_learn": 30,
     "native_cache": os.environ.get("GRADTAPE_CACHE"),
     "threads": None,
 }
 _thread_watchers: list[Callable[[int], None]] = []
+_eager_watchers: list[Callable[[int | None], None]] = []
 NATIVE_CACHE_BYTES = 512 << 20
 
 
@@ -50,17 +53,31 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 
 def functions_run_eagerly() -> bool:
-    """Whether `run_functions_eagerly(True)` is in force."""
+    """Whether `run_functions_eagerly(True)` is in force.
+
+    >>> import gradtape as gt
+    >>> gt.config.functions_run_eagerly()
+    False
+    """
     return bool(settings["functions_run_eagerly"])
 
 
 def debug_passes(enabled: bool) -> None:
-    """Check every program after each pass (slow): a pass that breaks one is named. GRADTAPE_DEBUG_PASSES=1 does the same."""
+    """Check every program after each pass (slow): a pass that breaks one is named. GRADTAPE_DEBUG_PASSES=1 does the same.
+
+    >>> import gradtape as gt
+    >>> gt.config.debug_passes(False)
+    """
     settings["passes_debugged"] = bool(enabled)
 
 
 def passes_debugged() -> bool:
-    """Whether `debug_passes(True)` is in force."""
+    """Whether `debug_passes(True)` is in force.
+
+    >>> import gradtape as gt
+    >>> gt.config.passes_debugged()
+    False
+    """
     return bool(settings["passes_debugged"])
 
 
@@ -68,17 +85,81 @@ def native_code(enabled: bool) -> None:
     """Whether functions that do not say `jit_compile` run as machine code, as by default, or on the NumPy backend.
 
     Functions compiled before keep what they have; GRADTAPE_NATIVE=0 means False from the start.
+
+    >>> import gradtape as gt
+    >>> gt.config.native_code(True)
     """
     settings["native"] = bool(enabled)
 
 
 def native_code_enabled() -> bool:
-    """Whether `native_code(True)` is in force."""
+    """Whether `native_code(True)` is in force.
+
+    >>> import gradtape as gt
+    >>> gt.config.native_code_enabled()
+    True
+    """
     return bool(settings["native"])
 
 
+def native_eager(enabled: bool, after: int = 50_000) -> None:
+    """Whether eager code is served by machine code once tapes have recorded so many operations: the same NumPy calls and the
+    same records, with less time between them. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python.
+
+    >>> import gradtape as gt
+    >>> gt.config.native_eager(False)
+    >>> gt.config.native_eager(True)
+    """
+    settings["native_eager"] = int(after) if enabled else None
+    for watcher in _eager_watchers:
+        watcher(eager_records())
+
+
+def eager_records() -> int | None:
+    """After how many recorded operations machine code serves eager code; None: never.
+
+    >>> import gradtape as gt
+    >>> records = gt.config.eager_records()
+    """
+    return settings["native_eager"] if settings["native"] else None
+
+
+def when_native_eager_changes(watcher: Callable[[int | None], None]) -> None:
+    """Call a function with the new number whenever `native_eager` is called.
+
+    >>> import gradtape as gt
+    >>> gt.config.when_native_eager_changes(lambda number: None)
+    """
+    _eager_watchers.append(watcher)
+
+
+def learn_gradients(enabled: bool, after: int = 30) -> None:
+    """Whether a gradient that was asked so many times of the same sequence of operations is computed by straight-line code that
+    is written for it: the same rules on the same values in the same order. As by default.
+
+    >>> import gradtape as gt
+    >>> gt.config.learn_gradients(False)
+    >>> gt.config.learn_gradients(True)
+    """
+    settings["walks_to_learn"] = int(after) if enabled else None
+
+
+def walks_to_learn() -> int | None:
+    """After how many walks a backward pass is written down; None: never.
+
+    >>> import gradtape as gt
+    >>> walks = gt.config.walks_to_learn()
+    """
+    limit: int | None = settings["walks_to_learn"]
+    return limit
+
+
 def native_cache_directory() -> str | None:
-    """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty."""
+    """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty.
+
+    >>> import gradtape as gt
+    >>> directory = gt.config.native_cache_directory()
+    """
     given = settings["native_cache"]
     if given is None:
         user = os.path.expanduser("~")
@@ -88,12 +169,21 @@ def native_cache_directory() -> str | None:
 
 
 def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None:
-    """Keep object code there; None keeps none."""
+    """Keep object code there; None keeps none.
+
+    >>> import gradtape as gt
+    >>> gt.config.set_native_cache_directory(gt.config.native_cache_directory())
+    """
     settings["native_cache"] = "" if directory is None else os.fspath(directory)
 
 
 def native_cache_bytes() -> int:
-    """How much object code is kept on disk."""
+    """How much object code is kept on disk.
+
+    >>> import gradtape as gt
+    >>> gt.config.native_cache_bytes() > 0
+    True
+    """
     return NATIVE_CACHE_BYTES
 
 
@@ -116,7 +206,12 @@ def set_threads(number: int | None) -> None:
 
 
 def threads() -> int:
-    """How many threads large kernels of compiled functions may use."""
+    """How many threads large kernels of compiled functions may use.
+
+    >>> import gradtape as gt
+    >>> gt.config.threads() >= 1
+    True
+    """
     given = settings["threads"]
     if given is None:
         # OMP_NUM_THREADS may be a list, one number for each level of nesting
@@ -126,7 +221,11 @@ def threads() -> int:
 
 
 def when_threads_change(watcher: Callable[[int], None]) -> None:
-    """Call a function with the new number whenever `set_threads` is called."""
+    """Call a function with the new number whenever `set_threads` is called.
+
+    >>> import gradtape as gt
+    >>> gt.config.when_threads_change(lambda number: None)
+    """
     _thread_watchers.append(watcher)
 
 
@@ -135,13 +234,56 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+# what the launchers of MPI (MPICH and its kin, Open MPI, PMIx, SLURM's srun) tell the processes they start
+_RANKS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+def blas_threads_asked() -> str | None:
+    """What the environment says about the threads of NumPy's BLAS, if it says anything.
+
+    >>> import gradtape as gt
+    >>> asked = gt.config.blas_threads_asked()
+    """
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    return next((f"{os.environ[name]} ({name})" for name in names if os.environ.get(name)), None)
+
+
+def launched_ranks() -> int:
+    """How many processes were started together to run this program, as far as the environment says: 1 if nothing does.
+
+    >>> import gradtape as gt
+    >>> gt.config.launched_ranks()
+    1
+    """
+    return max([1, *(int(text) for name in _RANKS if (text := os.environ.get(name, "")).isdigit())])
+
+
+def ranks_debugged() -> bool:
+    """Whether ranks compare each operation between them before they do it: GRADTAPE_DEBUG_RANKS=1.
+
+    >>> import gradtape as gt
+    >>> gt.config.ranks_debugged()
+    False
+    """
+    return os.environ.get("GRADTAPE_DEBUG_RANKS", "") not in ("", "0")
+
+
 def strict_gradients(enabled: bool) -> None:
-    """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same."""
+    """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same.
+
+    >>> import gradtape as gt
+    >>> gt.config.strict_gradients(False)
+    """
     settings["gradients_strict"] = bool(enabled)
 
 
 def gradients_strict() -> bool:
-    """Whether `strict_gradients(True)` is in force."""
+    """Whether `strict_gradients(True)` is in force.
+
+    >>> import gradtape as gt
+    >>> gt.config.gradients_strict()
+    False
+    """
     return bool(settings["gradients_strict"])
 
 
@@ -162,3 +304,7 @@ experimental = SimpleNamespace(
     get_device_details=get_device_details,
     enable_op_determinism=enable_op_determinism,
 )
+
+
+def __dir__() -> list[str]:  # completion offers settings, not what this file imports
+    return [name for name in globals() if name not in ("os", "annotations", "Any", "Callable", "SimpleNamespace")]

@@ -22,7 +22,12 @@ class LeafTuple(tuple[Any, ...]):
 
 
 def is_nested(seq: Structure) -> TypeGuard[Any]:
-    """Whether `seq` is a container that `flatten` opens."""
+    """Whether `seq` is a container that `flatten` opens.
+
+    >>> import gradtape as gt
+    >>> gt.nest.is_nested([1, 2]), gt.nest.is_nested(gt.constant([1, 2]))
+    (True, False)
+    """
     kind = seq.__class__
     known = _NESTED.get(kind)
     if known is None:
@@ -120,7 +125,11 @@ def map_structure(func: Callable[..., Any], *structure: Structure, check_types: 
 def assert_same_structure(
     nest1: Structure, nest2: Structure, check_types: bool = True, expand_composites: bool = False
 ) -> None:
-    """Raise ValueError (shape of the nest) or TypeError (container types) when two structures differ."""
+    """Raise ValueError (shape of the nest) or TypeError (container types) when two structures differ.
+
+    >>> import gradtape as gt
+    >>> gt.nest.assert_same_structure([1, (2, 3)], [4, (5, 6)])
+    """
     if not is_nested(nest1) or not is_nested(nest2):
         if is_nested(nest1) or is_nested(nest2):
             raise ValueError(f"the structures differ: {_outline(nest1)} against {_outline(nest2)}")

@@ -19,7 +19,7 @@ def fueled(function: Any) -> Any:
     return run
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(-2, 3), st.integers(-2, 3))
 def test_random_programs(text: str, a: int, b: int) -> None:
     from gradtape.functions.autograph import convert

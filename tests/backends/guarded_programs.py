@@ -212,6 +212,20 @@ def convolutions(x, w):
     return y, gt.nn.conv2d(x, w, strides=2, padding="VALID"), gt.nn.max_pool2d(y, 2, 2, "SAME")
 
 
+@fixed(((1, 7, 5, 3), (3, 3, 3, 1)), ((2, 9, 8, 17), (3, 2, 17, 1)), ((1, 6, 4, 5), (2, 2, 5, 2)), ((1, 1, 1, 9), (3, 3, 9, 1)))
+def convolutions_by_channels(x, w):
+    with gt.GradientTape() as tape:
+        tape.watch([x, w])
+        y = gt.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME")
+        z = gt.nn.depthwise_conv2d(x, w, [1, 2, 2, 1], "SAME")
+    return y, z, tape.gradient([y, z * z], [x, w])
+
+
+@fixed(((65,),), ((5, 63),), ((1,),), ((0,),), ((2, 3, 70),))
+def masks(x):
+    return x[x > 0.5], x[(x < 0.2) & (x > 0.1)]
+
+
 @fixed(((5, 7), (5, "int32")), ((1, 1), (1, "int32")), ((17, 3), (17, "int32")))
 def scatters(x, k):
     k = k % 5

@@ -10,10 +10,13 @@ REASONS: dict[str, str] = {
     "NumPy's random streams": "draw_key random_binomial random_bits random_categorical random_gamma random_integers "
     "random_normal random_permutation random_poisson random_truncated_normal random_uniform",
     "complex numbers": "complex fft ifft irfft rfft",
-    "sorting, searching": "argsort invert_permutation searchsorted segment_count segment_extreme segment_slots sort unique "
-    "where_true",
+    "sorting, searching, common divisors": "argsort gcd invert_permutation searchsorted segment_count segment_extreme "
+    "segment_slots sort unique where_true",
     "an effect in Python": "print py_call",
+    "ranks that differ, which no inner loop has: mpi4py does it": "send_to recv_from sum_to_root stack_on_root rows_of_root",
     "passes have replaced it before": "sum_to updated gradient",
     "the reference backend runs such programs": "checkpointed",
 }
 CALL_NUMPY = {name: reason for reason, names in REASONS.items() for name in names.split()}
+# one rank alone sends nothing, and leaves these to NumPy; among several, machine code calls MPI's functions
+ALONE = {"all_extreme", "all_stack", "all_sum", "all_swap", "from_root", "sum_scatter", "swap_edges", "swap_with"}

@@ -44,6 +44,27 @@ def test_diagonals(rows: int, columns: int, k: tuple[int, int]) -> None:
         assert not calls_numpy(g)
 
 
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(0,), (1,), (63,), (64,), (65,), (200,), (3, 0), (0, 3), (5, 70), (2, 3, 129)], ids=str)
+def test_masks(shape: tuple[int, ...], density: float) -> None:
+    rng = np.random.default_rng(2)
+    x = gt.constant(rng.normal(size=shape))
+    limit = gt.constant(np.quantile(x.numpy(), density) if density not in (0.0, 1.0) and x.shape.num_elements() else
+                        (-np.inf, np.inf)[density == 1.0])  # fmt: skip
+
+    def picked(x: Any, limit: Any) -> Any:
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = x[(x < limit) | (x < -1.5)]
+            total = gt.reduce_sum(y**2)
+        return y, tape.gradient(total, x)
+
+    f = native(picked)
+    for a, b in zip(f(x, limit), picked(x, limit), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert not calls_numpy(f)
+
+
 def scattered(x: Any, indices: Any, values: Any) -> Any:
     for i in gt.range(3):
         x = gt.tensor_scatter_nd_update(x, indices, values * gt.sin(x[1, 0]) * gt.cast(i + 1, gt.float64))

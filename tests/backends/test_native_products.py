@@ -75,6 +75,15 @@ def test_matrix_product(sizes: tuple[int, int, int], dtype: str) -> None:
     assert not notes(made, "numpy")
 
 
+def test_product_of_one_term_is_fused() -> None:
+    x, y = draw(7, 1), draw(1, 9)
+    made = check(lambda b, x, y, z: b(MULTIPLY, b(MATMUL, x, y), z), x, y, draw(7, 9))
+    assert not notes(made, "product")
+    assert len(notes(made, "kernel")) == 1
+    check(lambda b, x, y: b(MATMUL, x, y), draw(2, 5, 1), draw(1, 4))
+    check(lambda b, x, y: b(MATMUL, x, y), draw(5, 1), draw(3, 1, 4))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("turns", [(False, True), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (1, 40, 50), (50, 40, 1), (31, 33, 64), (70, 65, 40)], ids=str)
@@ -345,7 +354,30 @@ GEOMETRIES = [
     ((6, 7), (2, 2), (3, 3), ((4, 5), (5, 4)), (1, 1), 1, 2, 3),
     ((5,), (3,), (1,), ((1, 1),), (1,), 1, 300, 4),
     ((4, 5, 6), (2, 3, 2), (1, 2, 1), ((1, 0), (0, 1), (1, 1)), (1, 1, 2), 1, 3, 4),
+    ((4, 5, 6), (2, 3, 2), (1, 2, 1), ((1, 0), (0, 1), (1, 1)), (1, 1, 2), 5, 1, 1),
+    ((1, 1), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 17, 1, 1),
+    ((3, 9), (1, 2), (4, 5), ((0, 0), (0, 3)), (1, 1), 40, 1, 1),  # elements that no window meets
+    ((40, 40), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 33, 1, 1),  # large enough for threads
+    ((30, 31), (3, 3), (2, 2), ((0, 1), (0, 1)), (1, 1), 20, 1, 3),
 ]  # fmt: skip
+
+
+def drawn_geometry(number: int) -> Any:
+    """A convolution of single channels: sizes, steps and padding as they come."""
+    rng = np.random.default_rng(number)
+    rank = int(rng.integers(1, 4))
+    kernel, strides, dilations = (tuple(map(int, rng.integers(1, most, rank))) for most in (5, 4, 4))
+    padding = tuple((int(low), int(high)) for low, high in rng.integers(0, 6, (rank, 2)))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    space = tuple(
+        max(r - low - high, 0) + int(rng.integers(0 if low + high else 1, 9 - 2 * rank + 3))
+        for r, (low, high) in zip(reach, padding, strict=True)
+    )
+    space = tuple(max(n, 1) for n in space)
+    return space, kernel, strides, padding, dilations, int(rng.integers(2, 21)), 1, int(rng.choice([1, 1, 2, 3]))
+
+
+GEOMETRIES += [drawn_geometry(number) for number in range(24)]
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
@@ -353,8 +385,9 @@ def test_convolutions(geometry: Any) -> None:
     space, kernel, strides, padding, dilations, groups, own, many = geometry
     attrs = {"strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
     out = out_space(space, kernel, strides, padding, dilations, "conv")
-    x, w = draw(3, *space, groups * own), draw(*kernel, own, groups * many)
-    y = draw(3, *out, groups * many)
+    dtype = "float32" if groups % 2 else "float64"
+    x, w = draw(3, *space, groups * own, dtype=dtype), draw(*kernel, own, groups * many, dtype=dtype)
+    y = draw(3, *out, groups * many, dtype=dtype)
     assert not notes(check(lambda b, x, w: b(conv.CONV, x, w, **attrs), x, w), "numpy")
     assert not notes(check(lambda b, y, w: b(conv.CONV_INPUT, y, w, space=space, **attrs), y, w), "numpy")
     assert not notes(check(lambda b, x, y: b(conv.CONV_FILTER, x, y, kernel=kernel, **attrs), x, y), "numpy")
@@ -491,3 +524,37 @@ def test_the_largest_product_is_chosen() -> None:
     )
     choice = contractions.chosen([batch, small, m, n, k])
     assert (choice.m, choice.n, choice.k, choice.loops, choice.turned) == (m, n, k, [batch, small], False)
+
+
+# -- operands that begin where only the run knows
+
+
+def spans(x: Any, y: Any) -> Any:
+    """Products of slices that grow and shrink, some of which change between being read and being used."""
+    x = gt.identity(x)
+    total = gt.zeros((), x.dtype)
+    for i in gt.range(x.shape[0]):
+        row, below, turned = x[i], x[i:, :i], x[i:, ::-1]
+        before = x[:, i]
+        x[i] = gt.tanh(row * 0.5 + y[i])
+        total += gt.reduce_sum(below @ y[:i]) + gt.reduce_sum(turned @ y) + gt.tensordot(before, x[:, i], 1)
+        total += gt.reduce_sum(gt.transpose(x[i:]) @ x[i:, 1:])
+        x[i:, 0] = x[i:, 0] + gt.linalg.matvec(x[i:], y[:, 1])
+    return total
+
+
+@pytest.mark.parametrize("n", [2, 3, 12])
+def test_products_of_spans(n: int) -> None:
+    x, y = gt.constant(draw(n, n) * 0.3), gt.constant(draw(n, n) * 0.3)
+
+    def derivatives(f: Any) -> list[Any]:
+        with gt.GradientTape() as tape:
+            tape.watch((x, y))
+            out = f(x, y)
+        return [out, *tape.gradient(out, (x, y))]
+
+    compiled = gt.function(spans)
+    for a, b in zip(derivatives(compiled), derivatives(spans), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-9)
+    with pytest.raises(gt.errors.OutOfRangeError):
+        gt.function(lambda x, k: x[k] @ x[0:k])(x, gt.constant(n + 5))

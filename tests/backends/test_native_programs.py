@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import gradtape as gt
 from tests.backends.agreement import compared
+from tests.harness.seeds import counted, seed_of
 from tests.harness.tolerances import same_array
 from tests.zoo.checks import gradients, run
 from tests.zoo.programs import programs
@@ -77,8 +78,8 @@ def check_random(folder, program, refused=lambda error: False) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_functions(part, number, tmp_path):
-    @seed(1000 + part)
+def test_random_functions(part, number, tmp_path, request):
+    @seed(seed_of(request, 1000 + part))
     @settings(
         max_examples=number, deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
@@ -88,11 +89,12 @@ def test_random_functions(part, number, tmp_path):
         check_random(tmp_path, program)
 
     check()
+    counted(request, number)
 
 
 @pytest.mark.parametrize("part", range(SIZED))
-def test_random_functions_with_sizes_known_at_run_time(part, number, tmp_path):
-    @seed(2000 + part)
+def test_random_functions_with_sizes_known_at_run_time(part, number, tmp_path, request):
+    @seed(seed_of(request, 2000 + part))
     @settings(
         max_examples=max(1, number // 2), deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
@@ -102,3 +104,4 @@ def test_random_functions_with_sizes_known_at_run_time(part, number, tmp_path):
         check_random(tmp_path, program, is_refusal)
 
     check()
+    counted(request, max(1, number // 2))

@@ -57,6 +57,16 @@ def item(i):
 
 
 @row
+def gathered_by_a_list(i):
+    return gt.TensorArray(gt.float64, size=N, element_shape=[], clear_after_read=False).unstack(X).gather([i, 0])
+
+
+@row
+def scattered_by_a_list(i):
+    return gt.TensorArray(gt.float64, size=N, element_shape=[], clear_after_read=False).unstack(X).scatter([i], nines()).stack()
+
+
+@row
 def items(i):
     return gt.constant(X)[gt.stack([i])], gt.constant(M)[gt.stack([i]), gt.stack([i * 0])]
 

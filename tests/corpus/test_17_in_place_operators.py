@@ -54,7 +54,7 @@ def test_the_caller_of_a_function(mode, change, left, slope):
 
 
 def test_the_documentation_says_it():
-    for page in ("mutation.md", "numpy.md"):
+    for page in ("learn/mutation.md", "howto/numpy.md"):
         text = (DOCS / page).read_text()
         assert "a += b" in text
         assert "a[...] += b" in text

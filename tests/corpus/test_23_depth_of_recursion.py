@@ -220,27 +220,59 @@ def conjunctions(count: int) -> list[str]:
     return ["if " + " and ".join(f"x[1] < {i}.5" for i in range(count)) + ":", "    return gt.sin(x)", "return x"]
 
 
-@pytest.mark.parametrize("kind", [elifs, returns, skips, conjunctions])
-def test_branches_may_be_nested_as_they_are_written(tmp_path: Path, kind: Any) -> None:
-    """From the forty-first on, the function was said to call itself; and time grew with the fourth power of the depth."""
-    plain = written(tmp_path, kind(45))
+def answers(count: int) -> list[str]:
+    chain = [line for i in range(count) for line in (f"elif x[0] > {count - i}.5:", f"    return x * 1.{i}")]
+    return ["if x[1] > 1e9:", "    y = gt.sin(x)", *chain, "else:", "    y = -x", "return y"]
+
+
+def new_names(count: int) -> list[str]:
+    chain = [line for i in range(count) for line in (f"elif x[0] > {count - i}.5:", f"    y = x * 1.{i}")]
+    return ["if x[1] > 1e9:", "    y = gt.sin(x)", *chain, "else:", "    y = -x", "return y"]
+
+
+def choices(count: int) -> list[str]:
+    return ["return " + "".join(f"x * 1.{i} if x[0] > {count - i}.5 else " for i in range(count)) + "x"]
+
+
+def terms(count: int) -> list[str]:
+    return ["return " + " + ".join(f"x * 0.{i}" for i in range(3 * count))]
+
+
+def methods(count: int) -> list[str]:
+    return ["return x" + ".reshape(2)" * count]
+
+
+@pytest.mark.parametrize("kind", [elifs, answers, new_names, returns, skips, conjunctions, choices, terms, methods])
+def test_as_many_branches_and_terms_as_are_written(tmp_path: Path, kind: Any) -> None:
+    """From the forty-first on, the function was said to call itself; later more than 80 were refused, and 240 not converted."""
+    count = {choices: 45, skips: 60, elifs: 130}.get(kind, 90)
+    plain = written(tmp_path, kind(count))
     compiled = gt.function(plain, jit_compile=False)
-    for value in (0.3, 17.0, 60.0):
-        answers = []
+    for value in (0.3, 17.0, 200.0):
+        found = []
         for f in (plain, compiled):
             x = gt.constant([value, 0.2], gt.float64)
             with gt.GradientTape() as tape:
                 tape.watch(x)
                 y = f(x)
-            answers.append([y, tape.gradient(y, x)])
-        for a, b in zip(*answers, strict=True):
+            found.append([y, tape.gradient(y, x)])
+        for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [elifs, returns, skips, conjunctions])
-def test_too_many_of_them_are_refused_in_words(tmp_path: Path, kind: Any) -> None:
+def test_hundreds_that_python_decides(tmp_path: Path) -> None:
+    chain = [line for i in range(1, 1500) for line in (f"elif k == {i}:", f"    x = x * {i}.5")]
+    plain = written(tmp_path, ["k = len(x) - 1", "if k == 0:", "    x = gt.sin(x)", *chain, "return x"])
+    before = sys.getrecursionlimit()
+    for size in (1, 2, 500):
+        x = gt.ones([size])
+        np.testing.assert_array_equal(gt.function(plain, jit_compile=False)(x), plain(x))
+    assert sys.getrecursionlimit() == before
+
+
+def test_conditional_expressions_without_end_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(RecursionError, match=r"are nested more than 80 deep in `f`.*gt.switch_case"):
-        gt.function(written(tmp_path, kind(120)))(gt.constant([0.5, 0.2]))
+        gt.function(written(tmp_path, choices(120)))(gt.constant([0.5, 0.2]))
 
 
 def test_a_function_that_calls_itself_without_end_is_named() -> None:

@@ -87,3 +87,35 @@ def test_a_size_that_an_inlined_branch_needs_keeps_its_name():
         f = compiled(slope, mode)
         for n in (2, 3):
             np.testing.assert_allclose(f(gt.constant(n)), slope(gt.constant(n)), rtol=1e-12)
+
+
+def test_sizes_of_one_form_in_a_second_derivative():
+    """What the backward pass gives is called by another name than what the forward pass kept: max(n-1,0) and max(m-1,0)."""
+
+    def run(x, n):
+        with gt.GradientTape() as outer:
+            outer.watch(x)
+            with gt.GradientTape() as inner:
+                inner.watch(x)
+                u = x[:n]
+                r = gt.sin(u)
+                if x[0] > -5.0 and x[1] > 8.0:
+                    u = gt.concat([u[:1], u[1:] * -0.8 * x[0]], 0)
+                else:
+                    u, r = gt.concat([x[:1], u], 0), gt.concat([r, x[:1]], 0)
+                y = gt.reduce_sum(u * u) + gt.reduce_mean(gt.sin(r))
+            first = inner.gradient(y, x)
+            along = gt.reduce_sum(first * first)
+        return y, first, outer.gradient(along, x)
+
+    ways = {mode: compiled(run, mode) for mode in COMPILED}
+    for x, n in (([0.31, -0.52, 0.77], 1), ([0.31, -0.52, 0.77], 3), ([0.31, 8.5, 0.77], 2)):
+        expected = [t.numpy() for t in run(*arguments([x, np.int32(n)]))]
+        for mode, way in ways.items():
+            for a, b in zip(way(*arguments([x, np.int32(n)])), expected, strict=True):
+                np.testing.assert_allclose(a.numpy(), b, rtol=1e-12, err_msg=f"{mode}, {n}")
+
+
+def test_sizes_that_are_never_equal_are_refused_before_anything_runs():
+    with pytest.raises(gt.errors.InvalidArgumentError, match="do not broadcast"):
+        gt.function(lambda x: x[1:] + x)(gt.ones([3]))

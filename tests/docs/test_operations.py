@@ -4,7 +4,7 @@ from tests.harness.operations import PAGE, page
 
 
 def test_page_is_current() -> None:
-    assert PAGE.read_text() == page(), "docs/operations.md is out of date: run python -m tests.harness.operations"
+    assert PAGE.read_text() == page(), "docs/reference/operations.md is out of date: run python -m tests.harness.operations"
 
 
 def test_every_function_has_a_summary() -> None:

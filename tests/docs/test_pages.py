@@ -7,6 +7,7 @@ Python blocks left blank, so that lines keep their numbers.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import linecache
 import os
@@ -17,7 +18,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+GENERATED = ("api", "programs")  # folders that `make site` fills; `test_reference.py` and `test_examples.py` are about them
+PAGES = sorted([ROOT / "README.md", *(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in GENERATED)])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -38,6 +40,8 @@ def _as_python(page: Path, blocks: list[tuple[str, str, int]]) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_code_blocks_run_and_print_what_they_say(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page.stem == "keras" and importlib.util.find_spec("keras") is None:
+        pytest.skip("Keras is not installed: pip install 'gradtape[keras]'")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     space: dict[str, object] = {"__name__": "__docs__"}
@@ -58,18 +62,54 @@ def test_code_blocks_run_and_print_what_they_say(page: Path, tmp_path: Path, mon
             assert said.rstrip() == blocks[i + 1][1].rstrip(), f"{page.name}:{line}"
 
 
-def test_every_page_is_reachable_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    missing = [
-        page.name
-        for page in PAGES
-        if page.name not in ("README.md", "index.md") and page.name not in readme and page.name not in index
-    ]
-    assert not missing
+def _listed(page: Path) -> list[Path]:
+    """The pages that the lists of contents of a page name."""
+    lists = re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names = [line.strip() for text in lists for line in text.splitlines() if line.strip() and not line.startswith(":")]
+    return [(page.parent / f"{name}.md").resolve() for name in names]
 
 
-def test_the_measured_table_is_the_stored_results() -> None:
-    from benchmarks.summary import text
+def test_every_page_is_in_the_contents() -> None:
+    reached, waiting = set(), [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.exists():
+            reached.add(page)
+            waiting += _listed(page)
+    assert not {page for page in PAGES if page.name != "README.md"} - reached
 
-    assert text() in (ROOT / "README.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"
+
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]*)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"^(```+).*?^\1$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for link in LINK.findall(re.sub(r"`[^`\n]*`", "", prose)):
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (heading and target.suffix == ".md" and heading not in _anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def _anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_gallery_shows_every_program() -> None:
+    from docs._ext.gallery import PICTURES, PROGRAMS, index
+
+    assert len(PROGRAMS) >= 12
+    assert index() in (ROOT / "docs" / "gallery" / "index.md").read_text(encoding="utf-8")
+    assert {path.stem for path in PICTURES.glob("*.png")} == {program.stem for program in PROGRAMS}
+
+
+def test_measured_figures_are_the_stored_results() -> None:
+    from benchmarks.summary import figures, text
+
+    assert figures() in (ROOT / "README.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"
+    assert text() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"

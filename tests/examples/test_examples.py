@@ -1,5 +1,6 @@
 """Every example runs as a script, with warnings as errors, and asserts its own result."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from tests.harness.process import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GALLERY = sorted(path for path in (ROOT / "examples" / "gallery").glob("*.py") if not path.name.startswith("_"))
 
 
 def test_there_are_examples() -> None:
@@ -19,12 +21,15 @@ def test_there_are_examples() -> None:
     assert eager | {"adaptive_ode", "rnn_early_stopping"} <= names
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [*EXAMPLES, *GALLERY], ids=lambda p: p.stem)
 def test_example(path: Path, tmp_path: Path) -> None:
+    if path.stem.startswith("keras") and importlib.util.find_spec("keras") is None:
+        pytest.skip("Keras is not installed: pip install 'gradtape[keras]'")
+    small = ["--quick"] if path in GALLERY else []
     assert "assert" in path.read_text(), "an example states what it found"
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
+        [sys.executable, "-W", "error", str(path), *small],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

@@ -14,7 +14,9 @@ SHAPES = [((2, 1), (3,)), ((2, 3), (3,)), ((), (2, 2)), ((1, 3), (2, 1)), ((2, 2
 # products of vectors and matrices do not broadcast element by element; these have tests of their own
 PRODUCTS = {np.matmul, np.vecdot, *(np.__dict__[n] for n in ("matvec", "vecmat") if n in np.__dict__)}
 # functions of integers and truth values
-BITS = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift}
+BITS = {
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm, np.ldexp
+}  # fmt: skip
 SCIPY = {n: u for n, u in vars(scipy.special).items() if isinstance(u, np.ufunc) and n in vars(scipy_special)}
 TWO = [u for u in UFUNCS if u.nin == 2 and u not in PRODUCTS | BITS] + [u for u in SCIPY.values() if u.nin == 2]
 THREE = [u for u in SCIPY.values() if u.nin == 3]

@@ -185,8 +185,8 @@ def test_reduce_accumulate_outer_of_ufuncs():
     check(np.add.accumulate, M)
     check(np.multiply.accumulate, POS)
     check(np.multiply.outer, V, M)
-    with pytest.raises(TypeError, match=r"np.add.at has no rule"):
-        np.add.at(gt.constant(V), [0], 1.0)
+    with pytest.raises(TypeError, match=r"np.power.at has no rule"):
+        np.power.at(gt.constant(V), [0], 1.0)
     with pytest.raises(TypeError, match=r"np.divide.reduce has no rule"):
         np.divide.reduce(gt.constant(V))
 
@@ -462,8 +462,8 @@ def test_no_rule_names_function_line_and_cure():
         np.apply_along_axis(np.sum, 0, t)
     with pytest.raises(TypeError, match=r"np\.linalg\.cond has no rule"):
         np.linalg.cond(gt.constant(SQ))
-    with pytest.raises(TypeError, match=r"np\.nextafter has no rule.*test_numpy_protocols\.py:\d+"):
-        np.nextafter(t, 1.0)
+    with pytest.raises(TypeError, match=r"np\.spacing has no rule.*test_numpy_protocols\.py:\d+"):
+        np.spacing(t)
 
 
 def test_unsupported_arguments_are_refused():

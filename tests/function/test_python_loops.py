@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from benchmarks.loops import TURNS
+from benchmarks.loop_programs import TURNS
 
 import gradtape as gt
 from gradtape.functions.staging.trials import Trials

@@ -1,4 +1,4 @@
-"""The page `docs/op_coverage.md`: how many samples of each op every check runs on. Written by
+"""The page `docs/reference/op_coverage.md`: how many samples of each op every check runs on. Written by
 
     python -m tests.harness.coverage
 
@@ -15,7 +15,7 @@ from gradtape.ops import registry
 from tests.harness.cases import Case, all_cases
 from tests.harness.checks import CHECKS
 
-PAGE = Path(__file__).parents[2] / "docs" / "op_coverage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "op_coverage.md"
 COLUMNS = tuple(dict.fromkeys(check.column for check in CHECKS))
 # columns that must not be empty: for everything, for what is differentiable, and for primitives
 ALWAYS = ("forward", "infer")

@@ -13,7 +13,6 @@ import gc
 import importlib
 import itertools
 import os
-import pkgutil
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,9 +22,10 @@ import gradtape
 
 SLACK = 2 << 20  # bytes that a process may grow by for reasons of its own
 
-for _module in pkgutil.walk_packages(gradtape.__path__, "gradtape."):
-    if not _module.name.endswith("__main__"):
-        importlib.import_module(_module.name)
+for _path in sorted(Path(gradtape.__path__[0]).rglob("*.py")):
+    _parts = _path.relative_to(gradtape.__path__[0]).with_suffix("").parts
+    if _parts[-1] != "__main__" and _parts[0] != "keras":  # the first would run, the second change Keras
+        importlib.import_module(".".join(("gradtape", *_parts)).removesuffix(".__init__"))
 
 
 def resident() -> int:

@@ -1,4 +1,4 @@
-"""The page docs/operations.md: every public function by namespace with its one-line summary, taken from the docstrings.
+"""The page docs/reference/operations.md: every public function by namespace with its summary, from the docstrings.
 
 `python -m tests.harness.operations` writes it; a test keeps it current.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import gradtape as gt
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "operations.md"
 INTRODUCTION = """# The public functions
 
 Names, argument names and defaults follow TensorFlow 2; `help(gt.name)` shows the arguments and an example. `gt.math` also

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gradtape.errors import InvalidArgumentError, StaticDimensionNeeded
 
-FUNCTIONS, JACOBIANS = "docs/functions.md", "docs/jacobians.md"
+FUNCTIONS, JACOBIANS = "docs/reference/functions.md", "docs/learn/higher_derivatives.md"
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ COURSE = (
     "gt.where, or map_fn, which runs example by example"
 )
 LIST = (
-    "the test of a … differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), and a list of the "
-    "program is changed in it: use a tensor (t[i] = v), or map_fn, which runs example by example"
+    "…: the … differs between the examples of a batch (vectorized_map, or the rows of a Jacobian), and a list of the program "
+    "is changed in it, which has one length for all: use a tensor (t[i] = v), or map_fn, which runs example by example"
 )
 ASSIGNED = (
     "…: inside vectorized_map the value is one per example, and variable '…' holds one for all; return the values and assign "

@@ -19,6 +19,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.ops import generator, random_state
+from tests.harness.seeds import counted, seed_of
 from tests.homes.cases import Case, of_entry, of_text
 from tests.homes.compare import TooSlowError, check, shortened, watchdog
 from tests.homes.generated import GENERATORS
@@ -37,6 +38,8 @@ OTHER_MEANING = {  # in eager code too
     "builtin_isinstance_and_hasattr": "it asks whether its argument is a tensor; a variable is none",
     "watched_tensor_has_another_name_at_first": "it watches one name of its argument; each read of a variable is another value",
 }
+# computed in float32, where machine code's functions differ from NumPy's in the last place
+SINGLE_PRECISION = {"python_loop_gtsin"}
 
 
 def number(name: str) -> int:
@@ -46,7 +49,7 @@ def number(name: str) -> int:
 def chosen(case: Case, place: int, runs: int):
     """Homes and modes for a case: the zoo's cases go through all pairs one after the other."""
     pairs = [PAIRS[(place * runs + k) % len(PAIRS)] for k in range(runs)]
-    if number(case.name) % NATIVELY == 0:
+    if number(case.name) % NATIVELY == 0 and case.name not in SINGLE_PRECISION:
         pairs.append((HOMES[place % len(HOMES)], NATIVE[place % len(NATIVE)]))
     return pairs
 
@@ -109,7 +112,7 @@ def drawn(case: Case, seed: int):
 
 def shares(programs: int) -> dict[str, int]:
     """How many cases of each generator: 500 in all where 200 programs are asked for, 3,000 where 1,000 are."""
-    total = 500 + (programs - 200) * 25 // 8
+    total = max(programs, 500 + (programs - 200) * 25 // 8)
     tenths = sum(share for _, share in GENERATORS.values())
     return {name: -(-total * share // tenths) for name, (_, share) in GENERATORS.items()}
 
@@ -118,12 +121,14 @@ def shares(programs: int) -> dict[str, int]:
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_homes_of_random_programs(generator, part, request):
     make, count = GENERATORS[generator][0], shares(request.config.getoption("--programs"))[generator]
-    seeds = range(part, count, PARTS)
+    first = seed_of(request, 0)
+    seeds = range(first + part, first + count, PARTS)
     refused = 0
     for seed in seeds:
         case = make(seed)
         refused += not checked(case, *drawn(case, seed))
     assert refused <= 2 + len(seeds) // 5, f"{refused} of {len(seeds)} programs are refused"
+    counted(request, len(seeds))
 
 
 def test_the_numbers_of_programs():

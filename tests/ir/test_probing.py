@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradtape.core.opdef import Op
@@ -31,7 +32,7 @@ def rule(infer: Any) -> Op:
 def answers(case: Case) -> Iterator[tuple[str, Any, Any, tuple[Constraint, ...]]]:
     """Each primitive call of a case, with each axis of each operand symbolic in turn: found, expected, constraints."""
     for call in spied(case)[1]:
-        types = [item_spec(x) for x in call.inputs]
+        types = [item_spec(np.float64(x) if isinstance(x, float) else x) for x in call.inputs]  # 0.0 stands for other ranks
         expected = call.op.infer(*types, **call.attrs)
         for place, type in enumerate(types):
             for axis, size in enumerate(type.shape):

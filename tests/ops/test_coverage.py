@@ -4,7 +4,7 @@ from tests.harness.coverage import PAGE, holes, page
 
 
 def test_page_is_current() -> None:
-    assert PAGE.read_text() == page(), "docs/op_coverage.md is out of date: run python -m tests.harness.coverage"
+    assert PAGE.read_text() == page(), "docs/reference/op_coverage.md is out of date: run python -m tests.harness.coverage"
 
 
 def test_no_holes() -> None:

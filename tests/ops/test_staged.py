@@ -12,7 +12,7 @@ from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Field, Slot
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import walk
-from gradtape.ops import dynamic, index, random_state, registry, staged
+from gradtape.ops import collective, dynamic, index, random_state, registry, staged
 from gradtape.ops.list_values import TensorList
 
 
@@ -60,7 +60,7 @@ def test_python_functions_are_held_to_their_types() -> None:
 
 def test_effects_are_marked() -> None:
     effects = {op.name for op in (*registry.OPS, *registry.PROGRAM_OPS) if op.effect}
-    assert effects == {"print", "assert", "draw_key", "py_call"}
+    assert effects == {"print", "assert", "draw_key", "py_call", *(op.name for op in collective.COMMUNICATIONS)}
     assert all(registry.op_by_name(op.name) is op for op in registry.PROGRAM_OPS)
 
 

@@ -13,8 +13,12 @@ import pytest
 
 import gradtape as gt
 from gradtape.ad.reverse import split
+from gradtape.backends.llvm.entry.native_executable import written
+from gradtape.backends.llvm.planning import plan
+from gradtape.backends.llvm.writing import parts as outlining
 from gradtape.functions.stages import prepared
 from gradtape.functions.staging.trials import Trials
+from gradtape.ir.printer import text_and_objects
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import program as operations
 from gradtape.passes.bufferize import bufferize
@@ -184,6 +188,20 @@ def test_pass(f, name):
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_all_passes(f):
     assert_linear(lambda turns: prepared(program(f, turns)), f)
+
+
+@pytest.mark.parametrize("f", [scalars, vectors, branches, body_of_a_loop], ids=lambda f: f.__name__)
+def test_planning_and_writing(f, monkeypatch):
+    """From the prepared program to LLVM's text: kernels are found, code is written and cut into parts."""
+    for room, name in ((outlining, "LONG"), (plan, "LONG")):  # short programs are cut, too, so that both do the same
+        monkeypatch.setattr(room, name, 0)
+    blocks = {turns: prepared(program(f, turns)) for turns in (SMALL, FACTOR * SMALL)}
+    assert_linear(lambda turns: written(blocks[turns]), f)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_the_programs_text_which_is_the_key_of_the_cache(f):
+    assert_linear(lambda turns: text_and_objects(program(f, turns)), f)
 
 
 def test_passes_that_have_nothing_to_do_are_not_run_again():

@@ -41,6 +41,15 @@ def test_ctc_against_all_paths(blank, major):
     np.testing.assert_allclose(compiled(gt.constant(given)), expected, rtol=1e-12)
 
 
+def test_ctc_emits_a_label_that_names_the_class_of_blanks():
+    """As many frames as labels: the labels themselves are the only alignment, whatever they are."""
+    logits = RNG.normal(size=(4, 1, 3))
+    log_probabilities = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    labels = [1, 2, 0, 2]
+    expected = -sum(log_probabilities[t, 0, label] for t, label in enumerate(labels))
+    np.testing.assert_allclose(gt.nn.ctc_loss([labels], logits, [4], [4]), [expected], rtol=1e-12)
+
+
 def test_ctc_too_few_frames_is_impossible_and_has_no_nan():
     x = gt.constant(RNG.normal(size=(2, 1, 3)))
     with gt.GradientTape() as tape:

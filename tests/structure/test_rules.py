@@ -13,6 +13,7 @@ import pytest
 
 from gradtape import dtypes
 from gradtape.core import dispatch
+from gradtape.core.forms import MISS, Shortcut
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.save_plan import parameters, shape_of
@@ -122,7 +123,7 @@ def allowed(value: Any) -> bool:
         return value in STATIC_MODULES or value.__name__ in ("numpy", "gradtape.core.inference", "gradtape.core.batching")
     if isinstance(value, FunctionType):
         return hasattr(value, "op") or value in DOORS or value.__module__ in BASE
-    if value is HOOKS:  # filled once, at import
+    if value is HOOKS or value is MISS or isinstance(value, Shortcut):  # filled at import; takes no bare arrays
         return True
     return isinstance(value, (Op, type, int, float, complex, str, tuple, dtypes.DType))
 

@@ -540,3 +540,30 @@ def test_backward_work_is_linear_in_the_records(monkeypatch):
                 y = y * 1.01
         tape.gradient(y, x)
     assert visited == [100, 200, 400]
+
+
+PRODUCTS = {
+    "a weight for every row": (lambda a, b: a @ b, (30, 30, 1, 64), (64, 64)),
+    "a row for every weight": (lambda a, b: a @ b, (64, 64), (30, 30, 64, 1)),
+    "both, along other axes": (lambda a, b: a @ b, (200, 1, 1, 64), (1, 2, 64, 64)),
+    "einsum": (lambda a, b: gt.einsum("ijxk,kl->ijxl", a, b), (30, 30, 1, 64), (64, 64)),
+    "tensordot": (lambda a, b: gt.tensordot(a, b, 1), (30, 30, 64), (64, 64)),
+    "elements": (lambda a, b: a * b, (30, 30, 64), (64,)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_gradient_of_a_repeated_operand_is_a_contraction(name):
+    """What was broadcast is summed by the product itself: no value of the size of all the products before their sum."""
+    multiply, *shapes = PRODUCTS[name]
+    a, b = (gt.constant(np.ones(shape, np.float32)) for shape in shapes)
+    with gt.GradientTape() as tape:
+        tape.watch([a, b])
+        out = multiply(a, b)
+    tracemalloc.start()
+    try:
+        tape.gradient(out, [a, b])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * (a.nbytes + b.nbytes + out.nbytes)

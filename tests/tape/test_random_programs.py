@@ -124,7 +124,6 @@ X = np.array([0.31, -0.52, 0.77])
 WEIGHTS = np.array([1.0, -0.5, 0.25])
 checked = settings(
     max_examples=60,
-    derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],

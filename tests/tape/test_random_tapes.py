@@ -168,7 +168,7 @@ def play(history):
         world.finish()
 
 
-checked = settings(max_examples=120, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+checked = settings(max_examples=120, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @checked

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import operator
 import pickle
+import re
 import warnings
 from types import FunctionType
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.surface import name_hints
 from tests.harness.process import PATIENCE
 
 X = gt.constant([1.0, 2.0, 3.0])
@@ -42,6 +45,18 @@ def weighted(weights):
 
 
 MISTAKES = {
+    "sum": (lambda: gt.sum(X), AttributeError, "no attribute 'sum'; use gt.reduce_sum"),
+    "tensor": (lambda: gt.tensor([1.0]), AttributeError, "no attribute 'tensor'; use gt.constant"),
+    "relu": (lambda: gt.relu(X), AttributeError, "no attribute 'relu'; use gt.nn.relu"),
+    "misspelt": (lambda: gt.reduce_sm(X), AttributeError, "no attribute 'reduce_sm'; did you mean gt.reduce_sum"),
+    "nonsense": (lambda: gt.qqqq, AttributeError, "no attribute 'qqqq'$"),
+    "session": (lambda: gt.Session(), AttributeError, "no attribute 'Session'; no TensorFlow 1 names"),
+    "ragged names": (lambda: gt.ragged.constant([[1]]), AttributeError, "no attribute 'ragged'; not part of gradtape"),
+    "no_grad": (lambda: gt.no_grad(), AttributeError, r"use tape.stop_recording\(\)"),
+    "detach": (lambda: V.detach(), AttributeError, r"'Variable' object has no attribute 'detach'; use gt.stop_gradient\(t\)"),
+    "backward of a variable": (lambda: V.backward(), AttributeError, r"use tape.gradient\(t, sources\) of a gt.GradientTape"),
+    "lr": (lambda: gt.optimizers.Adam(lr=0.1), TypeError, "Adam: there is no argument `lr`; use learning_rate=0.1"),
+    "betas": (lambda: gt.optimizers.AdamW(betas=(0.9, 0.99)), TypeError, "AdamW: .* `betas`; use beta_1=..., beta_2="),
     "shapes": (lambda: X + M[:, :2], ValueError, r"add\(float32\[3\].*broadcast"),
     "matmul": (lambda: M @ M, ValueError, r"matmul: inner dimensions differ: \(2, 3\) times \(2, 3\)"),
     "vectors": (lambda: gt.matmul(X, X), ValueError, "use gt.linalg.matvec"),
@@ -211,3 +226,19 @@ def test_numpy_functions_that_detach_are_refused_inside_a_tape(name):
         with pytest.raises(TypeError, match=rf"test_mistakes.py:\d+.*{name}.* a tensor that a tape watches"):
             DETACHING[name](y)
     DETACHING[name](y)  # nobody records: nothing is lost
+
+
+def test_one_message_about_integers() -> None:
+    """The target is of integers because the source is."""
+    count = gt.Variable([1, 2])
+    with gt.GradientTape() as tape:
+        total = gt.reduce_sum(count * count)
+    with pytest.warns(gt.errors.GradientWarning, match="the source '.*' has dtype int32") as caught:
+        assert tape.gradient(total, count) is None
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("cure", sorted(set(name_hints.ELSEWHERE.values())))
+def test_hints_name_what_is_there(cure: str) -> None:
+    for path in re.findall(r"gt((?:\.\w+)+)", cure):
+        assert operator.attrgetter(path[1:])(gt) is not None

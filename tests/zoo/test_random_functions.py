@@ -20,6 +20,7 @@ from gradtape.ir.printer import text_and_objects, to_text
 from gradtape.passes.inplace import op_named
 from tests.harness.numeric import derivative, inner_all, size_all
 from tests.harness.program_parser import parse
+from tests.harness.seeds import counted, seed_of
 from tests.harness.tolerances import FINITE_DIFFERENCE, IDENTITY, ROUNDING, same_array, same_number
 from tests.zoo.checks import values, weighted
 from tests.zoo.programs import HEAD, Program, programs
@@ -167,9 +168,9 @@ def check_compiled(function, deep: bool) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_functions(part, tmp_path, request):
-    @seed(part)
+    @seed(seed_of(request, part))
     @settings(
-        max_examples=max(1, request.config.getoption("--programs") // PARTS), deadline=None, database=None,
+        max_examples=(number := max(1, request.config.getoption("--programs") // PARTS)), deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
     )  # fmt: skip
     @given(programs())
@@ -183,6 +184,7 @@ def test_random_functions(part, tmp_path, request):
         check_compiled(function, deep)
 
     check()
+    counted(request, number)
 
 
 def is_sample(program: Program) -> bool:
@@ -197,9 +199,9 @@ def is_refusal(error: Exception) -> bool:
 
 @pytest.mark.parametrize("part", range(SIZED))
 def test_sizes_known_at_run_time_only(part, tmp_path, request):
-    @seed(part)
+    @seed(seed_of(request, part))
     @settings(
-        max_examples=max(1, request.config.getoption("--programs") // PARTS // 3), deadline=None, database=None,
+        max_examples=(number := max(1, request.config.getoption("--programs") // PARTS // 3)), deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
     )  # fmt: skip
     @given(sized_programs())
@@ -213,3 +215,4 @@ def test_sizes_known_at_run_time_only(part, tmp_path, request):
             assume(False)
 
     check()
+    counted(request, number)

@@ -23,6 +23,7 @@ from benchmarks.workloads.compiled import (
     scalar_loop,
     solvers,
     stencils,
+    suites,
     trivial,
 )
 
@@ -46,6 +47,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *attention.WORKLOADS,
     *conv.WORKLOADS,
     *higher_order.WORKLOADS,
+    *suites.WORKLOADS,
 )
 SERIES: tuple[Series, ...] = (
     Series(

@@ -1,7 +1,8 @@
 """Which values of a program a derivative can pass through: forwards from what varies, backwards from what counts.
 
 Pure analysis of blocks, regions included; loops run to a fixed point. A value is *varied* if it depends differentiably on
-one of the given parameters, *useful* if one of the given results depends differentiably on it.
+one of the given parameters, *useful* if one of the given results depends differentiably on it. What other ranks send may vary
+with theirs, and what is sent to them may count there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ops.collective import RECV, SEND
 from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, body_result, loop_result
 
 
@@ -36,7 +38,9 @@ def varied(block: Block, params: Iterable[Value]) -> set[Value]:
         if operation.op.kind == "region":
             places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in moving})
             moving.update(operation.results[i] for i in places)
-        elif any(v in moving and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)):
+        elif operation.op is RECV or any(
+            v in moving and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)
+        ):
             moving.update(v for v in operation.results if differentiable(v))
     return moving
 
@@ -45,7 +49,7 @@ def useful(block: Block, results: Iterable[Value]) -> set[Value]:
     """Every value of the block on which one of `results` depends differentiably, these included."""
     needed = {v for v in results if differentiable(v)}
     for operation in reversed(block.operations):
-        if not any(v in needed for v in operation.results):
+        if operation.op is not SEND and not any(v in needed for v in operation.results):
             continue
         if operation.op.kind == "region":
             places = useful_operands(operation, {i for i, v in enumerate(operation.results) if v in needed})

@@ -15,11 +15,13 @@ import numpy as np
 from numpy import ndarray
 
 from gradtape.ad.binding import BINDINGS, Binding
+from gradtape.ad.straight import Pupil, learnable
 from gradtape.ad.sweep import SparseRows, Sweep, stop
 from gradtape.core.record import TRACING, Record
 from gradtape.core.tensor import Tensor
 
 Step = Callable[[Record], Any]  # something to do with each record on the way
+Wanted = set[Record] | dict[Record, None]  # in an order, where the walk may come again
 
 
 def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: Binding) -> tuple[list[Record], set[Record]]:
@@ -39,7 +41,7 @@ def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: B
 def reverse_walk(
     records: Iterable[Record],
     cotangents: dict[Record, Any],
-    wanted: set[Record],
+    wanted: Wanted,
     pulls: Binding,
     *,
     sparse: bool = False,
@@ -96,10 +98,26 @@ def innermost(value: Any) -> Any:
     return value
 
 
+def _plain_walk(
+    records: Sequence[Record], seeds: dict[Record, Any], wanted: Wanted, pulls: Binding, sparse: bool, real: bool,
+    visit: Sequence[Step],
+) -> dict[Record, Any]:  # fmt: skip
+    """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`)."""
+    if visit or not isinstance(wanted, dict) or not learnable(records):
+        return reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit)
+    pupil = Pupil(records, seeds, wanted, pulls, sparse, real)
+    answers = pupil.answers()
+    if answers is None:
+        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real)
+        if pupil.due():
+            pupil.learn(*needed_records(records, wanted, pulls))
+    return answers
+
+
 def gradients(
     records: Sequence[Record],
     seeds: dict[Record, Any],
-    wanted: set[Record],
+    wanted: Wanted,
     *,
     boxed: bool,
     complex_values: bool = False,
@@ -117,7 +135,7 @@ def gradients(
     with np.errstate(all="ignore"):
         if not staged and (boxed or not complex_values):
             pulls = binding(boxed=boxed, cut=cut)
-            answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=not complex_values, visit=visit)
+            answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit)
             if all_finite(answers.values()):
                 return answers
         pulls = binding(boxed=boxed, careful=True, cut=cut)

@@ -14,8 +14,9 @@ from gradtape.core import batching
 from gradtape.core.dispatch import apply
 from gradtape.core.exits import asking_location
 from gradtape.core.record import current_scope
+from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Tensor
-from gradtape.dtypes import DType
+from gradtape.dtypes import DType, DTypeLike
 from gradtape.errors import OpError
 from gradtape.ir.types import TensorShape
 from gradtape.ops.list_values import TensorList
@@ -80,8 +81,11 @@ class BatchedTensor(Tensor):
         error.tensor = self
         raise error
 
-    numpy = item = tolist = __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
+    numpy = item = tolist = __bool__ = __int__ = __float__ = __complex__ = __index__ = _no_value
     __dlpack__ = _no_value
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
+        return NO_ARRAY if asked_by_sparse_matrix() else self._no_value()
 
     def __len__(self) -> int:
         if not self.ndim:

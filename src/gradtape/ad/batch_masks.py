@@ -46,7 +46,7 @@ def refuse_lists(tensors: Sequence[Any], what: str) -> None:
     """A list of the program has one length for all examples."""
     if any(isinstance(t, ListSpec) for t in tensors):
         at = current_trace().loc
-        raise InvalidArgumentError(_list_differs(what) + ("" if at is None else f", at {at}"))
+        raise InvalidArgumentError(("" if at is None else f"{at}: ") + _list_differs(what))
 
 
 def _list_differs(what: str) -> str:

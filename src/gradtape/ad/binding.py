@@ -21,7 +21,7 @@ import numpy as np
 from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
 from gradtape.core import dispatch
 from gradtape.core.opdef import Op, Rule
-from gradtape.core.record import INTERNAL, SCOPE, Record
+from gradtape.core.record import INTERNAL, RULES, SCOPE, Record
 from gradtape.core.recorded import PART, part_of
 from gradtape.core.save_plan import parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
@@ -58,9 +58,10 @@ def raw(function: Rule) -> Rule:
     if known is not None:
         return known
     op = getattr(function, "op", None)
-    if isinstance(op, Op):
-        _memo[function] = op.impl
-        return op.impl
+    bare = op.impl if isinstance(op, Op) else getattr(function, "bare", None)  # `bare`: a helper says what it is on arrays
+    if bare is not None:
+        _memo[function] = bare
+        return bare
     if function.__closure__:
         raise TypeError(f"rule {function.__qualname__} has free variables {function.__code__.co_freevars}; rules are closed")
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": function.__module__}
@@ -93,7 +94,7 @@ def reboxed(value: Any, node: Record | None) -> Any:
 
     A wrapper that the record's recorders do not know keeps the identity that recorders outside of it know.
     """
-    if isinstance(value, (np.ndarray, np.generic)):
+    if value.__class__ is np.ndarray or isinstance(value, (np.generic, np.ndarray)):
         return box(value, node)
     if isinstance(value, Tensor) and node is not None and value._node is not node:
         value = value.__copy__()
@@ -136,6 +137,7 @@ class Binding(dict[Op, Pull]):
 
     def __init__(self, boxed: bool, careful: bool, cut: bool) -> None:
         super().__init__()
+        self.key = boxed, careful, cut
         self.boxed = boxed
         self.careful = careful
         self.cut = cut
@@ -144,7 +146,7 @@ class Binding(dict[Op, Pull]):
         pull = OWN_PULLS.get(op)
         if pull is None:
             stops = not op.differentiable or (self.cut and op.assigns)
-            pull = stop if stops else _Writer(op, self.boxed, self.careful).pull()
+            pull = stop if stops else PullWriter(op, self.boxed, self.careful).pull()
         self[op] = pull
         return pull
 
@@ -152,9 +154,12 @@ class Binding(dict[Op, Pull]):
 BINDINGS = {key: Binding(*key) for key in product((False, True), repeat=3)}  # (boxed, careful, cut)
 
 
-class _Writer:
-    """Writes the pull of one op in one binding as Python source: fetching saved values, the rule, un-broadcasting and adding up
-    in one function, because a backward pass is little else."""
+class RuleWriter:
+    """Writes calls of an op's rules in one binding as Python source. What they are called with has names: the cotangent `ct`,
+    the record `rec`; `real`: whether no value is complex, as a condition. `space` gets what the text refers to, under names
+    that end in `suffix`."""
+
+    ct, rec, real, suffix = "ct", "rec", "sweep.real", ""
 
     def __init__(self, op: Op, boxed: bool, careful: bool) -> None:
         self.op = op
@@ -165,12 +170,76 @@ class _Writer:
             "reboxed": reboxed, "inputs_of": inputs_of, "parts": parts, "filled": _filled, "ndarray": np.ndarray,
             "times": self._bound(times), "reduce_to": self._bound(unbroadcast),
         }  # fmt: skip
-        self.lines = ["def pull(sweep, rec, ct):"]
-        if op.outputs != 1:
-            self.lines += [" if ct.__class__ is list:", f"  ct = filled(ct, rec, {boxed})"]
 
     def _bound(self, rule: Rule) -> Rule:
         return rule if self.boxed else raw(rule)
+
+    def share(self, index: int) -> str | None:
+        """Source text of what the cotangent gives to input `index`; None if there is no derivative."""
+        return self._product(index) if self.op.kind == "elementwise" else self._adjoint(index)
+
+    def _adjoint(self, index: int) -> str | None:
+        rule = self.op.vjps[index]
+        return None if rule is None else self.call(f"rule{index}", rule)
+
+    def _product(self, index: int) -> str | None:
+        """The cotangent times the conjugated partial."""
+        partial = self.op.partials[index]
+        product = self.op.products[index] if self.op.products else None
+        ct = self.ct
+        if partial is None:
+            return None
+        if not callable(partial):
+            return {1: ct, -1: f"-{ct}"}.get(partial, f"{ct} * {partial!r}")
+        if product is not None and not self.careful:
+            return self.call(f"product{index}", product)
+        value = self.call("" if _returns_argument(partial) else f"partial{index}", partial)
+        if self.careful:
+            return f"times({ct}, {value})"
+        return f"{ct} * {value} if {self.real} else times({ct}, {value})" if self.boxed else f"{ct} * {value}"
+
+    def call(self, name: str, rule: Rule) -> str:
+        """Source text of a call of `rule`, each parameter fetched from (ct, rec); without a name, the argument itself."""
+        arguments = ", ".join([self.argument(parameter) for parameter in parameters(rule)])
+        if not name:
+            return f"({arguments})"
+        self.space[name + self.suffix] = rule if name in ("add", "in_place", "sparse_rows") else self._bound(rule)
+        return f"{name}{self.suffix}({arguments})"
+
+    def argument(self, parameter: str) -> str:
+        """Source text of what a rule gets for a parameter."""
+        plan = save_plan(self.op)
+        shaped = shape_of(parameter, self.op.args)
+        if parameter in ("ct", "needed", "buffer"):
+            return self.ct if parameter == "ct" else parameter
+        if shaped is not None:
+            return f"{self.rec}.nodes[{self.op.args.index(shaped)}].shape"
+        if parameter in plan.names:
+            entry = plan.names[parameter]
+            index, spec = plan.entries[entry]
+            return self.saved(f"{self.rec}.saved[{entry}]", index) if not spec else f"{self.rec}.saved[{entry}]"
+        return f"{self.rec}.attrs[{parameter!r}]"
+
+    def saved(self, value: str, index: int) -> str:
+        """Source text of a saved value (of input `index`; -1: the output) as this binding takes it."""
+        if not self.boxed:
+            return value
+        rec = self.rec
+        if index < 0:
+            return f"reboxed({value}, {rec})" if self.op.outputs == 1 else f"parts({rec}, {value})"
+        several = self.op.args[index].startswith("*")
+        return f"inputs_of({rec}, {value}, {index})" if several else f"reboxed({value}, {rec}.nodes[{index}])"
+
+
+class PullWriter(RuleWriter):
+    """Writes the pull of one op in one binding: fetching saved values, the rule, un-broadcasting and adding up in one function,
+    because a backward pass is little else."""
+
+    def __init__(self, op: Op, boxed: bool, careful: bool) -> None:
+        super().__init__(op, boxed, careful)
+        self.lines = ["def pull(sweep, rec, ct):"]
+        if op.outputs != 1:
+            self.lines += [" if ct.__class__ is list:", f"  ct = filled(ct, rec, {boxed})"]
 
     def pull(self) -> Pull:
         op = self.op
@@ -178,7 +247,7 @@ class _Writer:
             self.lines += [
                 " nodes, needed = rec.nodes, sweep.needed",
                 " needed = tuple([node in needed for node in nodes])",
-                f" sweep.add_all(nodes, {self._call('rule', op.vjp)})",
+                f" sweep.add_all(nodes, {self.call('rule', op.vjp)})",
             ]
         else:
             self.lines += [" nodes, needed, cts = rec.nodes, sweep.needed, sweep.cotangents"]
@@ -186,6 +255,7 @@ class _Writer:
                 self._input(index)
         filename = f"<gradtape rule of {op.name}>"
         INTERNAL.add(filename)
+        RULES.add(filename)
         exec(compile("\n".join(self.lines), filename, "exec"), self.space)  # noqa: S102  (our own template)
         pull: Pull = self.space["pull"]
         return pull
@@ -193,7 +263,7 @@ class _Writer:
     def _input(self, index: int) -> None:
         """Lines for one input: `grad` is its share, added to what has arrived."""
         op = self.op
-        expression = self._product(index) if op.kind == "elementwise" else self._adjoint(index)
+        expression = self.share(index)
         if expression is None:
             return
         lines = [f" node = nodes[{index}]", " if node in needed:"]
@@ -211,63 +281,15 @@ class _Writer:
         that are evaluated are our own."""
         op = self.op
         if op.sparse_rows is not None:
-            rows = self._call("sparse_rows", op.sparse_rows)
+            rows = self.call("sparse_rows", op.sparse_rows)
             yield f"sweep.sparse and node.op is None and (rows := {rows}) is not None", "sweep.add(node, SparseRows(*rows))"
             self.space["SparseRows"] = SparseRows
         if op.add_into is not None:
-            self.space["into"] = eval(f"lambda buffer, ct, rec: {self._call('add', op.add_into)}", self.space)  # noqa: S307
+            self.space["into"] = eval(f"lambda buffer, ct, rec: {self.call('add', op.add_into)}", self.space)  # noqa: S307
             yield "node.shape", "sweep.add_into(into, node, rec, ct)"
         if op.in_place is not None:
-            self.space["change"] = eval(f"lambda ct, rec: {self._call('in_place', op.in_place)}", self.space)  # noqa: S307
+            self.space["change"] = eval(f"lambda ct, rec: {self.call('in_place', op.in_place)}", self.space)  # noqa: S307
             yield "ct.__class__ is ndarray", "sweep.change(change, node, rec, ct)"
-
-    def _adjoint(self, index: int) -> str | None:
-        rule = self.op.vjps[index]
-        return None if rule is None else self._call(f"rule{index}", rule)
-
-    def _product(self, index: int) -> str | None:
-        """The cotangent times the conjugated partial."""
-        partial = self.op.partials[index]
-        product = self.op.products[index] if self.op.products else None
-        if partial is None:
-            return None
-        if not callable(partial):
-            return {1: "ct", -1: "-ct"}.get(partial, f"ct * {partial!r}")
-        if product is not None and not self.careful:
-            return self._call(f"product{index}", product)
-        value = self._call("" if _returns_argument(partial) else f"partial{index}", partial)
-        if self.careful:
-            return f"times(ct, {value})"
-        return f"ct * {value} if sweep.real else times(ct, {value})" if self.boxed else f"ct * {value}"
-
-    def _call(self, name: str, rule: Rule) -> str:
-        """Source text of a call of `rule`, each parameter fetched from (ct, rec); without a name, the argument itself."""
-        if name:
-            self.space[name] = rule if name in ("add", "in_place", "sparse_rows") else self._bound(rule)
-        plan = save_plan(self.op)
-        arguments = []
-        for parameter in parameters(rule):
-            shaped = shape_of(parameter, self.op.args)
-            if parameter in ("ct", "needed", "buffer"):
-                arguments.append(parameter)
-            elif shaped is not None:
-                arguments.append(f"rec.nodes[{self.op.args.index(shaped)}].shape")
-            elif parameter in plan.names:
-                entry = plan.names[parameter]
-                index, spec = plan.entries[entry]
-                arguments.append(self._saved(f"rec.saved[{entry}]", index) if not spec else f"rec.saved[{entry}]")
-            else:
-                arguments.append(f"rec.attrs[{parameter!r}]")
-        return f"{name}({', '.join(arguments)})"
-
-    def _saved(self, value: str, index: int) -> str:
-        """Source text of a saved value (of input `index`; -1: the output) as this binding takes it."""
-        if not self.boxed:
-            return value
-        if index < 0:
-            return f"reboxed({value}, rec)" if self.op.outputs == 1 else f"parts(rec, {value})"
-        several = self.op.args[index].startswith("*")
-        return f"inputs_of(rec, {value}, {index})" if several else f"reboxed({value}, rec.nodes[{index}])"
 
 
 def _returns_argument(rule: Rule) -> bool:

@@ -33,7 +33,7 @@ from gradtape.ops.structured import CHECKPOINTED, COUNT, SCAN, WHILE, loop_resul
 from gradtape.trace.tracing import current_trace, type_of
 
 if TYPE_CHECKING:
-    from gradtape.ad.loops import Loop
+    from gradtape.ad.loop_rules import Loop
 
 Tensors = Sequence[Any]
 
@@ -70,8 +70,8 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
     regions = {"advance": parts.advance(), "reverse": parts.reverse([type_of(t) for t in groups["cts"]])}
     known = {name for group in groups.values() for t in group for name in _told(t._data)}
     attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
-    found = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
-    return loop.answers(found["cts"], found["ys"])
+    results = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
+    return loop.answers(results["cts"], results["ys"])
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -183,10 +183,10 @@ class _Parts:
             layout = {"index": 1, "carried": len(cts), "consts": len(consts), "xs": len(saved)}
             block = region(types, self._step_back(len(cts)), layout)
             groups = {"length": [count], "carried": list(ends), "consts": consts, "xs": saved}
-            found = current_trace().structured(
+            results = current_trace().structured(
                 SCAN, groups, {"body": block}, {"length": None, "reverse": not self.loop.backwards}
             )
-            return {"cts": found["carried"], "ys": found["ys"]}
+            return {"cts": results["carried"], "ys": results["ys"]}
 
         layout = {**self.layout, "cts": len(cts), "seeds": len(seeds)}
         return region([COUNT, COUNT, *self.types, *cts, *seeds], build, layout)
@@ -264,7 +264,7 @@ def _symbols(operation: Operation) -> set[str]:
 
 def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
     """The types that one iteration keeps; None where their sizes are not known when the loop starts."""
-    found = []
+    specs = []
     for value in half.forward.result_group("saved"):
         spec, producer = value.type, value.producer
         if isinstance(spec, ListSpec):
@@ -276,8 +276,8 @@ def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
             continue
         if None in tuple(spec.shape) or not symbols_in(spec) <= known:
             return None
-        found.append(spec)
-    return tuple(found)
+        specs.append(spec)
+    return tuple(specs)
 
 
 # -- its own derivatives -----------------------------------------------------------------------------------------------
@@ -305,9 +305,9 @@ def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int,
         outs = replay(clone(operation.regions["reverse"]), all_at_once(operation, twins), sizes="new")
         places = sorted(seeds)
         nodes: list[Any] = [twins[i]._node for i in sorted(wanted)]
-    found = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)
+    cotangents = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)
     recording.close()
     first: dict[Any, tuple[int, Any]] = {}  # a value may be given twice: its total counts once
-    for i, node, ct in zip(sorted(wanted), nodes, found, strict=True):
+    for i, node, ct in zip(sorted(wanted), nodes, cotangents, strict=True):
         first.setdefault(node, (i, ct))
     return {i: ct for i, ct in first.values() if ct is not None}

@@ -19,6 +19,7 @@ from gradtape.core.record import Line
 from gradtape.ir.dims import Dim, Env, match, substitute
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.collective import CALLS
 from gradtape.ops.lists import LIST_GET, LIST_NEW
 from gradtape.ops.staged import VOID
 from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, SCAN
@@ -51,7 +52,8 @@ class Evaluation:
         attrs = operation.attrs
         if operation.op is not VOID:
             attrs = {key: _sized(value, sizes) for key, value in attrs.items()}
-        out = apply(operation.op, *operands, **attrs)
+        call = CALLS.get(operation.op)  # between ranks
+        out = apply(operation.op, *operands, **attrs) if call is None else call(*operands[:-1], **attrs)
         return out if isinstance(out, tuple) else (out,)
 
     def _structured(self, operation: Operation, operands: list[Any], sizes: Sizes) -> list[Any]:
@@ -82,8 +84,8 @@ class Evaluation:
             return values
 
         def gradient(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-            found = dict(zip(places, self.run(operation.regions["vjp"], [*cts, *consts], sizes), strict=True))
-            return [found.get(i) if want else None for i, want in enumerate(needed)]
+            cotangents = dict(zip(places, self.run(operation.regions["vjp"], [*cts, *consts], sizes), strict=True))
+            return [cotangents.get(i) if want else None for i, want in enumerate(needed)]
 
         return list(record_custom(inputs, values, gradient))
 
@@ -135,8 +137,8 @@ def _bind(known: dict[Value, Any], names: Sequence[Value], tensors: Sequence[Any
 
 def _sized(attr: Any, sizes: Env) -> Any:
     """An attribute with known sizes put in; those of list items may stay unknown."""
-    found = substitute(attr, sizes)
-    return _closed(found) if isinstance(found, (TensorSpec, ListSpec)) else found
+    closed = substitute(attr, sizes)
+    return _closed(closed) if isinstance(closed, (TensorSpec, ListSpec)) else closed
 
 
 def _closed(spec: Any) -> Any:

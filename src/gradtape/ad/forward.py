@@ -17,6 +17,7 @@ from gradtape.core.dispatch import apply
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import TRACING, current_scope
 from gradtape.core.save_plan import like, parameters, shape_of
+from gradtape.ops.collective import CALLS
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import conj, real
 from gradtape.ops.reduce import reduce_sum
@@ -41,7 +42,8 @@ def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any,
             return _elementwise(op, inputs, tangents, out, attrs)
         if op.kind == "linear":
             filled = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
-            return apply(op, *filled, **attrs)
+            call = CALLS.get(op)  # between ranks
+            return apply(op, *filled, **attrs) if call is None else call(*filled[:-1], **attrs)
         if op.kind == "multilinear":
             return _multilinear(op, inputs, tangents, attrs)
         if op.jvp is not None:

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.ad.backward import Step, gradients
-from gradtape.core.record import Record, Recorder, RecordList, TapeKey, current_scope, leaf, scope_of
+from gradtape.core.record import Record, Recorder, RecordList, TapeKey, current_scope, leaf, past_of_leaf, scope_of
 from gradtape.core.tensor import Tensor, box
+from gradtape.ops.collective import MESSAGES
+from gradtape.ops.create import zeros
 from gradtape.trace.tracing import lift
 
 
@@ -52,7 +54,7 @@ class Recording(Recorder):
         lift(twin)
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
-            twin._node = leaf((self.key,), tensor.shape)
+            twin._node = leaf((self.key,), tensor.shape, past_of_leaf(node))
         else:
             self.know(node)
         if tensor.dtype.is_complex:
@@ -74,6 +76,10 @@ class Recording(Recorder):
                 continue
             value = ct if boxed else ct._data
             seeds[node] = seeds[node] + value if node in seeds else value
+        for record in self.records if boxed else ():
+            if record.op in MESSAGES and record not in seeds:
+                attrs: Any = record.attrs
+                seeds[record] = zeros(attrs.get("shape", ()), attrs.get("dtype", "float32"))
         answers = gradients(
             tuple(self.records), seeds, set(wanted), boxed=boxed, complex_values=self.records.complex, visit=self._prepare()
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reverse mode of structured operations: cond, call, custom (loops are in `ad/loops.py`, forward mode in `ad/dual.py`).
+"""Reverse mode of structured operations: cond, call, custom (loops are in `ad/loop_rules.py`, forward mode in `ad/dual.py`).
 
 Each region is split (`ad/reverse.py`) into a forward and a backward block. The operation that already stands
 in the program is *augmented*, in place, to give the residuals as further results; the backward pass is another structured
@@ -18,7 +18,7 @@ from gradtape.ad.activity import differentiable
 from gradtape.ad.binding import OWN_PULLS, joint_pull
 from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.checkpointing import expanded_vjp
-from gradtape.ad.loops import loop_vjp
+from gradtape.ad.loop_rules import loop_vjp
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
@@ -102,8 +102,8 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         build = _branch(halves[k], mine, used, len(residuals), answers, operation)
         regions[name] = region(block_types, build, {"inputs": len(groups)})
     result = [operation.operands[i + 1].type for i in answers], {"outputs": len(answers)}
-    found = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {}, result)["outputs"]
-    return {i + 1: ct for i, ct in zip(answers, found, strict=True)}
+    cotangents = current_trace().structured(COND, {"pred": [inputs[0]], "inputs": groups}, regions, {}, result)["outputs"]
+    return {i + 1: ct for i, ct in zip(answers, cotangents, strict=True)}
 
 
 def _counts(spec: Any) -> bool:
@@ -165,8 +165,8 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     residuals = site.extend(renamed_types(half.forward, [v.type for v in operation.operands], half.saved))
     given = [*residuals, *(inputs[p] for p in half.params), *(seeds[i] for i in places)]
     types = [operation.operands[i].type for i in half.answers], {"outputs": len(half.answers)}
-    found = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward}, types)["outputs"]
-    return dict(zip(half.answers, found, strict=True))
+    cotangents = current_trace().structured(CALL, {"inputs": given}, {}, {"callee": half.backward}, types)["outputs"]
+    return dict(zip(half.answers, cotangents, strict=True))
 
 
 def _callee_halves(operation: Operation, wanted: set[int], places: list[int]) -> Split:
@@ -213,8 +213,8 @@ def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, 
     cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
     if operation.attrs.get(LEAF) and operation.layout["inputs"] in wanted:
         return {operation.layout["inputs"]: cts[0]}
-    found = replay(operation.regions["vjp"], [*cts, *inputs[count:]], sizes="new")
-    return {i: g for i, g in zip(operation.attrs["places"], found, strict=True) if i in wanted}
+    cotangents = replay(operation.regions["vjp"], [*cts, *inputs[count:]], sizes="new")
+    return {i: g for i, g in zip(operation.attrs["places"], cotangents, strict=True) if i in wanted}
 
 
 _REVERSE: dict[Op, Callable[..., dict[int, Any]]] = {

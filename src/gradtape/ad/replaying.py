@@ -15,15 +15,19 @@ from gradtape.ir.dims import match, substitute, symbol, symbols_in
 from gradtape.ir.graph import Block, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import clone, renamed
+from gradtape.ops.collective import MESSAGES
 from gradtape.ops.staged import SIZED
 from gradtape.trace.tracing import TracedTensor, current_trace, type_of
 
 
-def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched", "new"] = "matched") -> list[Any]:
+def replay(
+    block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched", "new"] = "matched", world: Any = None
+) -> list[Any]:
     """Run a block's operations again on other tensors, through the op functions: recorded, traced or batched as they are.
 
     Under a trace the operations are emitted with the types and locations they had, regions being copied. Sizes are "matched":
-    called as the inputs call them. "new": and those that the block makes get new names, so that it can run here twice.
+    called as the inputs call them. "new": and those that the block makes get new names, so that it can run here twice. `world`
+    takes the place of the other ranks in messages: who watches it has a record of each.
     """
     trace = current_trace()
     if sizes != "same":
@@ -37,6 +41,8 @@ def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched"
     for operation in block.operations:
         trace.loc = operation.loc
         operands = [known[v] for v in operation.operands]
+        if world is not None and operation.op in MESSAGES:
+            operands[-1] = world
         types = [v.type if not env else substitute(v.type, env) for v in operation.results]
         attrs = operation.attrs if not env else substitute(dict(operation.attrs), env)
         if operation.op.kind == "region":
@@ -48,8 +54,8 @@ def replay(block: Block, inputs: Sequence[Any], sizes: Literal["same", "matched"
                 name: clone(block, (lambda thing: substitute(thing, env)) if env else None)
                 for name, block in operation.regions.items()
             }
-            found = trace.structured(operation.op, groups, regions, attrs, (types, dict(operation.result_layout)))
-            outs: Any = [t for group in found.values() for t in group]
+            results = trace.structured(operation.op, groups, regions, attrs, (types, dict(operation.result_layout)))
+            outs: Any = [t for group in results.values() for t in group]
         else:
             plainly = all(isinstance(t, TracedTensor) for t in operands)
             trace.types = types if plainly else None

@@ -23,6 +23,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import has_effect
+from gradtape.ops.collective import MESSAGES
 from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_LENGTHS
 from gradtape.ops.staged import CONSTANT, FILLED
 from gradtape.trace.sizing import witness
@@ -65,16 +66,27 @@ def split(
         nodes = [inputs[i]._node for i in sorted(wanted)]
         with scope_of(Scope((recording,), (None,))):
             recording.level = LEVEL
-            outs = replay(block, inputs, sizes="same")
+            world = _other_ranks(trace, recording, block)
+            outs = replay(block, inputs, sizes="same", world=world)
         boundary = len(root.operations)
         cts = [traced(root.add_param(outs[i]._data.type)) for i in seeded]
         trace.constants[-1].clear()
+        if world is not None:
+            nodes.append(world._node)
         cotangents = recording.cotangents([outs[i] for i in seeded], cts, nodes, boxed=True)  # type: ignore[arg-type]
     recording.close()
     results = [trace_value(trace, t) for t in outs]
-    answers = [(i, g) for i, g in zip(sorted(wanted), cotangents, strict=True) if g is not None]
+    answers = [(i, g) for i, g in zip(sorted(wanted), cotangents, strict=False) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
     return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), set(near), recompute)
+
+
+def _other_ranks(trace: Trace, recording: Recording, block: Block) -> Any:
+    """What stands for the other ranks in a block that sends or receives: both ends of a message answer in the backward pass,
+    whether or not what is asked for depends on it here."""
+    if not any(operation.op in MESSAGES for operation in block.operations):
+        return None
+    return recording.watched(traced(trace.operand(0.0)))
 
 
 def trace_value(trace: Trace, tensor: Any) -> Value:

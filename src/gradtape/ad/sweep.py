@@ -6,7 +6,7 @@ what a caller gave or a rule returned may be shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,7 +61,7 @@ class Sweep:
     __slots__ = ("cotangents", "needed", "owned", "real", "sparse", "wanted")
 
     def __init__(
-        self, cotangents: dict[Record, Any], needed: set[Record], wanted: set[Record], sparse: bool, real: bool
+        self, cotangents: dict[Record, Any], needed: set[Record], wanted: Container[Record], sparse: bool, real: bool
     ) -> None:
         self.cotangents = cotangents
         self.needed = needed

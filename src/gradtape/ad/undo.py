@@ -51,9 +51,9 @@ class Undoing:
     def versions(self, saved: Sequence[Any], index: Any, after: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """All values that were saved before, and the arrays as they are at the start of the iteration."""
         count = len(self.kept) + sum(len(undo.versions) + len(undo.parts) for undo in self.undos)
-        found: list[Any] = [None] * count
+        states: list[Any] = [None] * count
         for position, value in zip(self.kept, saved, strict=False):
-            found[position] = value
+            states[position] = value
         rest = list(saved[len(self.kept) :])
         replaced = [rest.pop(0) for undo in self.undos for _ in undo.links]
         places = replay(self.places, [*rest, *([index] if self.has_index else [])])
@@ -69,13 +69,13 @@ class Undoing:
                 versions.append(array)
             versions.reverse()
             for position, done in undo.versions.items():
-                found[position] = versions[done]
+                states[position] = versions[done]
             read += [versions[done] for done, _ in undo.parts.values()]
             starts.append(array)
         positions = [position for undo in self.undos for position in undo.parts]
         for position, part in zip(positions, replay(self.reading, [*read, *places]), strict=True):
-            found[position] = part
-        return found, starts
+            states[position] = part
+        return states, starts
 
 
 def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
@@ -110,15 +110,15 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
 
 def _links(block: Block, j: int, value: Value) -> list[Operation]:
     """The updates of single elements that lead from carried value j to what becomes of it; none if there is anything else."""
-    found = []
+    updates = []
     start = block.params[1 + j]
     while value is not start:
-        made = value.producer
-        if made is None or made.op not in (UPDATE, UPDATE_AT) or not _is_element(made):
+        producer = value.producer
+        if producer is None or producer.op not in (UPDATE, UPDATE_AT) or not _is_element(producer):
             return []
-        found.append(made)
-        value = made.operands[0]
-    return found[::-1]
+        updates.append(producer)
+        value = producer.operands[0]
+    return updates[::-1]
 
 
 def _is_element(update: Operation) -> bool:

@@ -111,7 +111,11 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
         array = array.astype(np.complex128 if wanted.itemsize == 8 else np.complex64)  # as precise as the tensor it meets
     else:
         array = array.astype(default, copy=False)
-    return created(box(array[()] if array.ndim == 0 and array.dtype != object else array))
+    tensor = box(array[()] if array.ndim == 0 and array.dtype != object else array)
+    if HOOKS.array_kind is not None and isinstance(value, (ndarray, np.generic)):
+        # ranks read their data from files of their own
+        tensor._node = HOOKS.array_kind
+    return created(tensor)
 
 
 def _in_program(captured: Tensor, dtype: DTypeLike | None, hint: DTypeLike | None) -> Tensor:

@@ -107,6 +107,7 @@ def watched_run(op: Op, datas: Any, attrs: dict[str, Any]) -> Any:
 PROTOCOL = """
 def form({settings}):
     def call({signature}):
+{quick}
 {take}  # gives arrays and versions, or returns what the general way gives
         try:
             result = watched_run(op, {arrays}, {attrs}) if WATCHERS else {run}
@@ -129,6 +130,7 @@ def form({settings}):
         return record_mixed(scope, op, {arrays}, {nodes}, {attrs}, out, result)
     return call
 """
+MISS: Any = object()  # what machine code gives that leaves a call to the form it stands before, see `core/forms.py`
 # blanks of ops that may have attributes. The list of records is told of complex values by `record_mixed`; two frames above the
 # form is who asked for it, behind a function of ours
 ANY_OP = {"attrs": "attrs", "kept_attrs": "attrs or None", "several": "", "also": "result.dtype.kind != 'c'", "depth": "3"}
@@ -149,7 +151,7 @@ apply: Callable[..., Any] = form(
     "apply", **ANY_OP | {"several": """
         if result.__class__ is tuple:
             return several(op, datas, nodes, watched, attrs, result)"""},
-    settings="", signature="op, /, *inputs, **attrs", inputs="inputs", arrays="datas", nodes="nodes",
+    settings="", quick="", signature="op, /, *inputs, **attrs", inputs="inputs", arrays="datas", nodes="nodes",
     run="op.impl(*datas, **attrs)", unwatched="not watched", past="past_of(op, nodes)",
     known="all([n is None or n.keys is fast or n.keys in covers for n in nodes])",
     saved="save_plan(op).savers[watched](datas, result)",

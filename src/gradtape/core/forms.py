@@ -4,10 +4,14 @@ Each is `PROTOCOL` of `core/dispatch.py` with its blanks filled in for one or tw
 public functions of elementwise ops, `form_of(op)` is `apply` bound to one op, for functions that the user calls and for
 rules. A form decides nothing that `apply` does not: whatever it does not know (variables, arrays, traced and batched tensors,
 two dtypes), it hands to the general way.
+
+In a process that has recorded much, machine code does the same (`backends/llvm/entry/form_code.py`): a form asks it first, if
+`hasten` gave it some, and goes on by itself where the answer is `MISS`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from sys import _getframe
 from typing import Any
@@ -15,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.conversion import convert, plain
-from gradtape.core.dispatch import ANY_OP, QUICK, apply, apply_wrapped, explained, form, promote
+from gradtape.core.dispatch import ANY_OP, MISS as MISS, QUICK, apply, apply_wrapped, explained, form, promote
 from gradtape.core.hooks import HOOKS
-from gradtape.core.opdef import Op
+from gradtape.core.opdef import Op, Rule
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Binary, Unary
@@ -41,6 +45,61 @@ _TWO = {
 _ELEMENTWISE = {"attrs": "{}", "kept_attrs": "None", "several": "", "depth": "2", "also": "fixed"}
 
 
+_QUICK = """
+        if quick is not None and (out := quick({})) is not MISS:
+            return out"""
+
+
+class Shortcut:
+    """Where a public function, or an `impl`, asks machine code first that takes its arguments as they are."""
+
+    __slots__ = ("quick",)
+
+    def __init__(self) -> None:
+        self.quick: Callable[..., Any] | None = None
+
+
+def shortcut(kind: str, op: Op) -> Shortcut:
+    """That of a public function of an op, which machine code serves in this way."""
+    place = Shortcut()
+    FORMS.append((kind, op, place))
+    return place
+
+
+HEAVY: dict[str, Shortcut] = {}  # the names of ops whose `impl` is declared to be heavy
+
+
+def heavy(name: str) -> Callable[[Rule], Rule]:
+    """Declare the `impl` of the op of this name to be one that loops in Python: where there is machine code, a program of the
+    one op does it in its place (`functions/one_op.py`)."""
+    place = HEAVY[name] = Shortcut()
+
+    def declare(impl: Rule) -> Rule:
+        @functools.wraps(impl)
+        def run(*arrays: Any, **attrs: Any) -> Any:
+            if place.quick is not None and (out := place.quick(arrays, attrs)) is not MISS:
+                return out
+            return impl(*arrays, **attrs)
+
+        return run
+
+    return declare
+
+
+FORMS: list[
+    tuple[str, Op, Callable[..., Any] | Shortcut]
+] = []  # (how it is called, op, form): what machine code can stand before
+
+
+def hasten(call: Callable[..., Any] | Shortcut, quick: Callable[..., Any] | None) -> None:
+    """Let a form ask machine code first; None: no longer."""
+    if isinstance(call, Shortcut):
+        call.quick = quick
+        return
+    cells = dict(zip(call.__code__.co_freevars, call.__closure__ or (), strict=True))
+    cells["quick"].cell_contents = quick
+
+
 def _named(call: Callable[..., Any], op: Op, doc: str) -> Callable[..., Any]:
     """The call under the name and module of the family's file that makes it, where pickle looks for it."""
     call.op = op  # type: ignore[attr-defined]
@@ -53,7 +112,8 @@ def _named(call: Callable[..., Any], op: Op, doc: str) -> Callable[..., Any]:
 # -- any op of one or two inputs -------------------------------------------------------------------------------------
 
 _one = form(
-    "one", **_ONE | ANY_OP, settings="op, impl, savers", signature="x, /, **attrs", run="impl(a, **attrs)",
+    "one", **_ONE | ANY_OP, settings="op, impl, savers, quick=None", quick=_QUICK.format("x, attrs"),
+    signature="x, /, **attrs", run="impl(a, **attrs)",
     saved="savers[1]((a,), result)",
     take="""
         if x.__class__ is not Tensor:
@@ -61,7 +121,8 @@ _one = form(
         a, node_a = x._data, x._node""",
 )  # fmt: skip
 _two = form(
-    "two", **_TWO | ANY_OP, settings="op, impl, savers", signature="x, y, /, **attrs", run="impl(a, b, **attrs)",
+    "two", **_TWO | ANY_OP, settings="op, impl, savers, quick=None", quick=_QUICK.format("x, y, attrs"),
+    signature="x, y, /, **attrs", run="impl(a, b, **attrs)",
     saved="savers[(node_a is not None) + 2 * (node_b is not None)]((a, b), result)",
     take="""
         if x.__class__ is not Tensor or y.__class__ is not Tensor:
@@ -74,14 +135,17 @@ _two = form(
 def form_of(op: Op) -> Callable[..., Any]:
     """`apply` bound to an op of one or two inputs and one output: `form_of(op)(x, y, **attrs)`, attributes normal as the op
     wants them. Rules on bare arrays call the op's `impl` in its place."""
-    maker = {1: _one, 2: _two}[len(op.args)]
-    return _named(maker(op, op.impl, save_plan(op).savers), op, "")
+    kind, maker = {1: ("one", _one), 2: ("two", _two)}[len(op.args)]
+    call = _named(maker(op, op.impl, save_plan(op).savers), op, "")
+    FORMS.append((kind, op, call))
+    return call
 
 
 # -- elementwise ops -------------------------------------------------------------------------------------------------
 
 _unary = form(
-    "unary", **_ONE | _ELEMENTWISE, settings="op, impl, floating, fixed, keep_a, keep_out, general", signature="x, name=None",
+    "unary", **_ONE | _ELEMENTWISE, settings="op, impl, floating, fixed, keep_a, keep_out, general, quick=None",
+    quick=_QUICK.format("x"), signature="x, name=None",
     run="impl(a)", saved="(a if keep_a else None, result if keep_out else None)",
     take="""
         if x.__class__ is not Tensor:
@@ -91,7 +155,8 @@ _unary = form(
             return general(x)""",
 )  # fmt: skip
 _binary = form(
-    "binary", **_TWO | _ELEMENTWISE, settings="op, impl, floating, fixed, keeps, general, weak", signature="x, y, name=None",
+    "binary", **_TWO | _ELEMENTWISE, settings="op, impl, floating, fixed, keeps, general, weak, quick=None",
+    quick=_QUICK.format("x, y"), signature="x, y, name=None",
     run="impl(a, b)",
     saved="(a if (keep := keeps[node_a is not None][node_b is not None])[0] else None, b if keep[1] else None, "
     "result if keep[2] else None)",
@@ -130,6 +195,8 @@ def unary(op: Op, doc: str = "") -> Unary:
 
     fixed = op.kind == "elementwise"
     call = _unary(op, op.impl, op.floating, fixed, plan.keeps((True,), 0), plan.keeps((True,), -1), general)
+    if fixed:
+        FORMS.append(("unary", op, call))
     return _named(call, op, doc)
 
 
@@ -158,5 +225,8 @@ def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promo
             return apply(op, x, y)
         return apply_wrapped(op, (x, y), {})
 
-    call = _binary(op, op.impl, op.floating, op.kind == "elementwise", keeps, general, op.weak)
+    fixed = op.kind == "elementwise"
+    call = _binary(op, op.impl, op.floating, fixed, keeps, general, op.weak)
+    if fixed:
+        FORMS.append(("binary", op, call))
     return _named(call, op, doc)

@@ -17,12 +17,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from sys import _getframe, getrefcount
 from threading import Lock, RLock
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy import ndarray
 
-from gradtape.core.hooks import ProgramTrace
+from gradtape.core.hooks import HOOKS, ProgramTrace
 
 
 def _unshared() -> int:
@@ -167,13 +167,28 @@ class Blend(Unwatched):
     size: int
 
 
+class RankKind(Unwatched):
+    """What several ranks know of a value that nobody watches: whether it may differ between them (`LOCAL`), or is the same on
+    all because of how it was computed (`REPLICATED`). Where one process runs alone there is none."""
+
+    __slots__ = ("name",)
+    noted = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 class Past(Unwatched):
     """Of a value that was computed while tapes were open, but not recorded: the first such operation, where and when. `origin`
     is a weak reference to the version it was applied to, or None, and `variable` the key of the variable whose version that
     was, or None. What is computed later has the same past."""
 
-    __slots__ = ("code", "lasti", "op", "origin", "variable", "when")
+    __slots__ = ("code", "kind", "lasti", "op", "origin", "variable", "when")
     noted = True
+    kind: RankKind | None  # among several ranks
     op: Any
     code: Any
     lasti: int
@@ -182,6 +197,7 @@ class Past(Unwatched):
     variable: VariableKey | None
 
 
+LOCAL, REPLICATED = RankKind("local"), RankKind("replicated")
 _MANY = 64  # blends after which one is written down anew ...
 _FEW = 32  # ... with so many parts: a sum over thousands of losses must not remember them all
 
@@ -194,7 +210,7 @@ def past_of(op: Any, nodes: Iterable[Record | None]) -> Unwatched | None:
         if node is None or node is past:
             continue
         if noted:
-            if node.__class__ is not Past:
+            if node.__class__ is not Past and node.__class__ is not RankKind:
                 node = _begun(op, node) if node.__class__ is not Blend else _all_begun(op, node)
         elif node.keys and (node := _lasting(node)) is None:
             continue
@@ -215,10 +231,19 @@ def past_of_pair(op: Any, a: Any, b: Any) -> Any:
     return b if a is None else _blended(a, b)
 
 
-def _lasting(node: Record) -> VariableKey | None:
-    """What is left to know of a version when all tapes that knew it are closed: its variable."""
+def _lasting(node: Record) -> VariableKey | RankKind | None:
+    """What is left to know of a version when all tapes that knew it are closed: its variable; among ranks, its kind."""
+    return _variable_of(node) or kind_of(node)
+
+
+def _variable_of(node: Record) -> VariableKey | None:
     known = node.nodes[0] if node.op is None and node.nodes else None
     return known if isinstance(known, VariableKey) else None
+
+
+def kind_of(node: Record) -> RankKind | None:
+    """What ranks must remember of a version; None where one process runs alone."""
+    return None if HOOKS.kind_of is None else HOOKS.kind_of(node)
 
 
 def pasts(op: Any, nodes: Iterable[Record | None], known: set[TapeKey]) -> tuple[Unwatched, ...]:
@@ -232,7 +257,8 @@ def _begun(op: Any, node: Record) -> Past:
     frame = user_frame(2)
     past = Past()
     past.origin = weakref.ref(node) if node.keys else None
-    past.variable = _lasting(node) if node.keys else node  # type: ignore[assignment]
+    past.variable = _variable_of(node) if node.keys else node  # type: ignore[assignment]
+    past.kind = kind_of(node)
     past.op = op
     past.code = frame.f_code
     past.lasti = frame.f_lasti
@@ -258,7 +284,8 @@ def _blended(a: Unwatched, b: Unwatched) -> Blend:
     blend.noted = a.noted and b.noted
     size = blend.size = a.size + b.size
     if size > _MANY:
-        blend.parts = tuple(blended(blend)[-_FEW:])
+        parts = blended(blend)
+        blend.parts = (*(part for part in parts[:-_FEW] if part.__class__ is RankKind), *parts[-_FEW:])
         blend.size = len(blend.parts)
     return blend
 
@@ -274,6 +301,15 @@ def blended(node: Unwatched) -> list[Unwatched]:
         else:
             parts.setdefault(part)
     return list(parts)
+
+
+def past_of_leaf(node: Record | None) -> tuple[Unwatched, ...]:
+    """What the leaf of a value remembers that was this version before it was watched: of one that closed tapes knew, only its
+    kind among ranks."""
+    if isinstance(node, Unwatched):
+        return (node,)
+    kind = None if node is None else kind_of(node)
+    return () if kind is None else (kind,)
 
 
 def leaf(keys: tuple[TapeKey, ...], shape: Any, nodes: tuple[Record, ...] = ()) -> Record:
@@ -361,11 +397,18 @@ def forget(records: RecordList, skeleton: bool) -> None:
                 record.nodes = ()
 
 
+_TOLD = ("key", "level", "slow", "records", "sites", "communicated", "add_observer")  # of tapes, beside what `Recorder` has
+
+
 class Recorder:
     """Who may stand in a scope: a tape, a forward accumulator. What it is told and asked, with the answers of one that wants
     nothing; its attributes are set by those who inherit."""
 
     __slots__ = ()
+
+    def __dir__(self) -> list[str]:  # completion offers what users call, not what dispatch and tools do
+        return sorted({*object.__dir__(self)} - {*vars(Recorder), *_TOLD} | {*dir(object)})
+
     if TYPE_CHECKING:
         key: TapeKey  # what versions know it by
         level: int  # inside how many batching evaluators it was entered
@@ -387,6 +430,9 @@ class Recorder:
     def carry(self, old: Record | None, new: Record) -> None: ...
     def recorded_derivative(self, code: CodeType | None, lasti: int) -> None: ...
     def recorded(self, record: Record, inputs: Any, nodes: Any, out: Any) -> None: ...
+    # told before an operation between ranks of what stands for the other ranks in it; and of its record
+    def meets_world(self, world: Record) -> None: ...
+    def communicated(self, record: Record, dtype: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +446,13 @@ class Examples:
 Batches = tuple[Examples | None, ...]
 
 
+class AskedAt(NamedTuple):
+    """The user's instruction whose doing everything is that derivative rules do; with the names that frames have."""
+
+    f_code: CodeType
+    f_lasti: int
+
+
 class Scope:
     """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
 
@@ -409,12 +462,13 @@ class Scope:
     key tuples seen so far that contain all of them, `meets` those that contain any. `listeners` want to be told of each
     record, outermost first: the tangents of an inner accumulator are computed from values whose outer tangents must be
     known. `when` is the time it began, `code` the user's code that was met last, which dispatch recognises at a glance,
-    `orders` how many derivatives of one another may be asked for (0: not looked at yet; see `functions/compiled.py`).
+    `orders` how many derivatives of one another may be asked for (0: not looked at yet; see `functions/compiled.py`), `site`
+    who asked for the backward pass that is recorded, if it is one.
     """
 
     __slots__ = (
         "batches", "code", "covers", "fast", "keys", "level", "listeners", "lists", "meets", "orders", "passed", "recorders",
-        "records", "subsets", "when",
+        "records", "site", "subsets", "when",
     )  # fmt: skip
 
     def __init__(self, recorders: tuple[Recorder, ...], batches: Batches = ()) -> None:
@@ -424,6 +478,7 @@ class Scope:
         self.when = CLOCK.now
         self.code: CodeType | None = None
         self.orders = 0
+        self.site: AskedAt | None = None
         self.keys = tuple([r.key for r in recorders])
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
         self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
@@ -437,6 +492,14 @@ class Scope:
 
     def with_recorder(self, recorder: Recorder) -> Scope:
         return Scope((*self.recorders, recorder), self.batches)
+
+    def at(self, frame: FrameType) -> tuple[Scope, AskedAt]:
+        """The same recorders, while the backward pass is recorded that somebody asked for in this frame; and where that is."""
+        twin = Scope(self.recorders, self.batches)
+        twin.covers, twin.meets, twin.subsets, twin.passed = self.covers, self.meets, self.subsets, self.passed
+        twin.when = self.when
+        site = twin.site = AskedAt(frame.f_code, frame.f_lasti)
+        return twin, site
 
     def without(self, recorder: Recorder) -> Scope:
         if recorder not in self.recorders:
@@ -505,6 +568,7 @@ def _own_files() -> set[str]:
 
 # file names of gradtape's own code, whose frames are not the user's line; `ad/binding.py` adds the rules it compiles
 INTERNAL: set[str] = _own_files()
+RULES: set[str] = set()  # those of them in which only derivative rules run: what is recorded there is nobody's line
 
 
 def user_frame(depth: int) -> Any:

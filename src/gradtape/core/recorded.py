@@ -11,7 +11,7 @@ from sys import _getframe
 from typing import Any
 
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, SCOPE, Keys, Nodes, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
+from gradtape.core.record import INTERNAL, RULES, SCOPE, Keys, Nodes, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
 
@@ -28,10 +28,13 @@ def record(
     entry.keys = scope.keys
     shape = entry.shape = data.shape
     entry.when = scope.when
-    frame = _getframe(depth)
+    frame: Any = _getframe(depth)
     code = frame.f_code
     if code is not scope.code:
         while code.co_filename in INTERNAL and frame.f_back is not None:
+            if scope.site is not None and code.co_filename in RULES:
+                frame, code = scope.site, scope.site.f_code
+                break
             frame = frame.f_back
             code = frame.f_code
         scope.code = code

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradtape.core.array_methods import ArrayMethods
+from gradtape.core.dlpack import exported
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
 from gradtape.core.record import CLOCK, Record
+from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.dtypes import BY_NUMPY, DType, as_dtype
 from gradtape.errors import OutOfRangeError
 from gradtape.ir.types import TensorShape
@@ -35,6 +37,19 @@ class Operators(ArrayMethods):
     """Python's operators, for everything that reads as a tensor; `ops/operators.py` binds them to the ops."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
+            cure = _ELSEWHERE.get(name)
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'" + (f"; use {cure}" if cure else "")
+            )
+
+    def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
+        return sorted({*object.__dir__(self)} - {"level", "wraps", "read", "variable", "take_version", "watched_by"})
+
     if TYPE_CHECKING:
 
         def __add__(self, other: TensorLike) -> Tensor: ...
@@ -86,6 +101,10 @@ class Readable(Operators):
     def read(self) -> Tensor:
         """The current value as a tensor, watched as the scope demands."""
         raise TypeError(f"{type(self).__name__} cannot be read as a tensor")
+
+    def variable(self) -> Readable:
+        """What tapes and optimizers know it by: itself, or the variable that it wraps (a library's own kind of variable)."""
+        return self
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.read().__dlpack__(**options)
@@ -145,18 +164,9 @@ class Tensor(Operators):
     def get_shape(self) -> TensorShape:
         return self.shape
 
-    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
-            cure = _ELSEWHERE.get(name)
-            raise AttributeError(
-                f"'{type(self).__name__}' object has no attribute '{name}'" + (f"; use {cure}" if cure else "")
-            )
-
     # -- leaving the tape ----------------------------------------------------------------------------------------
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray:
         """The values: a read-only view of the array, or a NumPy scalar (bytes of a string) for 0-d tensors."""
         if CLOCK.open and self._node is not None:
             left(self._node, ".numpy()")
@@ -169,6 +179,8 @@ class Tensor(Operators):
         return data
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if asked_by_sparse_matrix():
+            return NO_ARRAY
         # Whoever asks for an array may do so on purpose or by accident: `core/escapes.py` tells them apart, and may raise.
         doubt = None
         if self._node is not None:
@@ -260,7 +272,7 @@ class Tensor(Operators):
     def __dlpack__(self, **options: Any) -> Any:
         if CLOCK.open and self._node is not None:
             left(self._node, "__dlpack__()")
-        return np.array(self._data, order="C").__dlpack__(**options)
+        return exported(self._data, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return np.empty(0).__dlpack_device__()

@@ -28,6 +28,7 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
 from gradtape.functions.stages import executable
+from gradtape.functions.waiting import waiting
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -94,9 +95,9 @@ class Compiled:
         """Compile, unless that was done before; gives the shortest way to run it."""
         if self._executable is None:
             # of two threads that compile at once the first wins: what is in use is never replaced
-            self._executable = self._first.setdefault(
-                "executable", executable(self.block, self.optimize, self.name, self.backend)
-            )
+            with waiting("compiling", self.name):
+                compiled = executable(self.block, self.optimize, self.name, self.backend)
+            self._executable = self._first.setdefault("executable", compiled)
         if self._entry is None:
             # effects must not happen twice, so only programs without them may be tried
             self._entry = (None if self._has_effects else self.native) or self._executable

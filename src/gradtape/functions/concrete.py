@@ -205,7 +205,7 @@ class ConcreteFunction:
 
 def _open(spec: Any) -> Any:
     """A type as the user writes it: None for dimensions that are symbols."""
-    if not isinstance(spec, TensorSpec):
+    if not isinstance(spec, TensorSpec) or spec.shape.rank is None:
         return spec
     return TensorSpec([d if isinstance(d, int) else None for d in spec.shape], spec.dtype, spec.name)
 

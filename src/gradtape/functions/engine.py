@@ -25,6 +25,7 @@ from gradtape.functions.fast_call import fast_call
 from gradtape.functions.retracing import WARN_AFTER, warn_retracing
 from gradtape.functions.signature import Binder, BoundCall, has_batches
 from gradtape.functions.unknown_arguments import name_argument
+from gradtape.functions.waiting import waiting
 from gradtape.ir.garbage import uncollected
 from gradtape.ir.walk import has_effect
 from gradtape.ops.random_state import of_example
@@ -210,10 +211,11 @@ class Engine:
         reasons = cache.why(key, rebuild.leaves, call.tensors)
         start = time.perf_counter()
         try:
-            program = tracer.trace_program(
-                target, rebuild, specs, rebuild.names, autograph=self.options.autograph, name=self.name,
-                memory_limit=self.options.memory_limit, options=self.options.for_tracer(),
-            )  # fmt: skip
+            with waiting("tracing", self.name):
+                program = tracer.trace_program(
+                    target, rebuild, specs, rebuild.names, autograph=self.options.autograph, name=self.name,
+                    memory_limit=self.options.memory_limit, options=self.options.for_tracer(),
+                )  # fmt: skip
         finally:
             rebuild.release()
         seconds = time.perf_counter() - start

@@ -13,7 +13,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from types import MethodType
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from gradtape.config import settings
 from gradtape.core.record import SCOPE
@@ -29,24 +29,28 @@ from gradtape.functions.tokens import add_bound
 from gradtape.trace.tracing import TRACE
 
 _BACKENDS = (None, "numpy", "llvm")
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
 _OBJECTS = 64  # objects without weak references whose methods keep programs
 
 
-class _Traceable:
+class _Traceable(Generic[P, R]):
     """What functions and bound methods have in common: a callable, an engine, a state."""
 
     _target: Callable[..., Any]
     _engine: Engine
     _state: FunctionState
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if TRACE.get() is None and not RUNNERS and not settings["functions_run_eagerly"]:
                 cache = self._state.cache
                 nobody = SCOPE.get() is None
                 for short in cache.short:
                     if short.check is None or short.check():
-                        result = short.run(*args, **kwargs) if nobody else short.record(*args, **kwargs)
+                        result: Any = short.run(*args, **kwargs) if nobody else short.record(*args, **kwargs)
                         if result is not MISS:
                             cache.hits += 1
                             cache.clock = short.traced.used = cache.clock + 1
@@ -60,7 +64,7 @@ class _Traceable:
     # -- programs ------------------------------------------------------------------------------------------------------
 
     @property
-    def python_function(self) -> Callable[..., Any]:
+    def python_function(self) -> Callable[P, R]:
         """The undecorated function."""
         return self._target
 
@@ -173,10 +177,10 @@ class _Traceable:
         return "\n".join(f"{self._engine.name}({', '.join(map(str, traced.specs))})" for traced in self._state.cache.all())
 
 
-class Function(_Traceable):
+class Function(_Traceable[P, R]):
     """A Python function that runs as a traced program. Made by `gt.function`."""
 
-    def __init__(self, python_function: Callable[..., Any], options: Options, name: str | None = None) -> None:
+    def __init__(self, python_function: Callable[P, R], options: Options, name: str | None = None) -> None:
         self._target = python_function
         self._options = options
         self._state = FunctionState()
@@ -193,12 +197,16 @@ class Function(_Traceable):
             engine = self._lazy = Engine(self._target, self._options, self._name)
         return engine
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self: Function[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> BoundFunction[Q, R]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         return BoundFunction(self, instance, self._methods.of(instance))
 
-    def engine_for(self, method: Callable[..., Any]) -> Engine:
+    def _engine_for(self, method: Callable[..., Any]) -> Engine:
         """The engine for calls as a method: the first parameter is taken."""
         engine = self._method_engine
         if engine is None:
@@ -214,13 +222,14 @@ class Function(_Traceable):
     def __repr__(self) -> str:
         return f"<gt.function {getattr(self, '__qualname__', self._name)}>"
 
-    def __copy__(self) -> Function:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
         if not isinstance(self._target, MethodType):
             return self
-        twin = Function(copy.deepcopy(self._target, memo), self._options, self._name)  # bound to the copied object
+        target: Callable[P, R] = copy.deepcopy(self._target, memo)  # bound to the copied object
+        twin = Function(target, self._options, self._name)
         memo[id(self)] = twin
         return twin
 
@@ -230,14 +239,14 @@ class Function(_Traceable):
         return str(self._target.__qualname__)  # by name, as Python functions
 
 
-def _again(target: Callable[..., Any], options: Options, name: str) -> Function:
+def _again(target: Callable[..., Any], options: Options, name: str) -> Function[..., Any]:
     return Function(target, options, name)
 
 
-class BoundFunction(_Traceable):
+class BoundFunction(_Traceable[P, R]):
     """A `gt.function` as a method of one object; holds the object as Python's bound methods do."""
 
-    def __init__(self, function: Function, instance: Any, state: FunctionState) -> None:
+    def __init__(self, function: Function[..., R], instance: Any, state: FunctionState) -> None:
         self.__func__ = function
         self.__self__ = instance
         self._state = state
@@ -248,7 +257,7 @@ class BoundFunction(_Traceable):
 
     @property
     def _engine(self) -> Engine:  # type: ignore[override]
-        return self.__func__._method_engine or self.__func__.engine_for(self._target)
+        return self.__func__._method_engine or self.__func__._engine_for(self._target)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -271,7 +280,7 @@ class BoundFunction(_Traceable):
     def __reduce__(self) -> Any:
         return getattr, (self.__self__, self.__func__._name)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> BoundFunction:
+    def __deepcopy__(self, memo: dict[int, Any]) -> BoundFunction[..., Any]:
         return self.__func__.__get__(copy.deepcopy(self.__self__, memo))
 
 
@@ -316,6 +325,26 @@ def _forgetter(methods: weakref.ref[_Methods], key: int) -> Callable[[Any], None
 
 
 # -- the decorator ----------------------------------------------------------------------------------------------------
+
+
+# fmt: off
+@overload
+def function(
+    func: Callable[P, R], input_signature: Any = None, autograph: bool = True, jit_compile: bool | None = None,
+    reduce_retracing: bool = False, backend: str | None = None, check: bool = False, memory_limit: int | None = None,
+    experimental_implements: Any = None, experimental_autograph_options: Any = None, experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None, experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None, name: str | None = None,
+) -> Function[P, R]: ...
+@overload
+def function(
+    func: None = None, input_signature: Any = None, autograph: bool = True, jit_compile: bool | None = None,
+    reduce_retracing: bool = False, backend: str | None = None, check: bool = False, memory_limit: int | None = None,
+    experimental_implements: Any = None, experimental_autograph_options: Any = None, experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None, experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None, name: str | None = None,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+# fmt: on
 
 
 def function(

@@ -453,8 +453,8 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
     # whatever a read raises now (a deleted name, a shorter list, a property's own error) it did not raise then
     source = f"def check():\n    try:\n        {body}\n    except Exception:\n        return False\n"
     exec(compile(source, "<gradtape guards>", "exec"), space)  # noqa: S102  (built from names and numbers above)
-    made: Callable[[], bool] = space["check"]
-    return made
+    compiled: Callable[[], bool] = space["check"]
+    return compiled
 
 
 def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> str:

@@ -48,7 +48,11 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
 
 def disable_check_numerics() -> None:
-    """End what `enable_check_numerics` began; harmless when nothing was enabled."""
+    """End what `enable_check_numerics` began; harmless when nothing was enabled.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.disable_check_numerics()
+    """
     if _look in WATCHERS:
         WATCHERS.remove(_look)
         WATCHERS.quiet = False

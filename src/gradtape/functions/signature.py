@@ -48,6 +48,8 @@ class Binder:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
+            if isinstance(function, np.ufunc):  # what it says of its options it does not take all together
+                raise TypeError("a ufunc")
             signature = inspect.signature(function, follow_wrapped=False)
             self.parameters = list(signature.parameters.values())
         except (TypeError, ValueError):  # some builtins do not say

@@ -33,8 +33,10 @@ from gradtape.functions.program import Capture, Program, finished
 from gradtape.functions.readers import ItemReader, held, reader
 from gradtape.functions.staging.absent import whole
 from gradtape.functions.staging.aliases import TRACK, Aliases, Restart
+from gradtape.functions.staging.branches import choose
 from gradtape.functions.staging.conditions import emitted
 from gradtape.functions.staging.joins import JoinError
+from gradtape.functions.staging.loop_memory import LoopMemory
 from gradtape.functions.staging.places import (
     ArrayContent,
     Attribute,
@@ -50,15 +52,13 @@ from gradtape.functions.staging.places import (
     VariableValue,
 )
 from gradtape.functions.staging.staged_values import Maybe, staged_items
-from gradtape.functions.staging.staging import choose
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.trace import fast_path as fast_path  # fills HOOKS.quick
-from gradtape.trace.effects import KEYS, LENGTH, TRACER
+from gradtape.trace.effects import KEYS, LENGTH, TRACER, TRACING_VARIABLES
 from gradtape.trace.tracing import Trace, TracedTensor, traced, tracing
-from gradtape.variables import variable as variables
 from gradtape.variables.leaf_versions import as_version
 from gradtape.variables.variable import Variable
 
@@ -122,6 +122,7 @@ class Tracer:
         self.follows_changes = self.aliases.tracking
         self.can_unroll = 0  # staged loops around that could be unrolled instead
         self.trials = Trials(self, building)
+        self.loops: LoopMemory | None = None  # of those inside the loop being traced
         self.parent = TRACER.get()
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -532,7 +533,7 @@ def trace_program(
     for _ in range(MAX_RESTARTS):
         tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
         token, built = TRACER.set(tracer), building.done
-        variables.TRACING_VARIABLES.count += 1
+        TRACING_VARIABLES.count += 1
         try:
             with tracing(tracer.trace), limited(memory_limit), _without_collector():
                 program = _traced(tracer, function, rebuild, autograph)
@@ -557,7 +558,7 @@ def trace_program(
                 raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
             raise
         finally:
-            variables.TRACING_VARIABLES.count -= 1
+            TRACING_VARIABLES.count -= 1
             TRACER.reset(token)
             tracer.close()
         if tracer.created:

@@ -10,10 +10,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
-import numpy as np
-
+from gradtape.core.conversion import created
 from gradtape.core.dispatch import convert
-from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.dlpack import imported
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.ops.stop import identity
 
 DEVICE = "/CPU:0"
@@ -49,7 +49,10 @@ def to_device(self: Tensor | Readable, device: object, /, *, stream: object = No
 
 
 def from_dlpack(x: SupportsDlpack, /, *, device: object = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the values of an array of any library that speaks DLPack (copied).
+    """A tensor with the values of an array of any library that speaks DLPack: NumPy, PyTorch, JAX, bfloat16 too.
+
+    They are copied, so that later changes of `x` cannot change a gradient. With `copy=False` the tensor has the memory of `x`:
+    then leave `x` as it is while the tensor, or a tape that saw it, is in use.
 
     >>> import gradtape as gt, numpy as np
     >>> gt.from_dlpack(np.arange(3.0)).numpy()
@@ -58,6 +61,5 @@ def from_dlpack(x: SupportsDlpack, /, *, device: object = None, copy: bool | Non
     check_device(device)
     if isinstance(x, (Tensor, Readable)):
         return identity(convert(x))
-    if copy is False:
-        raise ValueError("from_dlpack: tensors own their values, so copy=False cannot be granted")
-    return convert(np.from_dlpack(x))
+    array = imported(x, copy=copy)
+    return created(box(array if array.ndim else array[()]))

@@ -8,6 +8,7 @@ its gradient there, and is refused (`core/escapes.py`). What is not said is as N
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from gradtape import tree
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Shape, TensorLike
+from gradtape.dtypes import as_dtype
 from gradtape.interop.numpy_shapes import values
 from gradtape.ops import shape as arrays
 from gradtape.ops.create import constant
@@ -25,12 +27,30 @@ from gradtape.ops.elementwise import cast
 
 def _tensor(given: TensorLike, dtype: DTypeLike | None, ndmin: int = 0) -> Any:
     """A tensor of a nested list of tensors and numbers, connected to the tensors in it."""
-    if any(isinstance(leaf, (Tensor, Readable)) for leaf in tree.flatten(given)):
+    leaves = tree.flatten(given)
+    if any(isinstance(leaf, (Tensor, Readable)) for leaf in leaves):
+        if given.__class__ in (list, tuple):
+            common = functools.reduce(np.promote_types, map(_dtype, leaves)) if dtype is None else dtype
+            given = tree.map_structure(lambda leaf: _cast(leaf, common), given)
+            dtype = None
         tensor = twin(convert(given))
         tensor = tensor if dtype is None else cast(tensor, dtype)
     else:
         tensor = constant(np.array(given, dtype))
     return arrays.reshape(tensor, (1,) * (ndmin - tensor.ndim) + tuple(tensor.shape)) if ndmin > tensor.ndim else tensor
+
+
+def _dtype(leaf: Any) -> np.dtype[Any]:
+    return convert(leaf).dtype.dtype if isinstance(leaf, (Tensor, Readable)) else np.asarray(leaf).dtype
+
+
+def _cast(leaf: Any, dtype: DTypeLike) -> Any:
+    """Part of a list in the dtype of the whole: a number is not rounded to another one first."""
+    return (
+        cast(leaf, dtype)
+        if isinstance(leaf, (Tensor, Readable))
+        else constant(np.asarray(leaf, as_dtype(dtype).as_numpy_dtype))
+    )
 
 
 def array(

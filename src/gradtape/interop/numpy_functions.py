@@ -1,19 +1,19 @@
-"""NumPy's reductions, statistics, searching and small numerics written in gradtape's ops: a table from function to rule.
+"""NumPy's reductions, order, rounding and small numerics written in gradtape's ops: a table from function to rule.
 
-Rules have NumPy's argument names. Functions whose result is a count, an index or a truth value have no derivative and run
-on the plain values.
+Rules have NumPy's argument names. Quantiles, and what finds and counts, have files of their own.
 """
 
 # ruff: noqa: D103  (each function does what NumPy documents under its name)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gradtape.core.arguments import numeric, option, whole
+from gradtape.core.arguments import numeric, of_rank, option, whole
 from gradtape.core.dispatch import convert, promote, twin
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Axes, Axis, DTypeLike, Real, TensorLike
@@ -24,10 +24,10 @@ from gradtape.interop.numpy_shapes import concatenate, shape_of, take, values
 from gradtape.interop.numpy_ufuncs import as_bool, floats, trunc
 from gradtape.ops import compare as c, elementwise as e, extending, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.composite import angle as angle_of
-from gradtape.ops.create import constant, zeros_like
+from gradtape.ops.create import constant, ones_like, zeros, zeros_like
 from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
 from gradtape.ops.index import gather
-from gradtape.ops.special import sinc as normalised_sinc
+from gradtape.ops.special import bessel_i0, sinc as normalised_sinc
 
 Rule = Callable[..., Any]
 
@@ -184,7 +184,16 @@ def nanstd(
     return r.safe_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
 
 
-# -- order statistics ------------------------------------------------------------------------------------------------
+def _running_without_nan(rule: Rule, filler: float) -> Rule:
+    def skipping(a: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None, out: object = None) -> Any:
+        x = convert(a)
+        x = s.where(c.is_nan(x), e.cast(filler, x.dtype), x) if x.dtype.is_differentiable else x
+        return rule(x, axis, dtype)
+
+    return skipping
+
+
+# -- order ------------------------------------------------------------------------------------------------
 
 
 _SORTS = (None, "quicksort", "mergesort", "heapsort", "stable")
@@ -241,50 +250,7 @@ def _arg(rule: Rule) -> Rule:
     return places_of
 
 
-def quantile(
-    a: TensorLike, q: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """Linear interpolation between order statistics."""
-    if method != "linear":
-        raise InvalidArgumentError(f"quantile on tensors has the method 'linear' only, got {method!r}")
-    x, levels = floats(a), np.asarray(values(q), np.float64)
-    rank = x.ndim
-    axes = r.normal_axes(axis, rank, "quantile")
-    rest = [i for i in range(rank) if i not in axes]
-    kept = [1 if i in axes else d for i, d in enumerate(shape_of(x))]
-    rows = arrays.reshape(arrays.transpose(x, [*rest, *axes]), [*(shape_of(x)[i] for i in rest), -1])
-    ordered = sorting.sort(rows, -1)
-    # Between the order statistics below and above it, in proportion; the derivative goes to both.
-    place = levels * (int(rows.shape[-1]) - 1)
-    low = np.floor(place).astype(int)
-    high = np.minimum(low + 1, int(rows.shape[-1]) - 1)
-    part = e.cast(constant(place - low), x.dtype)
-    below, above = take(ordered, low, -1), take(ordered, high, -1)
-    out_ = below + (above - below) * part
-    if levels.ndim:
-        out_ = moveaxis(out_, tuple(range(len(rest), len(rest) + levels.ndim)), tuple(range(levels.ndim)))
-    return arrays.reshape(out_, (*levels.shape, *kept)) if keepdims else out_
-
-
-def percentile(
-    a: TensorLike, q: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False,
-) -> Any:  # fmt: skip
-    return quantile(a, np.asarray(values(q), np.float64) / 100.0, axis, None, False, method, keepdims)
-
-
-def median(a: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    return quantile(a, 0.5, axis, keepdims=keepdims)
-
-
 # -- choosing and rounding -------------------------------------------------------------------------------------------
-
-
-def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, /) -> Any:
-    if x is None and y is None:
-        return nonzero(condition)
-    return s.where(as_bool(condition), x, y)
 
 
 def clip(
@@ -399,6 +365,43 @@ def linspace(
     return (line, step) if retstep else line
 
 
+def geomspace(
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0
+) -> Any:
+    """start·(stop/start)^t for t from 0 to 1; both ends exactly."""
+    start, stop = promote(floats(start), floats(stop))
+    for argument, end in (("start", start), ("stop", stop)):
+        if not end.wraps and not np.all(end.numpy()):
+            raise ValueError(f"geomspace: {argument}: a geometric sequence cannot include zero, got {end.numpy()}")
+    part = linspace(zeros_like(start), ones_like(start), num, endpoint)
+    line = start * e.pow(stop / start, part)
+    if endpoint and num > 1:  # exactly there, whatever the power rounds to
+        line = s.where(c.equal(part, 1), stop, line)
+    line = moveaxis(line, 0, axis)
+    return line if dtype is None else e.cast(line, dtype)
+
+
+def logspace(
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, base: TensorLike = 10.0,
+    dtype: DTypeLike | None = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    line = linspace(start, stop, num, endpoint, axis=axis)
+    base = numeric(base, "base", "logspace", line.dtype)
+    line = e.pow(arrays.expand_dims(base, axis) if base.ndim else base, line)
+    return line if dtype is None else e.cast(line, dtype)
+
+
+def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Any:
+    """Columns are powers of x, as running products: exact for integers, and differentiable at zero."""
+    x = _wide(of_rank(numeric(x, "x", "vander"), 1, "x", "vander", most=1), None)
+    count = int(x.shape[0]) if N is None else whole(N, "N", "vander", least=0)
+    ones = ones_like(x)
+    columns = list(itertools.accumulate([ones, *[x] * (count - 1)], e.multiply))[:count]
+    if not columns:
+        return zeros((int(x.shape[0]), 0), x.dtype)
+    return arrays.stack(columns if increasing else columns[::-1], 1)
+
+
 def polyval(p: TensorLike, x: TensorLike) -> Any:
     coefficients = arrays.unstack(convert(p))
     # Horner's rule: c₀xⁿ + … + cₙ = (…(c₀x + c₁)x + …)x + cₙ.
@@ -424,41 +427,31 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
     return out[cut[mode][0] : cut[mode][1]]
 
 
-# -- counts, indices, truth: no derivative -----------------------------------------------------------------------------
+def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Any:
+    """Σₙ aₙ₊ₖ conj(vₙ): a convolution with the conjugate of v, read backwards."""
+    a, v = promote(a, v)
+    if a.ndim != 1 or v.ndim != 1:
+        raise InvalidArgumentError(f"correlate: both arguments must be 1-d, got shapes {shape_of(a)} and {shape_of(v)}")
+    option(mode, "mode", "correlate", ("full", "same", "valid"))
+    if v.shape[0] > a.shape[0]:  # NumPy slides the shorter over the longer and turns the result around
+        return arrays.reverse(_conj(correlate(v, a, mode)), [0])
+    return convolve(a, arrays.reverse(_conj(v), [0]), mode)
+
+
+def _conj(x: Tensor) -> Tensor:
+    return e.conj(x) if x.dtype.is_complex else x
+
+
+# -- dtypes and text: no tensors ---------------------------------------------------------------------------------------
 
 
 def _plain(function: Rule) -> Rule:
-    """Run NumPy's own function on plain values: its result carries no derivative anyway."""
+    """NumPy's own function on plain values: its result is no tensor."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         return function(*(values(a) for a in args), **{key: values(value) for key, value in kwargs.items()})
 
     return rule
-
-
-def _plain_tensor(function: Rule) -> Rule:
-    run = _plain(function)
-
-    def rule(*args: Any, **kwargs: Any) -> Any:
-        return constant(run(*args, **kwargs))
-
-    return rule
-
-
-def nonzero(a: TensorLike) -> Any:
-    return tuple(constant(places) for places in np.nonzero(values(a)))
-
-
-def isclose(a: TensorLike, b: TensorLike, rtol: TensorLike = 1e-5, atol: TensorLike = 1e-8, equal_nan: bool = False) -> Any:
-    a, b = promote(floats(a), floats(b))
-    near = c.less_equal(e.abs(a - b), atol + rtol * e.abs(b))
-    close = c.logical_or(c.logical_and(near, c.is_finite(b)), c.equal(a, b))
-    return c.logical_or(close, c.logical_and(c.is_nan(a), c.is_nan(b))) if equal_nan else close
-
-
-def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Any:
-    ordered = a if sorter is None else take(a, sorter)
-    return sorting.searchsorted(ordered, numeric(v, "v", "np.searchsorted", convert(a).dtype), side, "int64")
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
@@ -474,16 +467,12 @@ FUNCTIONS: dict[Any, Rule] = {
     np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd,
     np.sort: sort, np.argsort: argsort, np.partition: partition, np.argpartition: argpartition,
     np.argmax: _arg(sorting.argmax), np.argmin: _arg(sorting.argmin),
-    np.median: median, np.quantile: quantile, np.percentile: percentile,
-    np.where: where, np.clip: clip, np.round: round_, np.around: round_, np.fix: lambda x: trunc(x),
+    np.clip: clip, np.round: round_, np.around: round_, np.fix: lambda x: trunc(x),
     np.nan_to_num: nan_to_num, np.real: real, np.imag: imag, np.angle: angle, np.sinc: sinc,
     np.diff: diff, np.ediff1d: ediff1d, np.trapezoid: trapezoid, np.interp: interp, np.linspace: linspace,
-    np.polyval: polyval, np.convolve: convolve,
-    np.isclose: isclose, np.allclose: _plain(np.allclose), np.array_equal: _plain(np.array_equal),
-    np.array_equiv: _plain(np.array_equiv), np.nonzero: nonzero, np.argwhere: _plain_tensor(np.argwhere),
-    np.flatnonzero: _plain_tensor(np.flatnonzero), np.count_nonzero: _plain_tensor(np.count_nonzero),
-    np.searchsorted: searchsorted, np.digitize: _plain_tensor(np.digitize),
-    np.isposinf: _plain_tensor(np.isposinf), np.isneginf: _plain_tensor(np.isneginf),
+    np.polyval: polyval, np.convolve: convolve, np.correlate: correlate, np.vander: vander, np.geomspace: geomspace,
+    np.logspace: logspace, np.i0: lambda x: bessel_i0(floats(x)), np.nancumsum: _running_without_nan(cumsum, 0.0),
+    np.nancumprod: _running_without_nan(cumprod, 1.0),
     np.iscomplexobj: lambda x: convert(x).dtype.is_complex, np.isrealobj: lambda x: not convert(x).dtype.is_complex,
     np.shape: lambda a: shape_of(convert(a)), np.ndim: lambda a: convert(a).ndim,
     np.size: lambda a, axis=None: int(convert(a).size if axis is None else convert(a).shape[axis]),

@@ -20,6 +20,7 @@ from gradtape.core.arguments import numeric, of_rank, promoted, real_floats, who
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axes, DTypeLike, Integer, TensorLike
+from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_ufuncs import floats, vecdot
 from gradtape.ops import (
@@ -29,14 +30,15 @@ from gradtape.ops import (
     linalg_solve as solving,
     linalg_spectral as spectral,
 )
+from gradtape.ops.compare import equal, not_equal
 from gradtape.ops.contract import einsum as contraction, tensordot as contracted
 from gradtape.ops.create import eye, zeros
 from gradtape.ops.extending import pad
 from gradtape.ops.matmul import swap_last
 from gradtape.ops.operators import matmul_operator as matmul
-from gradtape.ops.reduce import reduce_max, reduce_min, reduce_sum, safe_sqrt
+from gradtape.ops.reduce import reduce_any, reduce_max, reduce_min, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
-from gradtape.ops.shape import concat, normal_axis, reshape, roll, transpose
+from gradtape.ops.shape import broadcast_to, concat, normal_axis, reshape, roll, transpose
 
 Rule = Callable[..., Any]
 AxesToMove: TypeAlias = Integer | list[int] | tuple[int, ...]
@@ -119,12 +121,16 @@ def _at(x: Tensor, places: list[int]) -> Any:
 
 
 def cross(a: TensorLike, b: TensorLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    """Of vectors with 3 entries, or 2, whose third is 0; of two with 2 entries only the third of the product is given."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = promote(a, b)
+    a, b = promoted("cross", a=a, b=b)
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
-    if a.shape[-1] != 3 or b.shape[-1] != 3:
-        raise InvalidArgumentError(f"cross: vectors must have 3 entries, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
+        raise InvalidArgumentError(f"cross: vectors must have 2 or 3 entries, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    if a.shape[-1] == b.shape[-1] == 2:
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    a, b = (pad(v, [[0, 0]] * (v.ndim - 1) + [[0, 1]]) if v.shape[-1] == 2 else v for v in (a, b))
     product = _at(a, [1, 2, 0]) * _at(b, [2, 0, 1]) - _at(a, [2, 0, 1]) * _at(b, [1, 2, 0])
     return moveaxis(product, -1, axisc)
 
@@ -245,6 +251,8 @@ def norm(x: TensorLike, ord: float | str | None = None, axis: int | Sequence[int
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if len(axes) == 1:
         order: Any = 2 if ord is None else ord
+        if isinstance(order, str):
+            raise ValueError(f"norm: ord={order!r} is not a norm of vectors; give two axes for a norm of matrices")
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=order)
     if len(axes) != 2:
         raise ValueError(f"norm: give one or two axes, got {axis}")
@@ -332,6 +340,46 @@ def pinv(a: TensorLike, rcond: float | None = None) -> Any:
     return determinants.pinv(floats(a), rcond)
 
 
+def lstsq(a: TensorLike, b: TensorLike, rcond: float | None = None) -> Any:
+    """(solution, residuals, rank, singular values); without full rank, or without more rows than columns, no residuals."""
+    a, b = promote(floats(a), floats(b))
+    a, b = of_rank(a, 2, "a", "lstsq", most=2), of_rank(b, 1, "b", "lstsq", most=2)
+    rows, columns = a.shape[0], a.shape[1]
+    if b.shape[0] != rows:
+        raise np.linalg.LinAlgError(f"lstsq: a and b differ in rows: shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    values = spectral.svd(a, compute_uv=False)
+    if rcond is None or rcond < 0:
+        eps = float(np.finfo(numpy_dtype(values.dtype)).eps)
+        rcond = eps * max(int(rows), int(columns)) if rcond is None else eps
+    rank = reduce_sum(e.cast(values > rcond * reduce_max(values), "int32"))
+    flat_b = b if b.ndim == 2 else b[:, None]
+    x = matmul(determinants.pinv(a, rcond), flat_b)
+    if rows <= columns:
+        residuals = zeros((0,), values.dtype)
+    else:
+        off = e.abs(matmul(a, x) - flat_b)
+        residuals = reduce_sum(off * off, 0)
+        residuals = residuals[broadcast_to(equal(rank, columns), residuals.shape)]
+    return x if b.ndim == 2 else x[:, 0], residuals, rank, values
+
+
+def matrix_rank(
+    A: TensorLike, tol: TensorLike | None = None, hermitian: bool = False, *, rtol: TensorLike | None = None
+) -> Any:
+    """As int64; of a hermitian matrix too by its singular values, which are the absolute values of its eigenvalues."""
+    a = floats(A)
+    if tol is not None and rtol is not None:
+        raise ValueError("matrix_rank: give tol or rtol, not both")
+    if a.ndim < 2:
+        return e.cast(reduce_any(not_equal(a, e.cast(0, a.dtype))), "int64")
+    if rtol is not None:
+        largest = reduce_max(spectral.svd(a, compute_uv=False), -1, True)
+        tol = convert(rtol, hint=largest.dtype)[..., None] * largest
+    elif tol is not None:
+        tol = convert(tol, hint=a.dtype)[..., None]
+    return e.cast(determinants.matrix_rank(a, tol), "int64")
+
+
 def matrix_power(a: TensorLike, n: int) -> Any:
     a = convert(a)
     if n == 0:
@@ -353,7 +401,10 @@ def linalg_trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None =
 
 
 def linalg_cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
-    return cross(x1, x2, axis=axis)
+    a, b = promoted("cross", x1=x1, x2=x2)
+    if any(v.shape[normal_axis(axis, v.ndim, "cross")] != 3 for v in (a, b)):
+        raise InvalidArgumentError(f"cross: vectors must have 3 entries, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    return cross(a, b, axis=axis)
 
 
 def linalg_vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Any:
@@ -496,11 +547,12 @@ def ifftshift(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
 LINALG: dict[Any, Rule] = {
     np.dot: dot, np.vdot: vdot, np.inner: inner, np.outer: outer, np.tensordot: tensordot, np.einsum: einsum,
     np.kron: kron, np.cross: cross, np.moveaxis: moveaxis, np.diagonal: diagonal, np.trace: trace, np.diag: diag,
-    np.tril: tril, np.triu: triu, np.matrix_transpose: matrix_transpose,
+    np.diagflat: lambda v, k=0: diag(flat(v), k),    np.tril: tril, np.triu: triu, np.matrix_transpose: matrix_transpose,
     np.linalg.norm: norm, np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm, np.linalg.inv: inv,
     np.linalg.det: det, np.linalg.solve: solve, np.linalg.slogdet: slogdet, np.linalg.cholesky: cholesky,
     np.linalg.eigh: eigh, np.linalg.eig: eig, np.linalg.eigvals: eigvals,
-    np.linalg.eigvalsh: eigvalsh, np.linalg.svd: svd, np.linalg.qr: qr, np.linalg.pinv: pinv,
+    np.linalg.eigvalsh: eigvalsh, np.linalg.svd: svd, np.linalg.qr: qr, np.linalg.pinv: pinv, np.linalg.lstsq: lstsq,
+    np.linalg.matrix_rank: matrix_rank,
     np.linalg.svdvals: lambda x, /: svd(x, compute_uv=False), np.linalg.matrix_power: matrix_power,
     np.linalg.multi_dot: multi_dot, np.linalg.matmul: lambda x1, x2, /: matmul(x1, x2),
     np.linalg.outer: lambda x1, x2, /: outer(x1, x2), np.linalg.diagonal: linalg_diagonal,

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.arguments import integral, option
-from gradtape.core.dispatch import convert, promote
+from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.inference import broadcast_shapes
-from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Axes, Axis, DTypeLike, Integers, Shape, TensorLike
-from gradtape.errors import InvalidArgumentError, InvalidIndexError
+from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_linalg import flat, moveaxis
+from gradtape.interop.numpy_ufuncs import as_bool
 from gradtape.ops import extending, shape as arrays
 from gradtape.ops.create import grid, ones_like, zeros, zeros_like
+from gradtape.ops.dynamic import MASK_INDICES
 from gradtape.ops.elementwise import cast
-from gradtape.ops.select import where as choose
 from gradtape.ops.stop import identity
 
 Rule = Callable[..., Any]
@@ -261,18 +261,18 @@ def take(a: TensorLike, indices: TensorLike, axis: int | None = None, out: objec
     if axis is None:
         x, axis = flat(x), 0
     axis = arrays.normal_axis(axis, x.ndim, "take")
-    places = _places(indices, "indices", "np.take")
-    if option(mode, "mode", "np.take", _MODES) == "wrap":
+    places = as_places(indices, "indices", "np.take")
+    if option(mode, "mode", "np.take", MODES) == "wrap":
         places = places % int(x.shape[axis])
     elif mode == "clip":
         places = np.clip(places, 0, int(x.shape[axis]) - 1)
     return x[(*(slice(None),) * axis, places)]
 
 
-_MODES = ("raise", "wrap", "clip")  # what to do with indices that are outside
+MODES = ("raise", "wrap", "clip")  # what to do with indices that are outside
 
 
-def _places(indices: TensorLike, argument: str, function: str) -> Any:
+def as_places(indices: TensorLike, argument: str, function: str) -> Any:
     """Indices as an array, or as a tensor if a program computes them or examples have their own."""
     if isinstance(indices, (Tensor, Readable)) and convert(indices).wraps:
         return integral(indices, argument, function)
@@ -287,87 +287,27 @@ def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int | None = -1)
     if axis is None:
         x, axis = flat(x), 0
     axis = arrays.normal_axis(axis, x.ndim, "take_along_axis")
-    places = _places(indices, "indices", "take_along_axis")
+    places = as_places(indices, "indices", "take_along_axis")
     if places.ndim != x.ndim:
         raise InvalidArgumentError(f"take_along_axis: indices of rank {places.ndim} for a tensor of rank {x.ndim}")
     return x[tuple(places if i == axis else grid(n, i, x.ndim) for i, n in enumerate(x.shape))]
 
 
 def compress(condition: TensorLike, a: TensorLike, axis: int | None = None, out: object = None) -> Any:
-    mask = np.asarray(values(condition))
+    mask = convert(condition)
     if mask.ndim != 1 or mask.dtype.kind not in "biuf":
         raise InvalidArgumentError(f"compress: condition must be a row of booleans, got {condition!r}")
-    return take(a, np.flatnonzero(mask), axis)
+    return take(a, apply(MASK_INDICES, as_bool(mask), shape=mask.shape)[0], axis)
+
+
+def extract(condition: TensorLike, arr: TensorLike) -> Any:
+    return compress(flat(condition), flat(arr))
 
 
 def delete(arr: TensorLike, obj: TensorLike, axis: int | None = None) -> Any:
     x = convert(arr)
     length = int(x.size if axis is None else x.shape[axis])
     return take(x, np.delete(np.arange(length), values(obj)), axis)
-
-
-def unique(ar: TensorLike) -> Any:
-    """The sorted distinct values; the gradient goes to the first place where each stands."""
-    x = flat(ar)
-    return take(x, np.unique(x.numpy(), return_index=True)[1])
-
-
-# -- writing into a tensor -------------------------------------------------------------------------------------------
-
-
-def _destination(function: str, target: object) -> Any:
-    """What NumPy's functions write into must be a tensor to take a tensor's values."""
-    if not isinstance(target, (Tensor, Readable)):
-        raise TypeError(
-            f"np.{function}: a NumPy array cannot take the values of a gradtape tensor, called at {user_location()}; make the "
-            "array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or leave the tape on purpose with t.numpy()"
-        )
-    return target
-
-
-def copyto(dst: Tensor | Readable, src: TensorLike, casting: object = "same_kind", where: TensorLike = True) -> None:
-    target = _destination("copyto", dst)
-    src = cast(src, target.dtype)
-    mask = values(where)
-    target[...] = src if mask is True else choose(mask, src, convert(target))
-
-
-def put(a: Tensor | Readable, ind: TensorLike, v: TensorLike, mode: str = "raise") -> None:
-    """`a.flat[ind] = v`, the values repeated as needed."""
-    target = _destination("put", a)
-    places = np.ravel(_places(ind, "indices", "put"))
-    size = int(target.size)
-    if option(mode, "mode", "put", _MODES) == "raise":
-        outside = places[(places < -size) | (places >= size)]
-        if outside.size:
-            raise InvalidIndexError(f"put: indices: {outside[0]} is out of bounds for {size} elements")
-        places = places % max(size, 1)
-    else:
-        places = places % size if mode == "wrap" else np.clip(places, 0, size - 1)
-    source = cast(flat(convert(v)), target.dtype)
-    source = take(source, np.arange(places.size) % max(int(source.size), 1))
-    target[np.unravel_index(places, shape_of(target))] = source
-
-
-def putmask(a: Tensor | Readable, mask: TensorLike, values: TensorLike) -> None:
-    """Where the mask is true, `a.flat[i] = values[i % size]`."""
-    target = _destination("putmask", a)
-    source = cast(flat(convert(values)), target.dtype)
-    source = take(source, np.arange(int(target.size)) % max(int(source.size), 1))
-    target[...] = choose(convert(mask), arrays.reshape(source, shape_of(target)), convert(target))
-
-
-def place(arr: Tensor | Readable, mask: TensorLike, vals: TensorLike) -> None:
-    """The true places of the mask get the values one after the other."""
-    target = _destination("place", arr)
-    put(target, np.flatnonzero(np.asarray(values(mask))), vals)
-
-
-def fill_diagonal(a: Tensor | Readable, val: TensorLike, wrap: bool = False) -> None:
-    target = _destination("fill_diagonal", a)
-    numbered = np.zeros(shape_of(target), bool)
-    np.fill_diagonal(numbered, True, wrap)
-    put(target, np.flatnonzero(numbered), val)
 
 
 # -- like another ----------------------------------------------------------------------------------------------------
@@ -441,10 +381,9 @@ SHAPES: dict[Any, Rule] = {
     np.hstack: hstack, np.dstack: dstack, np.column_stack: column_stack, np.append: append, np.block: block,
     np.split: split, np.array_split: array_split, np.hsplit: hsplit, np.vsplit: vsplit, np.dsplit: dsplit,
     np.tile: tile, np.repeat: repeat, np.flip: flip, np.fliplr: fliplr, np.flipud: flipud, np.rot90: rot90,
-    np.roll: roll, np.pad: pad, np.take: take, np.take_along_axis: take_along_axis, np.compress: compress,
-    np.delete: delete, np.unique: unique, np.zeros_like: zeros_like_, np.empty_like: zeros_like_,
-    np.ones_like: ones_like_, np.full_like: full_like, np.copy: copy, np.meshgrid: meshgrid, np.copyto: copyto, np.put: put,
-    np.putmask: putmask, np.place: place, np.fill_diagonal: fill_diagonal,
+    np.roll: roll, np.pad: pad, np.take: take, np.take_along_axis: take_along_axis, np.compress: compress, np.extract: extract,
+    np.delete: delete, np.zeros_like: zeros_like_, np.empty_like: zeros_like_,
+    np.ones_like: ones_like_, np.full_like: full_like, np.copy: copy, np.meshgrid: meshgrid,
 }  # fmt: skip
 if "unstack" in np.__dict__:  # since NumPy 2.1
     SHAPES[np.__dict__["unstack"]] = unstack

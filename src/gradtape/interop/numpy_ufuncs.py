@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.arguments import numeric
 from gradtape.core.dispatch import convert, promote, twin
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axes, TensorLike
 from gradtape.dtypes import float32, float64
 from gradtape.ops import compare as c, elementwise as e, select as s
 from gradtape.ops.activations import softplus
-from gradtape.ops.composite import truncatemod
+from gradtape.ops.composite import gcd, nextafter, truncatemod
 from gradtape.ops.create import zeros_like
 from gradtape.ops.cumulative import cumprod, cumsum
 from gradtape.ops.matmul import matmul as matrix_product
@@ -134,6 +135,22 @@ def divmod_(x: TensorLike, y: TensorLike) -> Any:
     return s.floordiv(x, y), s.mod(x, y)
 
 
+def lcm(x: TensorLike, y: TensorLike) -> Any:
+    x, y = promote(x, y)
+    divisor = gcd(x, y)
+    return s.where(c.equal(divisor, 0), zeros_like(divisor), s.floordiv(e.abs(x), s.maximum(divisor, 1)) * e.abs(y))
+
+
+def ldexp(x: TensorLike, i: TensorLike) -> Any:
+    """x·2ⁱ in two factors: 2ⁱ alone may overflow where the product does not."""
+    x = floats(x)
+    power = numeric(i, "x2", "ldexp")
+    if not power.dtype.is_integer:
+        raise TypeError(f"ldexp: x2 must be integers, got dtype {power.dtype.name}")
+    half = s.floordiv(power, 2)
+    return x * exp2(e.cast(half, x.dtype)) * exp2(e.cast(power - half, x.dtype))
+
+
 def modf(x: TensorLike) -> Any:
     x = floats(x)
     whole = trunc(x)
@@ -177,7 +194,8 @@ UFUNCS: dict[Any, Rule] = {
     np.rad2deg: lambda x: floats(x) * (180.0 / math.pi), np.degrees: lambda x: floats(x) * (180.0 / math.pi),
     np.maximum: s.maximum, np.minimum: s.minimum, np.fmax: fmax, np.fmin: fmin,
     np.floor: s.floor, np.ceil: s.ceil, np.rint: s.round, np.trunc: trunc, np.modf: modf,
-    np.heaviside: heaviside, np.copysign: copysign, np.conjugate: e.conj,
+    np.heaviside: heaviside, np.copysign: copysign, np.nextafter: nextafter, np.gcd: gcd, np.lcm: lcm, np.ldexp: ldexp,
+    np.conjugate: e.conj,
     np.equal: c.equal, np.not_equal: c.not_equal, np.less: c.less, np.less_equal: c.less_equal,
     np.greater: c.greater, np.greater_equal: c.greater_equal,
     np.isnan: c.is_nan, np.isinf: c.is_inf, np.isfinite: c.is_finite, np.signbit: c.sign_bit,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.exits import asking_location
+from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.interop.array_namespace import array_namespace, from_dlpack as from_dlpack, to_device
@@ -34,10 +36,13 @@ def _functions() -> dict[Any, Any]:
     from gradtape.interop.numpy_creation import CREATION
     from gradtape.interop.numpy_functions import FUNCTIONS
     from gradtape.interop.numpy_linalg import LINALG
+    from gradtape.interop.numpy_quantiles import QUANTILES
+    from gradtape.interop.numpy_searching import SEARCHING
     from gradtape.interop.numpy_shapes import SHAPES
     from gradtape.interop.numpy_statistics import STATISTICS
+    from gradtape.interop.numpy_updates import UPDATES
 
-    return {**FUNCTIONS, **SHAPES, **LINALG, **STATISTICS, **CREATION}
+    return {**FUNCTIONS, **SHAPES, **UPDATES, **LINALG, **QUANTILES, **SEARCHING, **STATISTICS, **CREATION}
 
 
 def _scipy_function(name: str) -> Any:
@@ -45,6 +50,27 @@ def _scipy_function(name: str) -> Any:
     from gradtape.interop import scipy_special
 
     return vars(scipy_special).get(name)
+
+
+def scipy_rule(function: Any, first: Any) -> Callable[..., Any] | None:
+    """What a function of SciPy that is written in Python is on tensors; of a method, `first` is its object, which is taken off.
+    None if nothing is known."""
+    from gradtape.interop import scipy_special, scipy_stats
+
+    name, special, stats = function.__name__, sys.modules.get("scipy.special"), sys.modules.get("scipy.stats")
+    if getattr(special, name, None) is function:
+        return vars(scipy_special).get(name)
+    for family in ("norm", "multivariate_normal", "t", "gamma", "beta", "poisson"):
+        if stats is not None and getattr(stats, family) is first:
+            return _without_first(getattr(getattr(scipy_stats, family), name, None))
+    return None
+
+
+def _without_first(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    return None if rule is None else lambda _, *args, **kwargs: rule(*args, **kwargs)
+
+
+HOOKS.scipy_rule = scipy_rule
 
 
 def _label(function: Callable[..., Any]) -> str:
@@ -85,6 +111,7 @@ def _harmless(name: str, value: object) -> bool:
 def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Tensor.__array_ufunc__: elementwise functions, and reductions, accumulations and outer products of them."""
     from gradtape.interop.numpy_ufuncs import ACCUMULATORS, REDUCERS, UFUNCS, outer
+    from gradtape.interop.numpy_updates import MODES_AT, update_at
 
     label = f"np.{ufunc.__name__}"
     if method != "__call__":
@@ -108,6 +135,8 @@ def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: 
         rule = functools.partial(ACCUMULATORS[ufunc], axis=options.pop("axis", 0))
     elif method == "outer" and rule is not None:
         rule = functools.partial(outer, rule)
+    elif method == "at" and ufunc in MODES_AT and len(inputs) == 3:
+        return update_at(ufunc, *inputs)
     elif method != "__call__":
         rule = None
     if rule is None:

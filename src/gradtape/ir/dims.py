@@ -94,6 +94,13 @@ def substitute(thing: Any, env: Env) -> Any:
     return thing
 
 
+def with_sizes(thing: Any, sizes: Mapping[Size, Size]) -> Any:
+    """A type with whole dimensions replaced."""
+    if not sizes or thing.__class__ is not TensorSpec or not any(d in sizes for d in thing.shape):
+        return thing
+    return TensorSpec([sizes.get(d, d) for d in thing.shape], thing.dtype, thing.name)
+
+
 def match(pattern: Any, type: Any, env: dict[str, Size]) -> None:
     """Note in `env` what the lone symbols of one type are in another of the same form."""
     if isinstance(pattern, ListSpec):
@@ -172,6 +179,7 @@ class _Probe:
         self.names = sorted(symbols_in((self.types, self.attrs)))
         self.ints = sorted(set(_ints((self.types, self.attrs))))
         self.solved: dict[str, Size] = {}  # symbols that equations give in terms of others
+        self.replaced: dict[Size, Size] = {}  # whole sizes that equations give: max(n-1,0) = max(m-1,0) tells neither symbol
         self.range = _RANGES[0]
 
     # one run
@@ -182,7 +190,7 @@ class _Probe:
         return env | {name: evaluate(size, env | _helper(sizes)) for name, size in self.solved.items()}
 
     def run(self, env: Env) -> Any:
-        types = [substitute(thing, env) for thing in self.types]
+        types = [substitute(with_sizes(thing, self.replaced), env) for thing in self.types]
         if any(size is not None and size < 0 for thing in types for size in _shape(thing)):
             raise _NoSizeError
         return self.op.infer(*types, **{key: substitute(value, env) for key, value in self.attrs.items()})
@@ -192,7 +200,7 @@ class _Probe:
         if self.range is _TINY:  # each with each
             return [self.env(sizes) for sizes in itertools.product(range(low, high), repeat=len(self.names))]
         taken = set(self.ints)
-        found = []
+        assignments = []
         for j in range(count):
             sizes = []
             for i in range(len(self.names) + 1):
@@ -200,8 +208,8 @@ class _Probe:
                 while size in taken or size in sizes:
                     size += 1
                 sizes.append(size)
-            found.append(self.env(sizes))
-        return found
+            assignments.append(self.env(sizes))
+        return assignments
 
     def works(self) -> bool:
         return all(self._accepts(env) for env in self.large(2))
@@ -229,7 +237,7 @@ class _Probe:
 
     def _raise(self) -> NoReturn:
         """The rule's own error, with the program's dimensions in the place of the probe's numbers."""
-        self.solved = {}
+        self._assume(())
         env = self.large(1)[0]
         try:
             self.run(env)
@@ -237,19 +245,22 @@ class _Probe:
             raise StaticDimensionNeeded(f"{self.op.name}: a dimension of {self.types} would be negative") from None
         except Exception as error:
             names = {str(dim.evaluate(env)): str(dim) for dim in dims_in((self.attrs, self.types))}
-            error.args = (re.sub(r"\d+", lambda found: names.get(found[0], found[0]), str(error)), *error.args[1:])
+            error.args = (re.sub(r"\d+", lambda match: names.get(match[0], match[0]), str(error)), *error.args[1:])
             raise
         raise StaticDimensionNeeded(f"{self.op.name}: the type of the result depends on the sizes {', '.join(self.names)}")
 
     # equations between dimensions
 
     def _assume(self, constraints: Iterable[Constraint]) -> bool:
-        self.solved = {}
+        self.solved, self.replaced = {}, {}
         for constraint in constraints:
             left, right = (evaluate(size, self.solved) for size in constraint)
             if left == right:
                 continue
             solution = _solve(left, right)
+            if solution is None and all(isinstance(size, Dim) for size in (*constraint, left - right)):  # n is never n + 1
+                self.replaced[constraint.left] = constraint.right
+                continue
             if solution is None:
                 return False
             name, size = solution
@@ -411,12 +422,12 @@ def _solve(left: Size, right: Size) -> tuple[str, Size] | None:
 
 def _pairs(rows: Iterable[Sequence[Size]]) -> tuple[Constraint, ...]:
     """Each row equal throughout, whatever is 1 left out."""
-    found = []
+    constraints = []
     for row in rows:
         distinct = [size for size in dict.fromkeys(row) if size is not None and size != 1]
         anchor = next((size for size in distinct if isinstance(size, int)), distinct[0] if distinct else 1)
-        found += [Constraint(size, anchor) for size in distinct if size != anchor]
-    return tuple(dict.fromkeys(found))
+        constraints += [Constraint(size, anchor) for size in distinct if size != anchor]
+    return tuple(dict.fromkeys(constraints))
 
 
 def _from_right(shapes: Sequence[tuple[Size, ...]]) -> tuple[Constraint, ...]:

@@ -116,10 +116,10 @@ class Operation:
         """More results, in a group that must be the last one (or new)."""
         if group in self.result_layout and list(self.result_layout)[-1] != group:
             raise ValueError(f"results can only be added to the last group, not to {group}")
-        made = [Value(type, self, len(self.results) + i) for i, type in enumerate(types)]
-        self.results.extend(made)
-        self.result_layout[group] = self.result_layout.get(group, 0) + len(made)
-        return made
+        values = [Value(type, self, len(self.results) + i) for i, type in enumerate(types)]
+        self.results.extend(values)
+        self.result_layout[group] = self.result_layout.get(group, 0) + len(values)
+        return values
 
     @property
     def result(self) -> Value:

@@ -79,13 +79,13 @@ class Dim:
     @property
     def symbols(self) -> frozenset[str]:
         """The names of the symbols it depends on."""
-        found: set[str] = set()
+        symbols: set[str] = set()
         for atom in self.atoms:
             if isinstance(atom, str):
-                found.add(atom)
+                symbols.add(atom)
             else:
-                found.update(*(part.symbols for part in atom[1:] if isinstance(part, Dim)))
-        return frozenset(found)
+                symbols.update(*(part.symbols for part in atom[1:] if isinstance(part, Dim)))
+        return frozenset(symbols)
 
     @property
     def atoms(self) -> set[str | Opaque]:
@@ -215,8 +215,8 @@ class Dim:
 
 def _atom_value(atom: str | Opaque, env: Mapping[str, Size]) -> Size:
     if isinstance(atom, str):
-        found = env.get(atom)
-        return Dim((((atom,), 1),)) if found is None else found
+        value = env.get(atom)
+        return Dim((((atom,), 1),)) if value is None else value
     return _OPAQUE[atom.kind](evaluate(atom.left, env), evaluate(atom.right, env))
 
 
@@ -265,7 +265,7 @@ def _product(a: Size, b: Size) -> Size:
 
 def _exact(a: Size, b: Size) -> Size | None:
     """The polynomial q with q·b = a, if there is one: division by leading terms."""
-    found: Size = 0
+    quotient: Size = 0
     lead, factor = _terms_of(b)[0]
     while a != 0:
         monomial, own = _terms_of(a)[0]
@@ -277,8 +277,8 @@ def _exact(a: Size, b: Size) -> Size | None:
         if own % factor:
             return None
         part = _from_terms({tuple(rest): own // factor})
-        found, a = found + part, a - part * b
-    return found
+        quotient, a = quotient + part, a - part * b
+    return quotient
 
 
 def quotient(a: Size, b: Size) -> Size:
@@ -386,7 +386,7 @@ def symbol(name: str) -> Dim:
     return Dim((((name,), 1),))
 
 
-class _Names:
+class _SymbolNames:
     """Counts the symbols made from each name."""
 
     def __init__(self) -> None:
@@ -398,7 +398,7 @@ class _Names:
         return f"{name}_{number}" if number else name
 
 
-_NAMES = _Names()
+_NAMES = _SymbolNames()
 
 
 def fresh_symbol(name: str = "d") -> Dim:

@@ -58,13 +58,13 @@ def defined_sizes(block: Block, needed: set[str] | None = None) -> set[str]:
     `needed` learns the others that attributes need, those of regions too.
     """
     needed = set() if needed is None else needed
-    found = {name for value in block.params for name in sizes_of(value) if name not in needed}
+    defined = {name for value in block.params for name in sizes_of(value) if name not in needed}
     for operation in block.operations:
-        needed |= needed_sizes(operation) - found
+        needed |= needed_sizes(operation) - defined
         for region in operation.regions.values():
             within = set(needed)
             inside = defined_sizes(region, within)
-            needed |= within - found
-            found |= inside
-        found.update(name for value in operation.results for name in sizes_of(value) if name not in needed)
-    return found
+            needed |= within - defined
+            defined |= inside
+        defined.update(name for value in operation.results for name in sizes_of(value) if name not in needed)
+    return defined

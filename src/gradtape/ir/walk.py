@@ -220,8 +220,8 @@ class Rebuild:
     def _note_sizes(self, old: Value, new: Value) -> None:
         if not sizes_of(old) or new.type.__class__ is not TensorSpec:
             return
-        made = (value for operation in self.new.operations for value in operation.results)
-        known = {name for value in (*self.new.params, *made) for name in sizes_of(value)}
+        results = (value for operation in self.new.operations for value in operation.results)
+        known = {name for value in (*self.new.params, *results) for name in sizes_of(value)}
         for size, other in zip(old.type.shape, new.type.shape, strict=True):
             if size.__class__ is Dim and size.name is not None and size.name not in known and size != other:
                 self._sizes.setdefault(size.name, other)
@@ -273,11 +273,11 @@ class Rebuild:
         if self._sizes:
             types, attrs, regions = self._sized(types), self._sized(attrs), self._sized_regions(regions)
         new = Operation(op or operation.op, operands, types, attrs, regions, operation.loc, layout, result_layout)
-        for value, made in zip(results, new.results, strict=True):
-            made.name = value.name
-            self._map[value] = made
+        for value, result in zip(results, new.results, strict=True):
+            result.name = value.name
+            self._map[value] = result
             if given:
-                self._note_sizes(value, made)
+                self._note_sizes(value, result)
         self.new.operations.append(new)
         return new
 

@@ -129,7 +129,8 @@ def depth_to_space(input: TensorLike, block_size: Integer, data_format: str = "N
            [2, 3]], dtype=int32)
     """
     x, block = _image(convert(input), block_size, data_format, "depth_to_space")
-    n, h, w, c = (int(d) for d in x.shape)
+    n, h, w = tuple(x.shape)[:3]
+    c = int(x.shape[3])
     if c % (block * block):
         raise InvalidArgumentError(f"depth_to_space: {c} channels are not a multiple of {block * block}")
     depth = c // (block * block)
@@ -148,7 +149,7 @@ def depth_to_space(input: TensorLike, block_size: Integer, data_format: str = "N
 def space_to_depth(input: TensorLike, block_size: Integer, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Square blocks of space moved into the channels: the inverse of `depth_to_space`."""
     x, block = _image(convert(input), block_size, data_format, "space_to_depth")
-    n, h, w, c = (int(d) for d in x.shape)
+    n, (h, w, c) = x.shape[0], (int(d) for d in tuple(x.shape)[1:])
     if h % block or w % block:
         raise InvalidArgumentError(f"space_to_depth: height {h} and width {w} must be a multiple of {block}")
     x = transpose(reshape(x, (n, h // block, block, w // block, block, c)), (0, 1, 3, 2, 4, 5))

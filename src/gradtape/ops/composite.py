@@ -14,7 +14,7 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, promote, twin
 from gradtape.core.forms import binary
-from gradtape.core.opdef import Memory, Sample, composite, elementwise, general, linear
+from gradtape.core.opdef import Memory, Sample, composite, elementwise, general, linear, nondiff
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Axes, Integers, TensorLike
 from gradtape.dtypes import DTypeLike, as_dtype, float32
@@ -149,6 +149,13 @@ NEXTAFTER = elementwise(
     samples=lambda: [Sample(normal(3), normal(3) + 9.0), Sample(normal(2, 1), normal(2) - 9.0), Sample(normal(), normal())],
 )  # fmt: skip
 nextafter = binary(NEXTAFTER, "The next floating-point number after x1 in the direction of x2.")
+
+
+GCD = nondiff(
+    "gcd", "x y", np.gcd, infer=inference.elementwise, reason="whole numbers have no derivative", batch=batching.elementwise,
+    samples=lambda: [Sample(np.array([12, -8, 0, 0]), np.array([18, 12, 5, 0])), Sample(np.arange(6).reshape(2, 3), 4)],
+)  # fmt: skip
+gcd = binary(GCD, "The greatest common divisor of whole numbers.")
 
 
 def _quotients() -> list[Sample]:
@@ -457,7 +464,7 @@ __all__ = [  # of `gt.math`
     "scalar_mul", "squared_difference", "truediv", "truncatediv", "truncatemod", "xdivy", "xlog1py", "xlogy",
     "zero_fraction",
 ]  # fmt: skip
-OPS = (DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, ADD_N, ANGLE)
+OPS = (DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, GCD, ADD_N, ANGLE)
 COMPOSITES = (
     reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, accumulate_n, polyval, meshgrid, ensure_shape,
     broadcast_dynamic_shape, count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,

@@ -18,6 +18,7 @@ from gradtape.core import batching
 from gradtape.core.arguments import promoted, real_floats, real_numbers
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import heavy
 from gradtape.core.opdef import Op, Sample, composite, multilinear
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Integers, Padding, Shape, TensorLike
@@ -75,6 +76,7 @@ def _matrices(w: Array, groups: int) -> Array:
     return w.reshape(inner_size, groups, w.shape[-1] // groups).transpose(1, 0, 2)
 
 
+@heavy("conv")
 @rounded_once
 def _conv_impl(x: Array, w: Array, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     kernel = w.shape[:-2]
@@ -104,6 +106,7 @@ def _depthwise(x: Array, w: Array, out: Ints, strides: Ints, padding: Pads, dila
     return total.reshape(*total.shape[:-2], channels * many)
 
 
+@heavy("conv_input")
 @rounded_once
 def _conv_input_impl(y: Array, w: Array, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), w.shape[-2] * groups), np.result_type(y, w))
@@ -132,6 +135,7 @@ def _add_taps(total: Array, y: Array, w: Array, strides: Ints, dilations: Ints, 
             total[place] += (split @ matrix).transpose(1, 0, 2).reshape(positions)
 
 
+@heavy("conv_filter")
 @rounded_once
 def _conv_filter_impl(x: Array, y: Array, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     out = y.shape[1:-1]
@@ -174,24 +178,24 @@ def _filter_spec(x: TensorSpec, y: TensorSpec, *, kernel: Ints, groups: int, **g
 
 
 def _into_batch(x: Tensor) -> Tensor:
-    dims = tuple(int(d) for d in x.shape)
+    dims = tuple(x.shape)
     return reshape(x, (dims[0] * dims[1], *dims[2:]))
 
 
 def _from_batch(x: Tensor, size: int) -> Tensor:
-    dims = tuple(int(d) for d in x.shape)
+    dims = tuple(x.shape)
     return reshape(x, (size, dims[0] // size, *dims[1:]))
 
 
 def _into_channels(x: Tensor, groups: int) -> Tensor:
     """(size, ..., groups·c) to (..., groups·size·c): behind the groups, before the channels of each group."""
-    dims = tuple(int(d) for d in x.shape)
+    dims = tuple(x.shape)
     x = reshape(x, (*dims[:-1], groups, dims[-1] // groups))
     return reshape(transpose(x, (*range(1, x.ndim - 1), 0, x.ndim - 1)), (*dims[1:-1], dims[0] * dims[-1]))
 
 
 def _from_channels(x: Tensor, size: int, groups: int) -> Tensor:
-    dims = tuple(int(d) for d in x.shape)
+    dims = tuple(x.shape)
     x = reshape(x, (*dims[:-1], groups, size, dims[-1] // (size * groups)))
     order = (x.ndim - 2, *range(x.ndim - 2), x.ndim - 1)
     return reshape(transpose(x, order), (size, *dims[:-1], dims[-1] // size))
@@ -407,7 +411,12 @@ def conv3d(
     input: TensorLike, filters: TensorLike, strides: Integers, padding: Padding, data_format: str | None = "NDHWC",
     dilations: Integers | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out)."""
+    """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out).
+
+    >>> import gradtape as gt
+    >>> gt.nn.conv3d(gt.ones((1, 3, 3, 3, 1)), gt.ones((2, 2, 2, 1, 1)), strides=1, padding="VALID").shape
+    TensorShape([1, 2, 2, 2, 1])
+    """
     return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
 
 

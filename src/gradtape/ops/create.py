@@ -127,7 +127,12 @@ def _cast(tensor: TensorLike, dtype: DTypeLike) -> Tensor:
 
 
 def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
-    """All zeros (empty strings, false)."""
+    """All zeros (empty strings, false).
+
+    >>> import gradtape as gt
+    >>> gt.zeros((2, 3)).shape
+    TensorShape([2, 3])
+    """
     dims = _checked(static_shape(shape))
     if is_symbolic(dims):
         return filled_with(dims, dtype, 0)
@@ -138,7 +143,13 @@ def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> 
 
 
 def ones(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
-    """All ones."""
+    """All ones.
+
+    >>> import gradtape as gt
+    >>> gt.ones((2, 2)).numpy()
+    array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     dims = _checked(static_shape(shape))
     return filled_with(dims, dtype, 1) if is_symbolic(dims) else _filled(np.ones(dims, numpy_dtype(dtype)))
 
@@ -216,7 +227,13 @@ def eye(
     num_rows: Integer, num_columns: Integer | None = None, batch_shape: Shape | None = None, dtype: DTypeLike = float32,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Identity matrix (or a batch of them)."""
+    """Identity matrix (or a batch of them).
+
+    >>> import gradtape as gt
+    >>> gt.eye(2).numpy()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
     batch = () if batch_shape is None else static_shape(batch_shape)
     if is_symbolic((*batch, rows, columns)):
@@ -376,18 +393,33 @@ def _one_hot_shape(shape: Dims, depth: int, axis: int) -> Dims:
 
 
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
-    """Number of axes, as an int32 scalar."""
+    """Number of axes, as an int32 scalar.
+
+    >>> import gradtape as gt
+    >>> int(gt.rank(gt.zeros((2, 3))))
+    2
+    """
     return box(np.int32(convert(input).ndim))
 
 
 def shape(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
-    """The shape as an integer tensor, int32 unless out_type says otherwise."""
+    """The shape as an integer tensor, int32 unless out_type says otherwise.
+
+    >>> import gradtape as gt
+    >>> gt.shape(gt.zeros((2, 3))).numpy()
+    array([2, 3], dtype=int32)
+    """
     dims, kind = tuple(convert(input).shape), _count_dtype(out_type, "shape")
     return nullary(DIMS, dims=dims, dtype=kind) if is_symbolic(dims) else box(np.array(dims, kind.dtype))
 
 
 def size(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
-    """Number of elements, as an integer scalar, int32 unless out_type says otherwise."""
+    """Number of elements, as an integer scalar, int32 unless out_type says otherwise.
+
+    >>> import gradtape as gt
+    >>> int(gt.size(gt.zeros((2, 3))))
+    6
+    """
     count: Size = convert(input).size
     kind = _count_dtype(out_type, "size")
     return number_of(count, kind) if isinstance(count, Dim) else box(numpy_dtype(kind).type(count))

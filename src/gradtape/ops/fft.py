@@ -211,22 +211,42 @@ def ifft(input: TensorLike, name: str | None = None) -> Tensor:
 
 
 def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
-    """Fourier transform over the last two axes."""
+    """Fourier transform over the last two axes.
+
+    >>> import gradtape as gt
+    >>> gt.signal.fft2d(gt.ones((2, 2), gt.complex64)).shape
+    TensorShape([2, 2])
+    """
     return _transform(FFT, input, 2, "fft2d")
 
 
 def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
-    """Inverse of `fft2d`."""
+    """Inverse of `fft2d`.
+
+    >>> import gradtape as gt
+    >>> gt.signal.ifft2d(gt.ones((2, 2), gt.complex64)).shape
+    TensorShape([2, 2])
+    """
     return _transform(IFFT, input, 2, "ifft2d")
 
 
 def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
-    """Fourier transform over the last three axes."""
+    """Fourier transform over the last three axes.
+
+    >>> import gradtape as gt
+    >>> gt.signal.fft3d(gt.ones((2, 2, 2), gt.complex64)).shape
+    TensorShape([2, 2, 2])
+    """
     return _transform(FFT, input, 3, "fft3d")
 
 
 def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
-    """Inverse of `fft3d`."""
+    """Inverse of `fft3d`.
+
+    >>> import gradtape as gt
+    >>> gt.signal.ifft3d(gt.ones((2, 2, 2), gt.complex64)).shape
+    TensorShape([2, 2, 2])
+    """
     return _transform(IFFT, input, 3, "ifft3d")
 
 

@@ -191,10 +191,19 @@ _GLOBAL = GlobalGenerator()
 
 
 def get_global_generator() -> Generator:
-    """The generator shared by the process."""
+    """The generator shared by the process.
+
+    >>> import gradtape as gt
+    >>> gt.random.get_global_generator().normal([2]).shape
+    TensorShape([2])
+    """
     return _GLOBAL.get()
 
 
 def set_global_generator(generator: Generator) -> None:
-    """Replace the generator shared by the process."""
+    """Replace the generator shared by the process.
+
+    >>> import gradtape as gt
+    >>> gt.random.set_global_generator(gt.random.get_global_generator())
+    """
     _GLOBAL.set(generator)

@@ -45,7 +45,11 @@ def _put_slice_impl(ct: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
 
 
 def _add_slice(buffer: Array, ct: Array, key: Key) -> None:
-    buffer[key] += ct
+    part = buffer[key]
+    if part.__class__ is np.ndarray and part.base is (buffer if buffer.base is None else buffer.base):
+        np.add(part, ct, part)  # a view: `+=` on the buffer would write the sum once more. (With True in a key it is a copy.)
+    else:
+        buffer[key] = part + ct
 
 
 def _add_rows(buffer: Array, ct: Array, indices: Array, axis: int) -> None:

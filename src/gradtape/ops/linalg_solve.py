@@ -216,10 +216,14 @@ def _triangular_impl(a: Array, b: Array, *, lower: bool, adjoint: bool) -> Array
 
     (trtrs,) = get_lapack_funcs(("trtrs",), (a, b))
     matrices_a, rights = a.reshape(-1, n, n), b.reshape(-1, *b.shape[-2:])
-    # LAPACK reads the adjoint in place; forming it would copy the matrix.
-    trans = 2 if adjoint else 0
-    out = np.stack([trtrs(m, r, lower=lower, trans=trans)[0] for m, r in zip(matrices_a, rights, strict=True)])
-    return out.reshape(b.shape).astype(dtype, copy=False)
+    # LAPACK reads columns, and a transpose or an adjoint in place: rows are the columns of the transpose, which is not copied
+    # either, unless the adjoint of a complex matrix is asked for, which is the conjugate of that.
+    if adjoint and a.dtype.kind == "c":
+        solutions = [trtrs(m, r, lower=lower, trans=2)[0] for m, r in zip(matrices_a, rights, strict=True)]
+    else:
+        trans = 0 if adjoint else 1
+        solutions = [trtrs(m.T, r, lower=not lower, trans=trans)[0] for m, r in zip(matrices_a, rights, strict=True)]
+    return np.stack(solutions).reshape(b.shape).astype(dtype, copy=False)
 
 
 def _small_triangular(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:

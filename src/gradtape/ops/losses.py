@@ -104,7 +104,7 @@ def softmax_cross_entropy_with_logits(
     op = "softmax_cross_entropy_with_logits"
     logits = real_floats(logits, "logits", op)
     labels = cast(real_numbers(labels, "labels", op, logits.dtype), logits.dtype)
-    if labels.shape != logits.shape:
+    if not fits(labels.shape, logits.shape):
         shape = broadcasting(op, labels=labels, logits=logits)
         labels, logits = broadcast_to(labels, shape), broadcast_to(logits, shape)
     place = normal_axis(axis, logits.ndim, op)
@@ -160,7 +160,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
             f"{op}: labels must be integers, got dtype {labels.dtype.name}; for label distributions use "
             "softmax_cross_entropy_with_logits"
         )
-    if not logits.ndim or tuple(labels.shape) != tuple(logits.shape)[:-1]:
+    if not logits.ndim or not fits(labels.shape, logits.shape[:-1]):
         raise InvalidArgumentError(
             f"{op}: labels must have the shape of the logits without the last axis, got labels {tuple(labels.shape)} "
             f"and logits {tuple(logits.shape)}"
@@ -209,7 +209,7 @@ def _binary(labels: Any, logits: Any, op: str) -> tuple[Tensor, Tensor]:
     """Labels between 0 and 1, and as many logits."""
     x = real_floats(logits, "logits", op)
     z, x = promote(real_numbers(labels, "labels", op, x.dtype), x)
-    if z.shape != x.shape:
+    if not fits(z.shape, x.shape):
         raise InvalidArgumentError(
             f"{op}: labels and logits must have the same shape, got {tuple(z.shape)} and {tuple(x.shape)}"
         )
@@ -257,7 +257,7 @@ COMPOSITES = (weighted_cross_entropy_with_logits, l2_loss)
 
 from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, shifted_rows, sigmoid, softplus
 from gradtape.ops.compare import equal
-from gradtape.ops.create import ONE_HOT, zeros_like
+from gradtape.ops.create import ONE_HOT, fits, zeros_like
 from gradtape.ops.elementwise import cast, log, square
 from gradtape.ops.index import check_range
 from gradtape.ops.reduce import reduce_sum

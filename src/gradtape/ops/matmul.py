@@ -22,7 +22,11 @@ from gradtape.ops.sampling import normal
 def product(a: Array, b: Array) -> Array:
     """The matrix product, in the dtype of its operands."""
     try:
-        return np.matmul(a, b) if a.dtype.kind != BFLOAT16 else _wide_product(a, b)
+        if a.dtype.kind == BFLOAT16:
+            return _wide_product(a, b)
+        if a.ndim > 2 and b.ndim == 2 and a.size and a.flags.c_contiguous:  # one tall product instead of many small ones
+            return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+        return np.matmul(a, b)
     except ValueError:
         _check_inner(a.shape, b.shape)
         raise
@@ -51,13 +55,74 @@ def matrix_transposed(x: Tensor) -> Tensor:
     return conj(out) if is_complex(out) else out
 
 
+def _adjoint_array(x: Array) -> Array:
+    out = x.T if x.ndim == 2 else x.swapaxes(-1, -2)
+    return out.conj() if x.dtype.kind == "c" else out
+
+
+matrix_transposed.bare = _adjoint_array  # type: ignore[attr-defined]
+
+
+def repeated_axes(shape: Dims, other: Dims, full: Dims) -> tuple[int, ...]:
+    """The leading axes of a product of shape `full` along which an operand of `shape` is repeated and the other is not."""
+    own, others = len(full) - len(shape), len(full) - len(other)
+    return tuple(
+        i for i in range(others, len(full) - 2)
+        if (i < own or shape[i - own] == 1) and full[i] != 1 and other[i - others] == full[i]
+    )  # fmt: skip
+
+
+def gathered_axes(x: Tensor, rank: int, axes: tuple[int, ...], last: int) -> Tensor:
+    """The matrices of x, seen as of so many axes, with `axes` made part of their rows (`last` 1) or of their columns (0)."""
+    shape = (1,) * (rank - x.ndim) + tuple(x.shape)
+    kept = tuple(i for i in range(rank - 2) if i not in axes)
+    count = shape[rank - 1 - last]
+    for i in axes:
+        count = count * shape[i]
+    middle = axes if last else (rank - 2, *axes)
+    perm = (*kept, *middle, *range(rank - 1 - last, rank))
+    lead = tuple(shape[i] for i in kept)
+    sides = (count, shape[-1]) if last else (shape[-2], count)
+    return reshaped(permuted(reshaped(x, shape=shape), perm=perm), shape=(*lead, *sides))
+
+
+def spread_axes(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
+    """Unit axes where `axes` were."""
+    places = [i for i in range(rank) if i not in axes]
+    return reshaped(x, shape=tuple(1 if i in axes else x.shape[places.index(i)] for i in range(rank)))
+
+
+def left_cotangent(ct: Tensor, a_shape: Dims, b: Tensor) -> Tensor:
+    """C̄ Bᴴ; the sum over axes along which A was repeated is part of the product, so that no larger value is made."""
+    if ct.ndim == 2:
+        return multiplied(ct, matrix_transposed(b))
+    axes = repeated_axes(a_shape, tuple(b.shape), tuple(ct.shape))
+    if not axes:
+        return unbroadcast(multiplied(ct, matrix_transposed(b)), a_shape)
+    rank = ct.ndim
+    columns = matrix_transposed(gathered_axes(b, rank, axes, 0))
+    return unbroadcast(spread_axes(multiplied(gathered_axes(ct, rank, axes, 0), columns), rank, axes), a_shape)
+
+
+def right_cotangent(ct: Tensor, b_shape: Dims, a: Tensor) -> Tensor:
+    """Aᴴ C̄; the sum over axes along which B was repeated is part of the product."""
+    if ct.ndim == 2:
+        return multiplied(matrix_transposed(a), ct)
+    axes = repeated_axes(b_shape, tuple(a.shape), tuple(ct.shape))
+    if not axes:
+        return unbroadcast(multiplied(matrix_transposed(a), ct), b_shape)
+    rank = ct.ndim
+    rows = matrix_transposed(gathered_axes(a, rank, axes, 1))
+    return unbroadcast(spread_axes(multiplied(rows, gathered_axes(ct, rank, axes, 1)), rank, axes), b_shape)
+
+
 # C = A B:  Ā = C̄ Bᴴ and B̄ = Aᴴ C̄, summed over leading axes that were broadcast.
 MATMUL = multilinear(
     "matmul",
     "a b",
     product,
-    lambda ct, a_shape, b: unbroadcast(multiplied(ct, matrix_transposed(b)), a_shape),
-    lambda ct, b_shape, a: unbroadcast(multiplied(matrix_transposed(a), ct), b_shape),
+    left_cotangent,
+    right_cotangent,
     infer=_matmul_spec,
     batch=lambda op, flags, inputs, attrs: _batch_matmul(op, flags, inputs),
     call=lambda a, b: matmul(a, b),
@@ -65,6 +130,8 @@ MATMUL = multilinear(
         Sample(normal(3, 4), normal(4, 2)),
         Sample(normal(2, 3, 4), normal(4, 2)),
         Sample(normal(2, 1, 3, 4), normal(5, 4, 2)),
+        Sample(normal(3, 4), normal(2, 3, 4, 2)),
+        Sample(normal(2, 3, 1, 4), normal(2, 1, 4, 2)),
         Sample(normal(3, 0), normal(0, 2)),
         Sample(normal(2, 2) + 1j * normal(2, 2), normal(2, 2) + 1j * normal(2, 2)),
         Sample(normal(3, 4), normal(3, 4), raises=(ValueError, "matmul")),

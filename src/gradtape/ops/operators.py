@@ -17,6 +17,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import matmul, multiplied
+from gradtape.ops.sparse_product import is_sparse_matrix, sparse_times_tensor, tensor_times_sparse
 
 
 def _power(x: Tensor, y: TensorLike) -> Tensor:
@@ -60,6 +61,10 @@ def _not_equal(x: Tensor, y: TensorLike | None) -> Tensor | bool:
 def matmul_operator(x: TensorLike, y: TensorLike) -> Tensor:
     """Matrices as `gt.matmul`; vectors too, a row on the left and a column on the right, as in NumPy."""
     if x.__class__ is not Tensor or y.__class__ is not Tensor:
+        if is_sparse_matrix(x):
+            return sparse_times_tensor(x, y)
+        if is_sparse_matrix(y):
+            return tensor_times_sparse(x, y)
         x, y = plain(x), plain(y)
     if x.__class__ is Tensor and y.__class__ is Tensor:  # the common case, without further ado
         a, b = x._data, y._data

@@ -14,6 +14,7 @@ from gradtape.core import batching
 from gradtape.core.arguments import dtype_of, of_rank, real_floats, real_numbers
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.forms import heavy
 from gradtape.core.opdef import Memory, Op, Sample, composite, general, linear, multilinear, nondiff
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Integers, Padding, TensorLike
@@ -50,6 +51,7 @@ def _lowest(dtype: np.dtype) -> float:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
+@heavy("max_pool")
 def _max_pool_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding, _lowest(x.dtype))
     first, *rest = _slices(x.shape[1:-1], ksize, strides, padding)
@@ -59,6 +61,7 @@ def _max_pool_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Ar
     return out
 
 
+@heavy("pool_winner")
 def _winner_impl(x: Array, out: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding, _lowest(x.dtype))
     places = _slices(x.shape[1:-1], ksize, strides, padding)
@@ -72,6 +75,7 @@ def _winner_impl(x: Array, out: Array, *, ksize: Ints, strides: Ints, padding: P
     return tap
 
 
+@heavy("pool_take")
 def _pool_take_impl(x: Array, tap: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding)
     out = np.zeros(tap.shape, x.dtype)
@@ -80,6 +84,7 @@ def _pool_take_impl(x: Array, tap: Array, *, ksize: Ints, strides: Ints, padding
     return out
 
 
+@heavy("pool_put")
 def _pool_put_impl(y: Array, tap: Array, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
     apart = all(k <= s for k, s in zip(ksize, strides, strict=True))
@@ -91,6 +96,7 @@ def _pool_put_impl(y: Array, tap: Array, *, space: Ints, ksize: Ints, strides: I
     return total[inner(space, padding)]
 
 
+@heavy("pool_sum")
 @rounded_once
 def _pool_sum_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     source = padded(x, padding)
@@ -101,6 +107,7 @@ def _pool_sum_impl(x: Array, *, ksize: Ints, strides: Ints, padding: Pads) -> Ar
     return out
 
 
+@heavy("pool_spread")
 def _pool_spread_impl(y: Array, *, space: Ints, ksize: Ints, strides: Ints, padding: Pads) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), y.shape[-1]), y.dtype)
     for place in _slices(space, ksize, strides, padding):
@@ -121,10 +128,10 @@ def _merged(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: 
     size = batching.batch_size(flags, inputs)
     flat = []
     for x in batching.all_batched(flags, inputs):
-        dims = tuple(int(d) for d in x.shape)
+        dims = tuple(x.shape)
         flat.append(reshape(x, (dims[0] * dims[1], *dims[2:])))
     out = apply(op, *flat, **attrs)
-    dims = tuple(int(d) for d in out.shape)
+    dims = tuple(out.shape)
     return reshape(out, (size, dims[0] // size, *dims[1:]))
 
 
@@ -361,7 +368,12 @@ def avg_pool1d(
 def avg_pool2d(
     input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """The average of each window of a (batch, height, width, channels) tensor, padding not counted."""
+    """The average of each window of a (batch, height, width, channels) tensor, padding not counted.
+
+    >>> import gradtape as gt
+    >>> gt.nn.avg_pool2d(gt.ones((1, 4, 4, 1)), ksize=2, strides=2, padding="VALID").shape
+    TensorShape([1, 2, 2, 1])
+    """
     return _pooled(input, ksize, strides, padding, data_format, 2, True, "avg_pool2d")
 
 

@@ -357,14 +357,24 @@ def gamma(
     shape: Shape, alpha: TensorLike, beta: TensorLike | None = None, dtype: DTypeLike = float32, seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both."""
+    """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both.
+
+    >>> import gradtape as gt
+    >>> gt.random.gamma([3], alpha=[0.5, 1.5], seed=1).shape
+    TensorShape([3, 2])
+    """
     return key_gamma(lambda: STATE.key(seed), shape, alpha, beta, dtype, "random.gamma")
 
 
 def poisson(
     shape: Shape, lam: TensorLike, dtype: DTypeLike = float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Poisson counts, `shape` of them for each rate in lam."""
+    """Poisson counts, `shape` of them for each rate in lam.
+
+    >>> import gradtape as gt
+    >>> gt.random.poisson([4], lam=2.0, seed=1).shape
+    TensorShape([4])
+    """
     return key_poisson(lambda: STATE.key(seed), shape, lam, dtype)
 
 
@@ -428,7 +438,13 @@ def stateless_normal(
     shape: Shape, seed: TensorLike, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
     name: str | None = None, alg: str = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Normal numbers that depend only on the seed (two integers) and the arguments."""
+    """Normal numbers that depend only on the seed (two integers) and the arguments.
+
+    >>> import gradtape as gt
+    >>> a, b = (gt.random.stateless_normal([3], seed=[1, 2]) for _ in range(2))
+    >>> bool(gt.reduce_all(a == b))
+    True
+    """
     return key_normal(RANDOM_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_normal")
 
 
@@ -436,7 +452,12 @@ def stateless_truncated_normal(
     shape: Shape, seed: TensorLike, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: DTypeLike = float32,
     name: str | None = None, alg: str = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Truncated normal numbers that depend only on the seed (two integers) and the arguments."""
+    """Truncated normal numbers that depend only on the seed (two integers) and the arguments.
+
+    >>> import gradtape as gt
+    >>> bool(gt.reduce_all(abs(gt.random.stateless_truncated_normal([100], seed=[1, 2])) <= 2.0))
+    True
+    """
     return key_normal(
         RANDOM_TRUNCATED_NORMAL, lambda: seed_key(seed), shape, mean, stddev, dtype, "random.stateless_truncated_normal"
     )
@@ -446,7 +467,12 @@ def stateless_gamma(
     shape: Shape, seed: TensorLike, alpha: TensorLike, beta: TensorLike | None = None, dtype: DTypeLike = float32,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`."""
+    """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`.
+
+    >>> import gradtape as gt
+    >>> gt.random.stateless_gamma([3], seed=[1, 2], alpha=2.0).shape
+    TensorShape([3])
+    """
     target, dims = _floating(dtype, "random.stateless_gamma"), _dims(shape)
     alpha = broadcast_to(cast(convert(alpha, hint=target), target), dims)
     out = _gamma_samples(lambda: seed_key(seed), alpha, ())
@@ -456,7 +482,12 @@ def stateless_gamma(
 def stateless_poisson(
     shape: Shape, seed: TensorLike, lam: TensorLike, dtype: DTypeLike = int32, name: str | None = None
 ) -> Tensor:
-    """Poisson counts that depend only on the seed; lam broadcasts to `shape`."""
+    """Poisson counts that depend only on the seed; lam broadcasts to `shape`.
+
+    >>> import gradtape as gt
+    >>> gt.random.stateless_poisson([3], seed=[1, 2], lam=4.0).shape
+    TensorShape([3])
+    """
     return key_poisson(lambda: seed_key(seed), (), broadcast_to(convert(lam), _dims(shape)), dtype)
 
 
@@ -464,19 +495,34 @@ def stateless_binomial(
     shape: Shape, seed: TensorLike, counts: TensorLike, probs: TensorLike, output_dtype: DTypeLike = int32,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`."""
+    """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`.
+
+    >>> import gradtape as gt
+    >>> gt.random.stateless_binomial([3], seed=[1, 2], counts=10.0, probs=0.5).shape
+    TensorShape([3])
+    """
     return key_binomial(lambda: seed_key(seed), shape, counts, probs, output_dtype)
 
 
 def stateless_categorical(
     logits: TensorLike, num_samples: Integer, seed: TensorLike, dtype: DTypeLike = int64, name: str | None = None
 ) -> Tensor:
-    """Class numbers that depend only on the seed and the arguments."""
+    """Class numbers that depend only on the seed and the arguments.
+
+    >>> import gradtape as gt
+    >>> gt.random.stateless_categorical([[0.0, 0.0]], 5, seed=[1, 2]).shape
+    TensorShape([1, 5])
+    """
     return key_categorical(lambda: seed_key(seed), logits, num_samples, dtype, "random.stateless_categorical")
 
 
 def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: str = "auto_select", name: str | None = None) -> Tensor:
-    """The slices along the first axis in an order that depends only on the seed."""
+    """The slices along the first axis in an order that depends only on the seed.
+
+    >>> import gradtape as gt
+    >>> sorted(gt.random.stateless_shuffle([1, 2, 3], seed=[1, 2]).numpy().tolist())
+    [1, 2, 3]
+    """
     return _shuffled(lambda: seed_key(seed), value, "random.stateless_shuffle")
 
 
@@ -492,7 +538,12 @@ def split(seed: TensorLike, num: int = 2, alg: str = "auto_select") -> Tensor:
 
 
 def fold_in(seed: TensorLike, data: TensorLike, alg: str = "auto_select") -> Tensor:
-    """A new seed from a seed and an integer (a step number, say)."""
+    """A new seed from a seed and an integer (a step number, say).
+
+    >>> import gradtape as gt
+    >>> gt.random.fold_in([1, 2], 3).shape
+    TensorShape([2])
+    """
     seed = convert(seed)
     first = apply(RANDOM_BITS, seed_key(seed), shape=(2,), dtype=seed.dtype)
     step = cast(convert(data), seed.dtype)

@@ -80,7 +80,7 @@ class _Stream:
     op_seed: int | None
 
     def __call__(self, count: int) -> tuple[int, int]:
-        return self.state._take(self.op_seed, count)
+        return (ELEMENT.get() or self.state).take(self.op_seed, count)
 
 
 class RandomState:
@@ -89,7 +89,9 @@ class RandomState:
     def __init__(self) -> None:
         self._lock = Lock()
         self._seed: int | None = None
-        self._streams: dict[int | None, list[int]] = {}  # op seed (None: none) → [stream word, next counter]
+        self.replica = 0  # of several that run one program: each has streams of its own
+        # (op seed (None: none), replica) → [stream word, next counter]
+        self._streams: dict[tuple[int | None, int], list[int]] = {}
 
     def reset(self, seed: int) -> None:
         """Set the global seed and start all streams again."""
@@ -101,19 +103,25 @@ class RandomState:
         """A key nobody got before from the stream of this op seed."""
         return next_key(_Stream(self, op_seed))
 
-    def _take(self, op_seed: int | None, count: int) -> tuple[int, int]:
+    def take(self, op_seed: int | None, count: int) -> tuple[int, int]:
+        """So many counters of a stream: (its word, the first of them)."""
         with self._lock:
-            stream = self._streams.get(op_seed)
+            stream = self._streams.get((op_seed, self.replica))
             if stream is None:
-                stream = self._streams[op_seed] = [self._word(op_seed), 0]
+                stream = self._streams[op_seed, self.replica] = [self.word(op_seed), 0]
             counter = stream[1]
             stream[1] = counter + count
         return stream[0], counter
 
-    def _word(self, op_seed: int | None) -> int:
+    def word(self, op_seed: int | None) -> int:
+        """The word of a stream."""
+        replica = (self.replica,) if self.replica else ()
         if op_seed is not None:
-            return stream_word(_DEFAULT_SEED if self._seed is None else self._seed, 1, int(op_seed))
-        return entropy_word() if self._seed is None else stream_word(self._seed, 0)
+            return stream_word(_DEFAULT_SEED if self._seed is None else self._seed, 1, int(op_seed), *replica)
+        return entropy_word() if self._seed is None else stream_word(self._seed, 0, *replica)
 
 
 STATE = RandomState()
+# the state that draws of this context come from in place of STATE: what is drawn for an element of a dataset does not depend on
+# which thread comes to it first
+ELEMENT: ContextVar[RandomState | None] = ContextVar("gradtape_random_element", default=None)

@@ -10,7 +10,7 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.bfloat16 import BFLOAT16, rounded_once
 from gradtape.core.dispatch import apply, convert
-from gradtape.core.forms import form_of
+from gradtape.core.forms import MISS, form_of, shortcut
 from gradtape.core.opdef import Cost, Memory, Op, Rule, Sample, composite, general, linear, nondiff
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Axes, Dims, Number, Size, TensorLike
@@ -63,6 +63,8 @@ def reduce_sum(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = Fal
     >>> gt.reduce_sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
     array([4., 6.], dtype=float32)
     """
+    if _SUM.quick is not None and (out := _SUM.quick(input_tensor, axis, keepdims)) is not MISS:
+        return out
     x = input_tensor if input_tensor.__class__ is Tensor else convert(input_tensor)
     return summed(x, axis=normal_axes(axis, x.ndim, "reduce_sum"), keepdims=bool(keepdims))
 
@@ -77,7 +79,7 @@ def _sum_impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
         x = x.astype(np.int32)
     elif kind == BFLOAT16:
         return _wide_sum(x, axis=axis, keepdims=keepdims)
-    return _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
+    return _ADD.reduce(x, axis, x.dtype, None, keepdims) if x.ndim else x
 
 
 _wide_sum = rounded_once(_sum_impl)
@@ -95,6 +97,7 @@ REDUCE_SUM = linear(
     samples=_reduction_samples,
 )
 summed = form_of(REDUCE_SUM)
+_SUM = shortcut("reduction", REDUCE_SUM)
 
 
 def reduce_mean(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -127,6 +130,8 @@ def _mean_impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
         x = x.astype(np.float32)
     elif x.dtype.kind == BFLOAT16:
         return _wide_mean(x, axis=axis, keepdims=keepdims)
+    elif x.dtype.char == "e":  # the sum of float16 numbers overflows long before their mean
+        return _mean_impl(np.asarray(x, np.float32), axis=axis, keepdims=keepdims).astype(np.float16)
     total = _ADD.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype) if x.ndim else x
     count = count_along(x.shape, axis)
     if x.dtype.kind in "iu":
@@ -140,9 +145,11 @@ _wide_mean = rounded_once(_mean_impl)
 
 
 def _expand_mean(x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor | None:
-    """The mean of booleans and integers; None for other numbers, and for integers whose count is no number of their type."""
+    """The mean of booleans, float16 and integers; None for others, and for integers whose count is no number of their type."""
     if x.dtype.is_bool:
         return reduce_mean(cast(x, "float32"), axis, keepdims)
+    if x.dtype.name == "float16":
+        return cast(reduce_mean(cast(x, "float32"), axis, keepdims), "float16")
     count = count_along(x.shape, axis)
     if not x.dtype.is_integer or count.__class__ is not int or not 0 < count <= x.dtype.max:
         return None

@@ -11,6 +11,7 @@ from gradtape.ops import (
     blocks,
     check_numerics as checks,
     clipping,
+    collective,
     compare,
     composite,
     contract,
@@ -38,6 +39,7 @@ from gradtape.ops import (
     permutations,
     pool,
     random,
+    rank_functions,
     reduce,
     scatter,
     segment,
@@ -93,14 +95,16 @@ FAMILIES: tuple[ModuleType, ...] = (
     dynamic,
     lists,
     staged,
+    collective,
+    rank_functions,
 )
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
 COMPOSITES: tuple[Composite, ...] = tuple(
     function.composite for family in FAMILIES for function in family.__dict__.get("COMPOSITES", ())
 )
-# parts of programs that have no sample: control flow, whose meaning is in its regions; constants and effects
-PROGRAM_OPS: tuple[Op, ...] = (*REGION_OPS, *staged.PROGRAM_OPS)
+# parts of programs that have no sample: control flow, whose meaning is in its regions; constants, effects and messages
+PROGRAM_OPS: tuple[Op, ...] = (*REGION_OPS, *staged.PROGRAM_OPS, *collective.MESSAGES)
 _ALL = (*OPS, *PROGRAM_OPS)
 _BY_NAME = {op.name: op for op in _ALL}
 if len(_BY_NAME) != len(_ALL):

@@ -372,7 +372,7 @@ def bincount(
     if weights is not None and binary_output:
         raise InvalidArgumentError("bincount: binary_output and weights exclude each other")
     weights = cast(ones_like(arr), dtype) if weights is None else convert(weights)
-    if tuple(weights.shape) != tuple(arr.shape):
+    if not fits(weights.shape, arr.shape):
         raise InvalidArgumentError(f"bincount: weights of shape {tuple(weights.shape)} for values of shape {tuple(arr.shape)}")
     lead = tuple(arr.shape)[:-1]
     rows = math.prod(lead) if axis == -1 and arr.ndim > 1 else 1

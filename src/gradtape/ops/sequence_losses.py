@@ -90,7 +90,8 @@ def ctc_loss(
     emitted = gather(log_probabilities, tile(expand_dims(extended, 0), (frames, 1, 1)), axis=2, batch_dims=2)
     # a label may follow the one before it directly unless they are equal: then there must be a blank between them
     before = pad(extended, [(0, 0), (2, 0)], constant_values=-1)[:, :states]
-    skips = logical_and(not_equal(extended, before), not_equal(extended, blank))
+    # (it is a label by its place: one that names the class of blanks is emitted like any other)
+    skips = logical_and(not_equal(extended, before), equal(mod(grid(states, 1, 2), 2), 1))
     skips = logical_and(skips, grid(states, 1, 2) >= 2)
     impossible = zeros_like(extended, logits.dtype) + _NEVER
     alpha = where(grid(states, 1, 2) < 1, zeros_like(impossible), impossible)  # before the first frame nothing has been said
@@ -176,7 +177,13 @@ def log_uniform_candidate_sampler(
     true_classes: TensorLike, num_true: int, num_sampled: Integer, unique: bool, range_max: int, seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency."""
+    """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency.
+
+    >>> import gradtape as gt
+    >>> classes, _, _ = gt.random.log_uniform_candidate_sampler([[0]], 1, num_sampled=3, unique=True, range_max=10, seed=1)
+    >>> classes.shape
+    TensorShape([3])
+    """
     op = "log_uniform_candidate_sampler"
     count = whole(range_max, "range_max", op, least=1)
     probabilities = np.log1p(1.0 / np.arange(1.0, count + 1.0)) / math.log(count + 1.0)
@@ -315,7 +322,7 @@ from gradtape.ops.index import check_range, gather
 from gradtape.ops.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits
 from gradtape.ops.matmul import swap_last
 from gradtape.ops.reduce import reduce_any, reduce_logsumexp, reduce_sum
-from gradtape.ops.select import where
+from gradtape.ops.select import mod, where
 from gradtape.ops.shape import concat, expand_dims, reshape, stack, transpose
 from gradtape.ops.sorting import top_k
 from gradtape.ops.stop import stop_gradient

@@ -128,8 +128,8 @@ def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
     if have == want:
         return ct
     extra = len(have) - len(want)
-    # New axes in front, and unit axes that were stretched.
-    axes = tuple(i for i, d in enumerate(have) if i < extra or (want[i - extra] == 1 and d != 1))
+    # New axes in front, and unit axes that were stretched; of one element there is no sum.
+    axes = tuple(i for i, d in enumerate(have) if d != 1 and (i < extra or want[i - extra] == 1))
     part = summed(ct, axis=axes, keepdims=False) if axes else ct
     # a size that only run time knows may be 1 there
     doubtful = any(w.__class__ is not int and w != d for w, d in zip(want, have[extra:], strict=True))

@@ -232,29 +232,46 @@ SEARCHSORTED: Op = nondiff(
 # -- unique ----------------------------------------------------------------------------------------------------------
 
 
-def _unique_impl(x: Array, *, dtype: DTypeLike) -> tuple[Array, ...]:
-    if x.ndim != 1:
-        raise InvalidArgumentError(f"unique: expects a vector, got shape {x.shape}; reshape it to [-1] first")
-    _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first, kind="stable")  # by first occurrence, not by value
+def _unique_impl(x: Array, *, dtype: DTypeLike, by_value: bool, equal_nan: bool) -> tuple[Array, ...]:
+    rows = None if x.ndim == 1 else 0  # of a matrix, the distinct rows
+    _, first, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=rows, equal_nan=equal_nan
+    )
+    target, inverse = numpy_dtype(dtype), inverse.reshape(-1)
+    if by_value:
+        return first.astype(target), inverse.astype(target), counts.astype(target)
+    order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    target = numpy_dtype(dtype)
     return first[order].astype(target), rank[inverse].astype(target), counts[order].astype(target)
 
 
+def _unique_specs(x: TensorSpec, *, dtype: DTypeLike, by_value: bool, equal_nan: bool) -> tuple[TensorSpec, ...]:
+    return TensorSpec((None,), dtype), TensorSpec(x.shape[:1], dtype), TensorSpec((None,), dtype)
+
+
+# where each distinct element or row stands first, which of them each one is, and how often each occurs; in order of first
+# occurrence, or of their values
 UNIQUE: Op = nondiff(
-    "unique", "x", _unique_impl,
-    infer=lambda x, *, dtype: (TensorSpec((None,), dtype), TensorSpec(x.shape, dtype), TensorSpec((None,), dtype)),
+    "unique", "x", _unique_impl, infer=_unique_specs,
     reason="positions and counts have no derivative", batch=batching.looped,
-    call=lambda x: apply(UNIQUE, convert(x), dtype="int32"),
+    call=lambda x, by_value: apply(UNIQUE, convert(x), dtype="int32", by_value=by_value, equal_nan=True),
     outputs=0,
     samples=lambda: [
-        Sample(np.array([3, 1, 3, 2, 1])),
-        Sample(np.array([0.5, 0.5])),
-        Sample(np.zeros((2, 2)), raises=(ValueError, "vector")),
+        Sample(np.array([3, 1, 3, 2, 1]), False),
+        Sample(np.array([3, 1, 3, 2, 1]), True),
+        Sample(np.array([0.5, 0.5]), False),
+        Sample(np.array([[2, 1], [0, 1], [2, 1]]), True),
     ],
 )  # fmt: skip
+
+
+def _of_vector(x: TensorLike, dtype: DTypeLike) -> Any:
+    """(the vector, and what UNIQUE says of it)."""
+    x = convert(x)
+    if x.ndim != 1:
+        raise InvalidArgumentError(f"unique: expects a vector, got shape {tuple(x.shape)}; reshape it to [-1] first")
+    return x, *apply(UNIQUE, x, dtype=dtype, by_value=False, equal_nan=True)
 
 
 @composite(
@@ -274,16 +291,14 @@ def unique(x: TensorLike, out_idx: DTypeLike = "int32", name: str | None = None)
     >>> y.numpy(), idx.numpy()
     (array([7, 4], dtype=int32), array([0, 1, 0], dtype=int32))
     """
-    x = convert(x)
-    first, idx, _ = apply(UNIQUE, x, dtype=out_idx)
+    x, first, idx, _ = _of_vector(x, out_idx)
     return Unique(apply(TAKE, x, first, axis=0), idx)
 
 
 @composite(samples=lambda: [Sample(spread(4)), Sample(np.array([3, 1, 3]), "int64")])
 def unique_with_counts(x: TensorLike, out_idx: DTypeLike = "int32", name: str | None = None) -> UniqueWithCounts:
     """As `unique`, and how often each element occurs."""
-    x = convert(x)
-    first, idx, counts = apply(UNIQUE, x, dtype=out_idx)
+    x, first, idx, counts = _of_vector(x, out_idx)
     return UniqueWithCounts(apply(TAKE, x, first, axis=0), idx, counts)
 
 

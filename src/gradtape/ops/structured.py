@@ -23,7 +23,7 @@ given, so a backend runs it on a few at a time, the last to run first, and has t
 the lowest index of `count` iterations; with `reverse=True` the loop runs them from the highest. `saved` are the types that
 `reverse` keeps for an iteration, None if not known.
 
-Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, `ad/loops.py` and `ad/dual.py`, the
+Layout names are those of `ir/graph.py`. Derivatives are in `ad/regions.py`, `ad/loop_rules.py` and `ad/dual.py`, the
 meaning in `backends/`; the type rule here takes the types from the regions.
 """
 

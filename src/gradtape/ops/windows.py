@@ -188,9 +188,9 @@ def padded_space(space: Ints, padding: Pads) -> Ints:
 # -- layout, on tensors ------------------------------------------------------------------------------------------------
 
 
-def to_channels_last(x: Tensor, first: bool, rank: int) -> tuple[Any, Ints]:
+def to_channels_last(x: Tensor, first: bool, rank: int) -> tuple[Any, tuple[Any, ...]]:
     """(batch, *space, channels) from any number of batch axes in either layout, and the batch axes to restore."""
-    lead = tuple(int(d) for d in x.shape)[: x.ndim - rank - 1]
+    lead = tuple(x.shape)[: x.ndim - rank - 1]
     if len(lead) != 1:
         x = reshape(x, (math.prod(lead), *tuple(x.shape)[len(lead) :]))
     if first:
@@ -198,7 +198,7 @@ def to_channels_last(x: Tensor, first: bool, rank: int) -> tuple[Any, Ints]:
     return x, lead
 
 
-def from_channels_last(x: Tensor, first: bool, rank: int, lead: Ints) -> Tensor:
+def from_channels_last(x: Tensor, first: bool, rank: int, lead: tuple[Any, ...]) -> Tensor:
     """The inverse of `to_channels_last` for a result."""
     if first:
         x = transpose(x, (0, rank + 1, *range(1, rank + 1)))

@@ -70,59 +70,95 @@ def assert_equal(
 def assert_none_equal(
     x: TensorLike, y: TensorLike, summarize: int | None = None, message: str | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x != y for all elements."""
+    """Raise unless x != y for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_none_equal([1.0], [2.0])
+    """
     _compare("assert_none_equal", np.not_equal, "!=", x, y, message, summarize)
 
 
 def assert_less(
     x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x < y for all elements."""
+    """Raise unless x < y for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_less([1.0], [2.0])
+    """
     _compare("assert_less", np.less, "<", x, y, message, summarize)
 
 
 def assert_less_equal(
     x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x <= y for all elements."""
+    """Raise unless x <= y for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_less_equal([1.0], [1.0])
+    """
     _compare("assert_less_equal", np.less_equal, "<=", x, y, message, summarize)
 
 
 def assert_greater(
     x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x > y for all elements."""
+    """Raise unless x > y for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_greater([2.0], [1.0])
+    """
     _compare("assert_greater", np.greater, ">", x, y, message, summarize)
 
 
 def assert_greater_equal(
     x: TensorLike, y: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x >= y for all elements."""
+    """Raise unless x >= y for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_greater_equal([2.0], [2.0])
+    """
     _compare("assert_greater_equal", np.greater_equal, ">=", x, y, message, summarize)
 
 
 def assert_positive(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
-    """Raise unless x > 0 for all elements."""
+    """Raise unless x > 0 for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_positive([1.0])
+    """
     _compare("assert_positive", np.greater, ">", x, 0, message, summarize)
 
 
 def assert_negative(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
-    """Raise unless x < 0 for all elements."""
+    """Raise unless x < 0 for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_negative([-1.0])
+    """
     _compare("assert_negative", np.less, "<", x, 0, message, summarize)
 
 
 def assert_non_negative(
     x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x >= 0 for all elements."""
+    """Raise unless x >= 0 for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_non_negative([0.0])
+    """
     _compare("assert_non_negative", np.greater_equal, ">=", x, 0, message, summarize)
 
 
 def assert_non_positive(
     x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None
 ) -> None:
-    """Raise unless x <= 0 for all elements."""
+    """Raise unless x <= 0 for all elements.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_non_positive([0.0])
+    """
     _compare("assert_non_positive", np.less_equal, "<=", x, 0, message, summarize)
 
 
@@ -151,7 +187,12 @@ def assert_near(
 
 
 def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> Any:
-    """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError."""
+    """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_all_finite([1.0, 2.0], "the loss").numpy()
+    array([1., 2.], dtype=float32)
+    """
     return check_numerics(x, message)
 
 
@@ -176,7 +217,11 @@ def enable_strict_gradients() -> None:
 
 
 def disable_strict_gradients() -> None:
-    """Back to silence: `None` without a warning, unless an integer is to blame."""
+    """Back to silence: `None` without a warning, unless an integer is to blame.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.disable_strict_gradients()
+    """
     config.strict_gradients(False)
 
 
@@ -191,14 +236,22 @@ def _static_rank(value: Integer, op: str) -> int:
 
 
 def assert_rank(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
-    """Raise ValueError unless x has exactly `rank` axes."""
+    """Raise ValueError unless x has exactly `rank` axes.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_rank([[1.0]], 2)
+    """
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank")
     if tensor.ndim != wanted:
         raise _failed("assert_rank", message, f"expected rank {wanted}, got rank {tensor.ndim}, shape {tuple(tensor.shape)}")
 
 
 def assert_rank_at_least(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
-    """Raise ValueError unless x has `rank` axes or more."""
+    """Raise ValueError unless x has `rank` axes or more.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_rank_at_least([[1.0]], 1)
+    """
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank_at_least")
     if tensor.ndim < wanted:
         raise _failed(
@@ -208,7 +261,11 @@ def assert_rank_at_least(x: TensorLike, rank: Integer, message: str | None = Non
 
 
 def assert_rank_in(x: TensorLike, ranks: Iterable[Integer], message: str | None = None, name: str | None = None) -> None:
-    """Raise ValueError unless the number of axes of x is one of `ranks`."""
+    """Raise ValueError unless the number of axes of x is one of `ranks`.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_rank_in([[1.0]], (1, 2))
+    """
     tensor = convert(x)
     wanted = [_static_rank(r, "assert_rank_in") for r in ranks]
     if tensor.ndim not in wanted:
@@ -218,21 +275,34 @@ def assert_rank_in(x: TensorLike, ranks: Iterable[Integer], message: str | None 
 
 
 def assert_type(tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None) -> None:
-    """Raise TypeError unless the tensor has this dtype."""
+    """Raise TypeError unless the tensor has this dtype.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_type(gt.constant(1), gt.int32)
+    """
     have, want = convert(tensor).dtype, as_dtype(tf_type)
     if have != want:
         raise TypeError(f"assert_type: {message + '. ' if message else ''}expected dtype {want.name}, got {have.name}")
 
 
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
-    """Raise TypeError unless x has an integer dtype."""
+    """Raise TypeError unless x has an integer dtype.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_integer([1, 2])
+    """
     have = convert(x).dtype
     if not have.is_integer:
         raise TypeError(f"assert_integer: {message + '. ' if message else ''}expected an integer dtype, got {have.name}")
 
 
 def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> Any:
-    """The tensor, if it has no axes; otherwise ValueError."""
+    """The tensor, if it has no axes; otherwise ValueError.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_scalar(1.0).shape
+    TensorShape([])
+    """
     value = convert(tensor)
     if value.ndim:
         raise _failed("assert_scalar", message, f"expected a scalar, got shape {tuple(value.shape)}")
@@ -240,7 +310,12 @@ def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | No
 
 
 def assert_same_float_dtype(tensors: Iterable[TensorLike] | None = None, dtype: DTypeLike | None = None) -> Any:
-    """The one floating dtype that all tensors (and `dtype`, if given) have; otherwise ValueError."""
+    """The one floating dtype that all tensors (and `dtype`, if given) have; otherwise ValueError.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.assert_same_float_dtype([gt.constant(1.0), gt.constant(2.0)])
+    gt.float32
+    """
     dtypes = [] if dtype is None else [as_dtype(dtype)]
     dtypes += [convert(t).dtype for t in tensors or ()]
     for candidate in dtypes:

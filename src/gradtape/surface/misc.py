@@ -28,13 +28,27 @@ from gradtape.trace.effects import TRACER
 
 @contextlib.contextmanager
 def device(device_name: object) -> Iterator[None]:
-    """Accepted for programs written for several devices; gradtape computes on the CPU."""
+    """Accepted for programs written for several devices; gradtape computes on the CPU.
+
+    >>> import gradtape as gt
+    >>> with gt.device("/CPU:0"):
+    ...     y = gt.square(3.0)
+    >>> float(y)
+    9.0
+    """
     yield
 
 
 @contextlib.contextmanager
 def control_dependencies(control_inputs: object) -> Iterator[None]:
-    """Accepted: eager operations run in program order already."""
+    """Accepted: eager operations run in program order already.
+
+    >>> import gradtape as gt
+    >>> with gt.control_dependencies([]):
+    ...     y = gt.square(3.0)
+    >>> float(y)
+    9.0
+    """
     yield
 
 
@@ -84,11 +98,19 @@ def is_tensor(x: object) -> bool:
 
 
 def no_op(name: str | None = None) -> None:
-    """Does nothing, as an operation."""
+    """Does nothing, as an operation.
+
+    >>> import gradtape as gt
+    >>> gt.no_op()
+    """
 
 
 def group(*inputs: Any, name: str | None = None) -> None:
-    """Accepted: the inputs have run already."""
+    """Accepted: the inputs have run already.
+
+    >>> import gradtape as gt
+    >>> gt.group(gt.constant(1.0))
+    """
 
 
 def tuple(tensors: Iterable[TensorLike | None], control_inputs: object = None, name: str | None = None) -> list[Any]:

@@ -14,14 +14,25 @@ from gradtape import tree
 from gradtape.ad.binding import reboxed
 from gradtape.ad.forward import jvp_of
 from gradtape.core.dispatch import PART, convert
-from gradtape.core.record import WATCHING, Record, Recorder, Scope, TapeKey, current_scope, enter_scope, leaf, scope_of
+from gradtape.core.record import (
+    WATCHING,
+    Record,
+    Recorder,
+    Scope,
+    TapeKey,
+    current_scope,
+    enter_scope,
+    leaf,
+    past_of_leaf,
+    scope_of,
+)
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.ops.create import zeros_like
 from gradtape.tape.tape_messages import UnconnectedGradients, warn_not_differentiable
 from gradtape.trace.tracing import lift
 from gradtape.tree import Structure
-from gradtape.variables.variable import Variable
+from gradtape.variables.variable import Variable, unwrapped
 
 
 class ForwardAccumulator(Recorder):
@@ -52,7 +63,8 @@ class ForwardAccumulator(Recorder):
             with WATCHING:
                 self._watch(primal, tangent)
 
-    def _watch(self, primal: object, tangent: TensorLike) -> None:
+    def _watch(self, given: object, tangent: TensorLike) -> None:
+        primal = unwrapped(given)
         if not isinstance(primal, (Tensor, Variable)):
             kind = type(primal).__name__
             raise ValueError(f"ForwardAccumulator: primals must be tensors or variables, got {kind} {primal!r}")
@@ -71,7 +83,7 @@ class ForwardAccumulator(Recorder):
         lift(primal)
         node = primal._node
         if node is None or not any(key.open for key in node.keys):
-            node = primal._node = leaf((self.key,), primal.shape)
+            node = primal._node = leaf((self.key,), primal.shape, past_of_leaf(node))
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
         self._tangents[node] = direction
@@ -143,6 +155,10 @@ class ForwardAccumulator(Recorder):
         if tangent is None:
             return
         self._tangents[record] = tangent  # a tuple for several outputs, whose versions are parts of the record
+
+    def meets_world(self, world: Record) -> None:
+        """Other ranks may move where this one does not: it takes its part in what they compute."""
+        self._tangents[world] = convert(0.0)
 
     def carries(self, node: Record) -> bool:
         """Whether a version has a tangent here."""

@@ -16,6 +16,7 @@ from gradtape.core.dispatch import convert, promote
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
+from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.staged_control import (
     staged_case,
     staged_cond,
@@ -26,7 +27,6 @@ from gradtape.functions.staging.staged_control import (
     staged_while,
     tried_while,
 )
-from gradtape.functions.staging.staging import is_staged, valued
 from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +76,15 @@ def _set(variables: Sequence[Any], tensors: Sequence[Any]) -> Iterator[None]:
             variable._tensor = tensor
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Ruled: TypeAlias = Callable[P, tuple[R, Callable[..., Any]]]  # a function with its gradient, as the user writes it
+
+
+@overload
+def custom_gradient(f: Ruled[P, R]) -> Callable[P, R]: ...
+@overload
+def custom_gradient(f: None = None) -> Callable[[Ruled[P, R]], Callable[P, R]]: ...
 def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Decorator: `f` returns (result, grad_fn) and grad_fn is its derivative.
 
@@ -208,7 +217,7 @@ def _checked_variables(grads: list[Any], variables: list[Any], f: Callable[..., 
     return [None if g is None else convert(g, hint=v.dtype) for g, (v, _) in zip(grads, variables, strict=True)]
 
 
-def recompute_grad(f: Callable[..., Any], *, memory_limit: int | None = None) -> Callable[..., Any]:
+def recompute_grad(f: Callable[P, R], *, memory_limit: int | None = None) -> Callable[P, R]:
     """`f` without saved intermediate values: the backward pass runs it again. Trades time for memory.
 
     Works at any order, in forward mode, with keyword arguments, and with variables and watched tensors that `f`
@@ -297,7 +306,7 @@ def _rerun(
     return cotangents
 
 
-def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
     """`f` forward, identity backward (a straight-through estimator).
 
     >>> import gradtape as gt

@@ -10,7 +10,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from gradtape.tape.accumulator import ForwardAccumulator
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _answer_numpy(args: Structure) -> bool:
@@ -131,7 +134,7 @@ def _scalar(value: TensorLike, function: str, tape: GradientTape) -> Tensor:
     return tensor
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(f: Callable[P, R], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[P, tuple[R, Any]]:
     """A function that returns (f(...), gradient) with respect to the arguments `argnums`.
 
     >>> import gradtape as gt, numpy as np
@@ -161,7 +164,7 @@ def _value_and_grad(function: str, f: Callable[..., Any], argnums: int | tuple[i
     return wrapped
 
 
-def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """The gradient of a scalar function, as a function; nest it for higher orders.
 
     >>> import gradtape as gt
@@ -237,7 +240,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[
     return _jvp("hvp", grad(f, tuple(range(len(primals)))), primals, tangents)
 
 
-def elementwise_grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+def elementwise_grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) -> Callable[P, Any]:
     """The derivative of a function that works element by element, as a function: the gradient of the sum of its results.
 
     Nest it for higher orders. Of a function whose elements depend on one another it is the sum of the Jacobian's rows.
@@ -293,7 +296,7 @@ def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[.
     return wrapped
 
 
-def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def jacobian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
     """The Jacobian of a function of one tensor (argument `argnums`): forward mode where outputs outnumber inputs.
 
     >>> import gradtape as gt
@@ -342,7 +345,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
     return reshape(transpose(columns, order), (*tuple(out.shape), *tuple(source.shape)))
 
 
-def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+def hessian(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) -> Callable[P, Any]:
     """Second derivatives of a scalar function.
 
     >>> import gradtape as gt

@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
-from typing import Any, TypeAlias
-
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, MappingProxyType
+from typing import Any, TypeAlias, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, all_finite, gradients
 from gradtape.core.dispatch import PART, convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
 from gradtape.core.record import (
     SCOPE,
@@ -27,7 +26,6 @@ from gradtape.core.record import (
     RecordList,
     Scope,
     TapeKey,
-    Unwatched,
     current_scope,
     enter,
     enter_scope,
@@ -35,24 +33,28 @@ from gradtape.core.record import (
     leaf,
     leave,
     location,
+    past_of_leaf,
     scope_of,
     user_frame,
 )
-from gradtape.core.tensor import Tensor, box
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype
-from gradtape.errors import FailedPreconditionError, InvalidArgumentError, UnconnectedGradientError
-from gradtape.ops.create import ones_like, zeros_like
-from gradtape.ops.elementwise import cast
+from gradtape.errors import FailedPreconditionError, UnconnectedGradientError
+from gradtape.ops.create import zeros_like
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tape import tape_messages as messages
+from gradtape.tape.native_forms import noticed
+from gradtape.tape.seeds import seeds_of
 from gradtape.tape.tape_jacobian import JacobianMethods, walk_again
-from gradtape.tape.tape_messages import Source, UnconnectedGradients
+from gradtape.tape.tape_messages import Mode, Source, UnconnectedGradients
 from gradtape.tape.tape_tools import ToolMethods
 from gradtape.trace.tracing import lift
 from gradtape.variables.indexed_slices import IndexedSlices, like_source, total_of
-from gradtape.variables.variable import Variable
+from gradtape.variables.variable import Variable, unwrapped
 
 Answer: TypeAlias = Tensor | IndexedSlices | None
+K = TypeVar("K")
+Watched: TypeAlias = Tensor | Readable
 
 
 class GradientTape(JacobianMethods, ToolMethods):
@@ -78,9 +80,9 @@ class GradientTape(JacobianMethods, ToolMethods):
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_asked", "_closed", "_crossed", "_entered", "_former", "_kept", "_lazy", "_memory", "_nan",
-        "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed", "_zeros", "key",
-        "level", "records", "sites", "slow",
+        "__weakref__", "_active", "_asked", "_closed", "_communications", "_crossed", "_entered", "_former", "_kept", "_lazy",
+        "_memory", "_nan", "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed",
+        "_zeros", "key", "level", "records", "sites", "slow",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +129,9 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._nan: Any = None  # the report on the first derivative that was not finite, or how to make it later
         self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
         self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
+        self._communications: dict[
+            Record, Any
+        ] = {}  # operations between ranks, in their order, and the dtypes of their results
         self._zeros: list[tuple[set[Record | None], list[Record]]] = []  # (targets, source) of answers that were all zeros
         for observer in self._observers:
             observer.fresh()
@@ -151,6 +156,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             observer.left()
         leave(self)
         self._active -= 1
+        noticed(len(self.records))
 
     def _recording(self) -> bool:
         """Whether this tape records in this thread."""
@@ -218,6 +224,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._variables.clear()
         self._kept.clear()
         self._tensors.clear()
+        self._communications.clear()
         self._memory = None
 
     def _usable(self, what: str) -> None:
@@ -245,7 +252,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._usable("watch")
         if not self._entered:
             raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
-        leaves = tree.flatten(tensor)
+        leaves = [unwrapped(item) for item in tree.flatten(tensor)]
         for item in leaves:
             if not isinstance(item, (Tensor, Variable)):
                 raise ValueError(
@@ -273,7 +280,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         lift(tensor)
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
-            past = (node,) if isinstance(node, Unwatched) else ()
+            past = past_of_leaf(node)
             node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape, past)
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
@@ -318,10 +325,34 @@ class GradientTape(JacobianMethods, ToolMethods):
         for observer in self._observers:
             observer.recorded(record, inputs, nodes, out)
 
+    def communicated(self, record: Record, dtype: Any) -> None:
+        """Called after an operation between ranks: nobody may reach it here, and others need its part in the backward pass."""
+        self._communications[record] = dtype
+
     # -- gradients -----------------------------------------------------------------------------------------------
 
+    # fmt: off
+    @overload
     def gradient(
-        self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: Any = UnconnectedGradients.NONE
+        self, target: Any, sources: Watched, output_gradients: Any = None, unconnected_gradients: Mode = ...
+    ) -> Tensor: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: tuple[Watched, ...], output_gradients: Any = None, unconnected_gradients: Mode = ...
+    ) -> tuple[Tensor, ...]: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: Sequence[Watched], output_gradients: Any = None, unconnected_gradients: Mode = ...
+    ) -> list[Tensor]: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: Mapping[K, Watched], output_gradients: Any = None, unconnected_gradients: Mode = ...
+    ) -> dict[K, Tensor]: ...
+    @overload
+    def gradient(self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: Mode = ...) -> Any: ...
+    # fmt: on
+    def gradient(
+        self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: Mode = UnconnectedGradients.NONE
     ) -> Any:
         """Derivative of (the sum of) `target` with respect to each of `sources`, arranged like `sources`.
 
@@ -329,7 +360,8 @@ class GradientTape(JacobianMethods, ToolMethods):
             target: a tensor or structure of tensors; several are added up.
             sources: tensors or variables, any structure.
             output_gradients: weights of the targets, arranged like `target`; None entries mean ones.
-            unconnected_gradients: NONE, ZERO or RAISE, for sources the target does not depend on.
+            unconnected_gradients: NONE, ZERO or RAISE, for sources the target does not depend on. (For type checkers all
+                answers are tensors: where one may be None, as NONE allows, the program knows it better than they do.)
 
         Raises:
             RuntimeError: when a one-shot tape was asked before, or the tape is closed.
@@ -337,9 +369,9 @@ class GradientTape(JacobianMethods, ToolMethods):
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("gradient")
         leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
-        targets = [messages.check_target(t) for t in leaves]
         flat = [messages.check_source(s) for s in tree.flatten(sources)]
-        seeds = self._seeds(targets, target, output_gradients)
+        targets = [messages.check_target(t, flat) for t in leaves]
+        seeds = seeds_of(targets, target, output_gradients)
         answers = self._differentiate(targets, seeds, flat)
         for observer in SESSION.observers:
             observer.asked(self, targets, flat, answers)
@@ -363,33 +395,20 @@ class GradientTape(JacobianMethods, ToolMethods):
             if answer.__class__ is Tensor and (data := answer._data).size and not data.item(0) and not data.any():
                 self._zeros.append(({self._node_of(t) for t in targets}, self._versions(source)))
 
-    def _seeds(self, targets: list[Tensor], target: Any, output_gradients: Any) -> list[Tensor]:
-        if output_gradients is None:
-            return [_ones(tensor) for tensor in targets]
-        given = messages.aligned(output_gradients, target)
-        seeds = []
-        for tensor, weight in zip(targets, given, strict=True):
-            if weight is None:
-                seeds.append(_ones(tensor))
-                continue
-            weight = convert(weight, hint=tensor.dtype)
-            if tuple(weight.shape) != tuple(tensor.shape):
-                raise InvalidArgumentError(
-                    f"gradient: output_gradients has shape {tuple(weight.shape)} where the target has shape "
-                    f"{tuple(tensor.shape)}"
-                )
-            if weight.dtype.is_complex and not tensor.dtype.is_complex:
-                raise InvalidArgumentError(
-                    f"gradient: output_gradients has dtype {weight.dtype.name} where the target has the real dtype "
-                    f"{tensor.dtype.name}; use gt.math.real(...)"
-                )
-            seeds.append(weight if weight.dtype == tensor.dtype else cast(weight, tensor.dtype))
-        return seeds
-
     def _differentiate(
         self, targets: list[Tensor], seeds: list[Tensor], flat: list[Source], recorded: bool = False
     ) -> list[Answer]:
         """One answer per source: a tensor, an IndexedSlices, or None. `recorded` records the pass on this tape itself."""
+        if HOOKS.among_ranks is not None:
+            return HOOKS.among_ranks(self, targets, seeds, flat, recorded)
+        return self._answers(targets, seeds, flat, recorded)
+
+    def _answers(
+        self, targets: list[Tensor], seeds: list[Tensor], flat: list[Source], recorded: bool,
+        partners: Mapping[Record, Any] = MappingProxyType({}),
+    ) -> list[Answer]:  # fmt: skip
+        """The answers of this rank; `partners` are operations between ranks, each with a zero like its result, whose rules run
+        whether or not this rank needs that."""
         trace = TRACING.get()
         if trace is not None and trace.tape_asked is not None:
             trace.tape_asked(self, flat)
@@ -397,16 +416,18 @@ class GradientTape(JacobianMethods, ToolMethods):
         boxed = scope is not None or self.level > 0 or any([t.wraps for t in targets + seeds])  # noqa: C419  (quicker)
         versions = [self._versions(source) for source in flat]
         cotangents = self._cotangents(targets, seeds, boxed)
+        for record, zero in partners.items():
+            cotangents.setdefault(record, box(zero) if boxed else zero)
         if self._lazy:
             self._expand_reached(set(cotangents))
         if scope is not None:  # what comes now is not the user's doing
-            frame = user_frame(1)
+            scope, site = scope.at(user_frame(1))
             for recorder in scope.recorders:
-                recorder.recorded_derivative(frame.f_code, frame.f_lasti)
+                recorder.recorded_derivative(*site)
         # who is reached matters only where an assignment among them is worth a warning
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
         suspects: list[Any] = []
-        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects)
+        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, {r.nodes[-1] for r in partners})
         if not boxed:
             answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
@@ -442,16 +463,18 @@ class GradientTape(JacobianMethods, ToolMethods):
 
     def _walk(
         self, scope: Scope | None, cotangents: dict[Record, Any], versions: list[list[Record]], boxed: bool,
-        reached: set[Record] | None, suspects: list[Any],
+        reached: set[Record] | None, suspects: list[Any], also: set[Any],
     ) -> list[Answer]:  # fmt: skip
-        """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions."""
+        """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions. What
+        depends on `also` is visited, too."""
+        wanted: Any = also.union(*versions) if also else dict.fromkeys([node for own in versions for node in own])
         before = SCOPE.get()
         SCOPE.set(scope)
         for observer in self._observers:
             observer.asked(self.records)
         try:
             totals = gradients(
-                tuple(self.records), cotangents, set().union(*versions), boxed=boxed, complex_values=self.records.complex,
+                tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
                 cut=self._through is False, sparse=not boxed and not self._persistent, visit=self._visit(reached),
                 suspects=suspects,
             )  # fmt: skip
@@ -564,11 +587,3 @@ class GradientTape(JacobianMethods, ToolMethods):
         added = len(self.records) - position
         self.records.extend(tail)
         return added
-
-
-def _ones(tensor: Tensor) -> Any:
-    """The default seed, made without recording anything."""
-    if tensor.wraps:
-        return ones_like(tensor)
-    data = tensor._data
-    return box(np.ones(data.shape, data.dtype) if data.shape else data.dtype.type(1))

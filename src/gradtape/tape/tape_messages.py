@@ -21,7 +21,7 @@ from gradtape.ops.lists import LIST_ZEROS_LIKE
 from gradtape.ops.stop import STOP_GRADIENT
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
-from gradtape.variables.variable import Variable
+from gradtape.variables.variable import Variable, unwrapped
 
 if TYPE_CHECKING:
     from gradtape.tape.gradient_tape import GradientTape
@@ -43,6 +43,9 @@ class UnconnectedGradients(Enum):
         raise ValueError(f"unconnected_gradients must be one of {choices} (or UnconnectedGradients.NONE, ...), got {value!r}")
 
 
+Mode: TypeAlias = UnconnectedGradients | str  # what is said of unconnected sources: a member, or its value
+
+
 def warn(message: str) -> None:
     """A GradientWarning that points at the user's line."""
     import sys
@@ -54,15 +57,15 @@ def warn(message: str) -> None:
     warnings.warn(message, GradientWarning, stacklevel=depth + 1)
 
 
-def check_target(target: object) -> Tensor:
-    """A target as a tensor."""
+def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:
+    """A target as a tensor. That of integers among `sources` was spoken of already: one fact, one message."""
     if target.__class__ is Tensor and target._data.dtype.kind in "fc":  # what it nearly always is
         return target
     if isinstance(target, IndexedSlices):
         return target.to_dense()
     if isinstance(target, (Tensor, Readable)):
         tensor = convert(target)
-        if not tensor.dtype.is_differentiable:
+        if not tensor.dtype.is_differentiable and all(s.dtype.is_differentiable for s in sources):
             warn_not_differentiable("gradient: the target", tensor)
         return tensor
     if target is None:
@@ -94,8 +97,9 @@ def _one_value(weights: Sequence[Any]) -> bool:
     return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, Readable, np.ndarray)))
 
 
-def check_source(source: object) -> Source:
+def check_source(given: object) -> Source:
     """A source is a tensor or a variable."""
+    source = unwrapped(given)
     if isinstance(source, (Tensor, Variable)):
         if not source.dtype.is_differentiable:
             warn_not_differentiable("gradient: the source", source)

@@ -18,9 +18,9 @@ from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import DTypeLike, Integer, Size, TensorLike
 from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from gradtape.functions.staging.branches import valued
 from gradtape.functions.staging.joins import list_of
 from gradtape.functions.staging.staged_values import Maybe, PendingSize, StagedItems, staged_items
-from gradtape.functions.staging.staging import valued
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
 from gradtape.ops import shape as arrays, staged
@@ -211,6 +211,9 @@ class TensorArray:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
+    def __dir__(self) -> list[str]:  # completion offers what users call, not what tracing does
+        return sorted({*object.__dir__(self)} - {"restore", "snapshot"})
+
     def write(self, index: Integer, value: TensorLike, name: str | None = None) -> TensorArray:
         """Put `value` into a slot, replacing what was there."""
         self._usable("write")
@@ -249,6 +252,7 @@ class TensorArray:
     def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Write row k of `value` into slot `indices[k]`."""
         self._usable("scatter")
+        indices = _joined(indices)
         if self._writing() or _traced(indices):
             return self._scatter_staged(indices, value)
         places = _indices(indices)
@@ -371,6 +375,7 @@ class TensorArray:
 
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The given slots as one tensor with a new first axis."""
+        indices = _joined(indices)
         if self._reading_staged() or _traced(indices):
             return self._gather_staged(convert(indices))
         return self._stacked(_indices(indices), "gather")
@@ -491,6 +496,11 @@ def _refuse(freed: Tensor, place: Tensor, method: str) -> None:
 
 def _traced(value: object) -> bool:
     return isinstance(value, Maybe) or isinstance(valued(value), TracedTensor)
+
+
+def _joined(indices: TensorLike) -> Any:
+    """Indices that the program computes one by one, as one tensor."""
+    return convert(indices) if isinstance(indices, (list, tuple)) and any(map(_traced, indices)) else indices
 
 
 def _version(tensor: Tensor) -> Any:

@@ -23,7 +23,7 @@ from gradtape.tools.explain_texts import is_slice, sentence, shown
 from gradtape.tools.explain_values import gives_gradient, has_values, noted_zero, reason, zero_without_place
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
-from gradtape.variables.variable import Variable
+from gradtape.variables.variable import Variable, unwrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def _target(target: object) -> Tensor:
     )
 
 
-def _source(source: object) -> Tensor | Variable:
+def _source(given: object) -> Tensor | Variable:
+    source = unwrapped(given)
     if isinstance(source, (Tensor, Variable)):
         return source
     if source is None:

@@ -45,7 +45,7 @@ def compare(
     `program(tensors)` runs the traced program on the call with other tensors.
     """
     names = [leaf.name for leaf in leaves if leaf.kind == "tensor"]
-    state = Snapshot([target, call.args, call.kwargs])
+    state = StateCopy([target, call.args, call.kwargs])
     rebuild = call.rebuild(Binder(target))
 
     def python(tensors: list[Tensor]) -> Any:
@@ -156,7 +156,7 @@ def _text(value: object) -> str:
 # -- state ------------------------------------------------------------------------------------------------------------
 
 
-class Snapshot:
+class StateCopy:
     """The state a function may change, to be put back."""
 
     def __init__(self, roots: Sequence[Any]) -> None:

@@ -56,7 +56,7 @@ class Picture:
         return dot(self._folded, self.title)
 
     def json(self) -> str:
-        """The data of the picture: nodes, edges, groups and source lines (the format is in docs/picture_and_run.md)."""
+        """The data of the picture: nodes, edges, groups and source lines (the format is in docs/howto/picture_and_run.md)."""
         return json.dumps(self._whole.data, ensure_ascii=False, allow_nan=False)
 
     @property

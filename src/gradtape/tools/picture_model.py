@@ -33,7 +33,7 @@ TEXT = 20_000  # characters of a program's text
 
 @dataclass
 class Model:
-    """The data of a picture, and the words for its title; `data` is JSON of the format described in docs/picture_and_run.md."""
+    """The data of a picture, and the words for its title; `data` is JSON, described in docs/howto/picture_and_run.md."""
 
     data: dict[str, Any]
     tree: list[Item]

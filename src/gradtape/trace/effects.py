@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
 LENGTH: Final = type("LENGTH", (), {"__slots__": (), "__repr__": lambda self: "LENGTH"})()
@@ -20,6 +21,16 @@ KEYS: Final = type("KEYS", (), {"__slots__": (), "__repr__": lambda self: "KEYS"
 TRACER: ContextVar[Any] = ContextVar("gradtape_effects", default=None)
 
 active = TRACER.get
+
+
+@dataclass(slots=True)  # machine code reads the slot
+class Traces:
+    """How many functions are being traced now, in all threads: while none is, variables need not ask."""
+
+    count: int = 0
+
+
+TRACING_VARIABLES = Traces()
 
 
 def trying() -> bool:

@@ -100,8 +100,13 @@ class Typing:
         for constraint in equations:
             name, size = _solved(constraint, symbols_in(types[0]))
             for i, spec in enumerate(types):
-                if name in symbols_in(spec) and spec.__class__ is TensorSpec:
+                if spec.__class__ is not TensorSpec:
+                    continue
+                if name in symbols_in(spec):
                     shapes[i] = tuple(substitute(shapes.get(i, tuple(spec.shape)), {name: size}))
+                elif name is None and constraint.left in spec.shape:
+                    shape = shapes.get(i, tuple(spec.shape))
+                    shapes[i] = tuple(constraint.right if d == constraint.left else d for d in shape)
         return shapes
 
 

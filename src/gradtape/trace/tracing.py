@@ -24,6 +24,7 @@ from gradtape.core.exits import asking_location
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, SCOPE, TRACING, Scope, current_scope, scope_of
+from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.dtypes import DType
@@ -47,8 +48,9 @@ def _known(method: str) -> Any:
     """A method that needs the value."""
 
     def ask(self: TracedTensor, *args: Any, **kwargs: Any) -> Any:
-        known = known_value(self)
-        if known is not None:
+        if method == "__array__" and asked_by_sparse_matrix():
+            return NO_ARRAY
+        if (known := known_value(self)) is not None:
             return getattr(known, method)(*args, **kwargs)
         raise _unknown(
             self,

@@ -129,6 +129,8 @@ class Checkpoint:
             return RestoreStatus("nothing", {}, [])
         path = os.fspath(save_path)
         arrays, description = read_file(path)
+        if description.get("kind") == "foreign":
+            raise DataLossError(f"{path} is a safetensors file that gradtape did not write: read it with gt.load, and assign")
         if description.get("kind") != "checkpoint":
             raise DataLossError(f"{path} was written by gt.save: read it with gt.load")
         values: dict[str, Any] = description["values"]

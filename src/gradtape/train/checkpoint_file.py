@@ -126,7 +126,7 @@ def _sync_directory(directory: str) -> None:
 
 
 def read_file(path: str) -> tuple[dict[str, Any], Any]:
-    """The arrays and the description of a file, after its checksum was found right."""
+    """The arrays and the description of a file, after its checksum was found right; of another program's file, the arrays."""
     import json
 
     library = _safetensors()
@@ -142,9 +142,9 @@ def read_file(path: str) -> tuple[dict[str, Any], Any]:
     except (library.SafetensorError, ValueError) as error:
         raise DataLossError(f"{path} is damaged, or not a safetensors file: {error}") from error
     metadata = header.get("__metadata__", {})
-    if _KEY not in metadata:
-        raise DataLossError(f"{path} is a safetensors file, but gradtape did not write it")
     stored = {name: _array(entry, name, path) for name, entry in entries}
+    if _KEY not in metadata:
+        return stored, {"kind": "foreign"}
     if metadata.get("checksum") != _checksum(stored, metadata[_KEY]):
         raise DataLossError(f"{path} is damaged: its checksum does not match its contents")
     text = json.loads(metadata[_KEY])

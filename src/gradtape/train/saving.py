@@ -43,13 +43,24 @@ def save(path: str | PathLike[str], structure: Structure) -> str:
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """The structure that `save` wrote; running it can execute no code.
+    """The structure that `save` wrote; of a safetensors file of another program (PyTorch's, say), a dict of tensors by name.
+
+    Loading can execute no code.
 
     Raises:
         NotFoundError: there is no such file.
         DataLossError: the file is damaged or something else.
+
+    >>> import gradtape as gt
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> _ = gt.save(path, {"w": gt.constant([1.0, 2.0])})
+    >>> gt.load(path)["w"].numpy()
+    array([1., 2.], dtype=float32)
     """
     arrays, description = read_file(os.fspath(path))
+    if description.get("kind") == "foreign":
+        return {name: box(array if array.ndim else array[()]) for name, array in arrays.items()}
     if description.get("kind") != "structure":
         raise DataLossError(f"{path} is a checkpoint of gt.train.Checkpoint: restore it there")
     return _rebuilt(description["outline"], arrays)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from inspect import signature
 from sys import getrefcount
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from gradtape.core.dispatch import apply, convert, snapshot
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
 from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
+from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
 from gradtape.core.typing import Array, DTypeLike, Index, Size, TensorLike
 from gradtape.dtypes import BY_NUMPY, DType
@@ -32,7 +33,7 @@ from gradtape.ops.create import constant
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.elementwise import cast
 from gradtape.ops.stop import ASSIGN
-from gradtape.trace.effects import active
+from gradtape.trace.effects import TRACING_VARIABLES, active
 from gradtape.trace.tracing import TracedTensor, leaked, lift
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.locking import acquired
@@ -40,15 +41,6 @@ from gradtape.variables.name_scopes import scoped_name
 from gradtape.variables.variable_creators import CREATORS, created
 
 _counter = itertools.count()
-
-
-class _Traces:
-    """How many functions are being traced now, in all threads: while none is, variables need not ask."""
-
-    count = 0
-
-
-TRACING_VARIABLES = _Traces()
 Update = TypeVar("Update", bound=Callable[..., Any])
 
 
@@ -82,7 +74,7 @@ class Variable(Readable):
 
     __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if not CREATORS.get() or not (args or kwargs):
             return object.__new__(cls)
         given = signature(cls.__init__).bind(None, *args, **kwargs).arguments
@@ -266,7 +258,7 @@ class Variable(Readable):
     def read_value(self) -> Tensor:
         return snapshot(convert(self))
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray:
         """The current values: a read-only array, unaffected by later assignments."""
         if CLOCK.open:
             left(self._identity(), ".numpy()")
@@ -285,6 +277,8 @@ class Variable(Readable):
         return self._tensor.tolist()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
+        if asked_by_sparse_matrix():
+            return NO_ARRAY
         doubt = refuse_escape(None, "__array__", bool(copy)) if self._would_be_watched() else None
         if CLOCK.open:
             left(self._identity(), "np.asarray")
@@ -580,6 +574,11 @@ class _Assignable:
 
     def assign_sub(self, value: TensorLike, name: str | None = None) -> Variable:
         return self._variable._step_part(self._key, lambda part: part - value)
+
+
+def unwrapped(item: Any) -> Any:
+    """The variable behind what another library calls its variable (`Readable.variable`); anything else as it is."""
+    return item.variable() if isinstance(item, Readable) and item.__class__ is not Variable else item
 
 
 class VariableSlice(_Assignable, Tensor):

@@ -9,18 +9,31 @@ from collections.abc import Iterator
 from tests.structure.house.tree import PUBLIC, Module, Tree
 
 VAGUE = ("found", "made")
+REGION_WORDS = {"index", "reverse"}  # operations have these names, but so have a group of operands and an attribute of loops
 
 
 def op_strings(tree: Tree, ops: frozenset[str]) -> dict[str, list[tuple[int, str]]]:
-    """File → (line, name) of each string constant outside `ops/` and `core/` that is the name of an operation."""
+    """File → (line, name) of each string constant outside `ops/` and `core/` that is the name of an operation.
+
+    What a module lists in `__all__` are names of its own functions, called like those of NumPy and the array API.
+    """
+    ops -= REGION_WORDS
     places = {
         module.relative: [
-            (node.lineno, node.value) for node in module.all(ast.Constant) if isinstance(node.value, str) and node.value in ops
+            (node.lineno, node.value)
+            for node in module.all(ast.Constant)
+            if isinstance(node.value, str) and node.value in ops and node not in _exported(module)
         ]
         for module in tree
         if module.room not in ("ops", "core")
     }
     return {name: sorted(lines) for name, lines in places.items() if lines}
+
+
+def _exported(module: Module) -> set[ast.AST]:
+    """The constants in the module's `__all__`."""
+    lists = (node for node in module.syntax.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    return {item for node in lists for item in ast.walk(node.value)}
 
 
 def class_homonyms(tree: Tree) -> dict[str, list[str]]:

@@ -15,12 +15,13 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from gradtape.functions.autograph.reading import attr, before_change, del_attr, iterate, own_method, set_attr
+from gradtape.functions.foreign_calls import asking, own_iterator
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_code as _staging
-from gradtape.functions.staging.iterables import StagedIterable
+from gradtape.functions.staging.branches import is_staged, valued
+from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
 from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.functions.staging.staging import is_staged, valued
 from gradtape.trace.effects import KEYS, LENGTH, active
 from gradtape.trace.weak import WeakTensor
 
@@ -75,9 +76,9 @@ def _changing(tracer: Any, container: Any, method: Any) -> Any:
         return method
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        found = method(*args, **kwargs)
+        result = method(*args, **kwargs)
         tracer.changed(container)
-        return found
+        return result
 
     return called
 
@@ -122,7 +123,10 @@ def _sort(container: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def _next(iterator: Any, *default: Any) -> Any:
     """`next(iterator)`: what is from outside is not used up by a trace."""
     if (tracer := active()) is not None:
+        if isinstance(iterator, PulledIterable):
+            return iterator.get_next()
         refuse_advancing(iterator, tracer.external)
+        asking(iterator, "__next__")
     return next(iterator, *default)
 
 
@@ -134,6 +138,8 @@ def _staged_if(any_of: Callable[[Any], bool], builtin: Any, called: str = "") ->
         for arg in args:
             if any_of(arg):
                 return staging.call_builtin(name, args, kwargs)
+        if args:
+            asking(args[0], f"__{name}__")
         return builtin(*args, **kwargs)
 
     overload.__name__ = name
@@ -176,8 +182,8 @@ def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`max`, `min` or `sorted` of Python values; their keys may be staged all the same."""
     values = args if len(args) > 1 else builtins.list(args[0])
     keys = [kwargs["key"](value) for value in values]
-    found = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
-    kwargs = {**kwargs, "key": lambda value: found[id(value)]}  # each is asked once, as in Python
+    key_of = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
+    kwargs = {**kwargs, "key": lambda value: key_of[id(value)]}  # each is asked once, as in Python
     if any(_asked(key) for key in keys):
         return staging.call_builtin(builtin.__name__, (values,), kwargs)
     return builtin(values, **kwargs)
@@ -217,7 +223,7 @@ def _with_function(builtin: Any) -> Any:
         args = builtins.tuple([converted_argument(arg) for arg in args[:1]]) + args[1:]
         if any(_holds(arg) for arg in args[1:]):
             return staging.call_builtin(name, args, kwargs)
-        return builtin(*args, **kwargs)
+        return own_iterator(builtin(*args, **kwargs))
 
     overload.__name__ = name
     return overload
@@ -240,8 +246,8 @@ def _getattr(*args: Any) -> Any:
         return attr(args[0], args[1])
     if len(args) != 3 or not isinstance(args[1], str):
         return getattr(*args)
-    if absent.is_absent(found := _own(*args[:2])):
-        return staging.stage_if_exp(found.flag, lambda: found.value, lambda: args[2])
+    if absent.is_absent(attribute := _own(*args[:2])):
+        return staging.stage_if_exp(attribute.flag, lambda: attribute.value, lambda: args[2])
     return attr(args[0], args[1]) if _hasattr(*args[:2]) else args[2]
 
 
@@ -252,8 +258,8 @@ def _own(target: Any, name: str) -> Any:
 def _hasattr(*args: Any) -> Any:
     if len(args) != 2 or not isinstance(args[1], str):
         return hasattr(*args)
-    if absent.is_absent(found := _own(*args)):
-        return found.flag
+    if absent.is_absent(attribute := _own(*args)):
+        return attribute.flag
     if hasattr(*args):
         attr(*args)  # noted: what is found may change, or go
         return True
@@ -292,9 +298,9 @@ def _changing_list(function: Any) -> Any:
             return function(*args, **kwargs)
         tracer = active()
         tracer.before_list(args[0])
-        found = function(*args, **kwargs)
+        result = function(*args, **kwargs)
         tracer.changed(args[0])
-        return found
+        return result
 
     return overload
 

@@ -20,10 +20,12 @@ from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
 from gradtape.functions.autograph.code_registry import ENTRIES
 from gradtape.functions.autograph.convert import converted_function
+from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
 from gradtape.functions.autograph.reading import attr
+from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import warn_frozen
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
-from gradtape.trace.effects import active, trying
+from gradtape.trace.effects import active, refuse_in_trial, trying
 from gradtape.trace.weak import WeakTensor, default_number
 
 CONTAINERS = (list, dict, set, deque)
@@ -41,43 +43,59 @@ def conv(callee: Any) -> Any:
         kept = callee.__dict__.get(LIBRARY)
         if kept is not None and kept.__closure__[0].cell_contents is callee and active() is not None:
             return kept
-        made = converted_function(callee)
-        if made is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
-            return made
+        converted = converted_function(callee)
+        if converted is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
+            return converted
         home = str(callee.__module__).partition(".")[0]
         if home == "gradtape":
             return library(callee)
         warn_frozen(callee, tracer.external)
+        if home in ("numpy", "scipy"):
+            return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
         if home not in LIBRARIES:
             tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
-        return made
+        return admitted(converted) if tracer.trials.depth else converted
     if kind is MethodType:
         function = callee.__func__
         if (tracer := active()) is not None:
             warn_frozen(callee, tracer.external)
-        made = conv(function)
-        return callee if made is function else MethodType(made, callee.__self__)
+        converted = conv(function)
+        return callee if converted is function else MethodType(converted, callee.__self__)
     if isinstance(callee, BuiltinFunctionType):
         tracer = active()
         if tracer is None:
             return callee
         if isinstance(callee.__self__, CONTAINERS):
-            return container_method(tracer, callee)
+            method = container_method(tracer, callee)
+            return looking_at_arguments(method) if tracer.trials.depth else method
         warn_frozen(callee, tracer.external)
-        return OVERLOADS.get(callee, callee)
+        return _in_place_of(callee, OVERLOADS.get(callee) or numpy_call(callee), tracer)
     if kind is type:
-        return callee if active() is None else OVERLOADS.get(callee) or _constructor(callee)
+        if (tracer := active()) is None:
+            return callee
+        return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
     if kind is partial:
-        made = conv(callee.func)
-        return callee if made is callee.func else partial(made, *callee.args, **callee.keywords)
+        converted = conv(callee.func)
+        return callee if converted is callee.func else partial(converted, *callee.args, **callee.keywords)
     if kind is MethodWrapperType:
         tracer = active()
-        return callee if tracer is None or not isinstance(callee.__self__, CONTAINERS) else container_method(tracer, callee)
+        if tracer is not None and isinstance(callee.__self__, CONTAINERS):
+            return container_method(tracer, callee)
+        return callee if tracer is None or not tracer.trials.depth else admitted(callee)
+    if kind.__module__ == "numpy":
+        return callee if (tracer := active()) is None else _in_place_of(callee, numpy_call(callee), tracer)
     function = getattr(kind, "__call__", None)  # noqa: B004  (it is called, not only asked for)
     if function.__class__ is FunctionType:
-        made = converted_function(function)
-        return callee if made is function else MethodType(made, callee)
-    return callee
+        converted = converted_function(function)
+        if converted is not function:
+            return MethodType(converted, callee)
+    return admitted(callee) if trying() else callee
+
+
+def _in_place_of(callee: Any, overload: Any, tracer: Any) -> Any:
+    if not tracer.trials.depth:
+        return overload
+    return looking_at_arguments(callee, overload) if callee in OVERLOADS else admitted(callee, overload)
 
 
 def library(callee: Any) -> Any:
@@ -97,6 +115,7 @@ def library(callee: Any) -> Any:
                 break
         if trying():
             args, kwargs = numbers_given(args, kwargs)
+            return looking_at_arguments(callee)(*args, **kwargs)
         return callee(*args, **kwargs)
 
     if getattr(sys.modules.get(callee.__module__), callee.__name__, None) is callee:  # it stays: so may this
@@ -155,13 +174,13 @@ def _constructor(cls: type) -> Any:
     new: Any = cls.__new__
     if new is not object.__new__ or init.__class__ is not FunctionType:
         return cls
-    made = converted_function(init, quiet=True)
-    if made is init:
+    converted = converted_function(init, quiet=True)
+    if converted is init:
         return cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
         instance: Any = object.__new__(cls)
-        result = made(instance, *args, **kwargs)
+        result = converted(instance, *args, **kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
         return instance
@@ -171,11 +190,11 @@ def _constructor(cls: type) -> Any:
 
 def with_defaults(function: Any, defaults: tuple[Any, ...], keyword_defaults: dict[str, Any]) -> Any:
     """A lambda's function with the defaults its expression has now."""
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, defaults or None, function.__closure__)
-    made.__kwdefaults__ = keyword_defaults or None
-    made.__qualname__ = function.__qualname__
-    made.__module__ = function.__module__
-    return made
+    copied = FunctionType(function.__code__, function.__globals__, function.__name__, defaults or None, function.__closure__)
+    copied.__kwdefaults__ = keyword_defaults or None
+    copied.__qualname__ = function.__qualname__
+    copied.__module__ = function.__module__
+    return copied
 
 
 # -- builtins that look at the frame of their caller -------------------------------------------------------------------
@@ -199,6 +218,7 @@ def looking(function: Any, scope: Bindings, local: dict[str, Any], *args: Any) -
     if function is builtins.dir:
         return sorted(local)
     if function in (builtins.eval, builtins.exec):
+        refuse_in_trial(f"`{function.__name__}` may do something else in each turn")
         return function(*args, scope.globals, local)
     return conv(function)(*args)
 

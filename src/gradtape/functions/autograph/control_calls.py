@@ -1,6 +1,6 @@
 """The run time of control flow: `if`, `while`, `for`, short circuits, comparisons, `assert`.
 
-On plain values each does what Python does, in the same order. On staged values `functions/staging/staging.py` takes over.
+On plain values each does what Python does, in the same order. On staged values `functions/staging/branches.py` takes over.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.raising import ending, raising
 from gradtape.functions.autograph.reading import in_, iterate, not_in, there
+from gradtape.functions.foreign_calls import asking, own_iterator
 from gradtape.functions.staging import staged_code as _staging
+from gradtape.functions.staging.branches import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
 from gradtape.functions.staging.iterables import is_staged_iterable
-from gradtape.functions.staging.staging import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
+from gradtape.functions.staging.python_iterables import used_up
 from gradtape.trace.effects import active
 
 staging: Any = _staging
@@ -37,6 +39,13 @@ def set_nothing(values: Any) -> None:
     """There is no state to set."""
 
 
+def truly(value: Any) -> bool:
+    """`bool(value)` of something that is not staged."""
+    if value is not True and value is not False:
+        asking(value, "__bool__", "__len__")
+    return bool(value)
+
+
 def if_stmt(
     test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
     dead: Dead = BOTH_LIVE,
@@ -44,7 +53,8 @@ def if_stmt(
     """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
-    elif test:
+        return
+    if truly(test):
         body()
     else:
         orelse()
@@ -122,6 +132,7 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
             body(item)
 
         if_stmt(extra_test(), run, nothing, *state)
+    used_up(iterated, True, state[-1])
 
 
 class BindingOperand:
@@ -177,14 +188,14 @@ def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return staging.stage_and(first, ending(second), _state_of(second))
-    return second() if first else first
+    return second() if truly(first) else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return staging.stage_or(first, ending(second), _state_of(second))
-    return first if first else second()
+    return first if truly(first) else second()
 
 
 def not_(value: Any) -> Any:
@@ -193,14 +204,14 @@ def not_(value: Any) -> Any:
         from gradtape.ops.compare import logical_not
 
         return logical_not(staging.truth(value))
-    return not value
+    return not truly(value)
 
 
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         return staging.stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
-    return body() if test else orelse()
+    return body() if truly(test) else orelse()
 
 
 def is_(left: Any, right: Any) -> Any:
@@ -227,6 +238,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
     """A chain like `a < b < c`: each operand is evaluated once, and only as long as the chain holds."""
+    asking(left, f"__{names[0]}__")
+    asking(right, f"__{names[0]}__")
     result = COMPARE[names[0]](left, right)
     if not later:
         return result
@@ -249,4 +262,4 @@ def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[An
     if tracer is None:
         return lazy(iter(iterated))
     iterated = there(iterated)
-    return collected(iterated) if is_staged_iterable(iterated) else lazy(iter(iterate(tracer, iterated)))
+    return collected(iterated) if is_staged_iterable(iterated) else own_iterator(lazy(iter(iterate(tracer, iterated))))

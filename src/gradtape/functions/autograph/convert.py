@@ -18,8 +18,10 @@ from gradtape.errors import AutographWarning
 from gradtape.functions.autograph import build, policy
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.code_registry import ENTRIES, Entry, note
+from gradtape.functions.autograph.deep_trees import room_for
 from gradtape.functions.autograph.source import Source, find
 from gradtape.functions.autograph.transform import compiled, transformed
+from gradtape.functions.autograph.trees import depth
 from gradtape.trace.effects import active
 
 KEPT = "ag__converted"
@@ -100,7 +102,8 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
             _say(function, "its source is not available")
         return note(code, Entry())
     try:
-        converted = compiled(transformed(source, code, function.__globals__), code)
+        with room_for(depth(source.node)):
+            converted = compiled(transformed(source, code, function.__globals__), code)
     except RecursionError:
         _say(function, "it is nested too deeply to be rewritten")
         return note(code, Entry())
@@ -205,8 +208,8 @@ def to_graph(
     """
     if not callable(entity) or isinstance(entity, type):
         raise TypeError(f"to_graph needs a Python function, got {entity!r}")
-    made: Callable[..., Any] = convert(entity)
-    return made
+    converted: Callable[..., Any] = convert(entity)
+    return converted
 
 
 def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:

@@ -12,6 +12,7 @@ from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child
 from gradtape.functions.autograph.scopes import VARIABLE
 
+MANY = 8  # operands of `and` and `or`
 LISTS = {ast.Add: "plus", ast.Mult: "times"}
 MEMBERSHIP = {ast.Is: "is_", ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in"}
 COMPARISONS = {
@@ -24,7 +25,13 @@ def _name(emitter: FunctionEmitter, node: ast.Name) -> ast.expr:
 
 
 def _boolean(emitter: FunctionEmitter, node: ast.BoolOp) -> ast.expr:
-    """`a and b and c` is `and_(a, lambda: and_(b, lambda: c))`."""
+    """`a and b and c` is `and_(a, lambda: and_(b, lambda: c))`; of many operands the first half is `a`."""
+    if len(node.values) > MANY:  # each operand would be a branch inside the one before
+        middle = len(node.values) // 2
+        halves: list[ast.expr] = [
+            build.located(ast.BoolOp(node.op, part), part[0]) for part in (node.values[:middle], node.values[middle:])
+        ]
+        node = build.located(ast.BoolOp(node.op, halves), node)
     first, *rest = node.values
     value = emitter.expr(first)
     remaining = rest[0] if len(rest) == 1 else build.located(ast.BoolOp(node.op, rest), rest[0])

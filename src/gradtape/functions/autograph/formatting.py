@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.functions.staging import staged_code as _staging
-from gradtape.functions.staging.staging import is_staged
+from gradtape.functions.staging.branches import is_staged
 from gradtape.trace.effects import active
 
 staging: Any = _staging

@@ -1,6 +1,7 @@
 """`break`, `continue` and `return` inside loops and branches, as structure where possible and as flags where not.
 
-What follows an `if` that always jumps moves into its other branch, so most functions need no flags. A loop that may be left
+What follows an `if` that always jumps moves into its other branch, so most functions need no flags; if there are many such,
+flags decide about each part of what follows, and it stands beside the others, not inside. A loop that may be left
 early tests its flags: `while` in its test, `for` in `ag_extra`. A return inside a loop or branch sets `ag__return`, which the
 last statement returns; a path that ends without one returns None. Functions with no such return keep theirs.
 A jump in a `finally` swallows exceptions, which no flag can do: such a function keeps Python's control flow.
@@ -9,7 +10,7 @@ A jump in a `finally` swallows exceptions, which no flag can do: such a function
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gradtape.functions.autograph import build
@@ -21,6 +22,7 @@ JUMPING = (RETURN, DONE, BREAK, CONTINUE)  # how names begin that jumps set and 
 LOOPS = (ast.For, ast.While)
 _COMPOUND = (ast.If, *LOOPS, ast.With, ast.Try, ast.TryStar, ast.Match)
 Block = list[ast.stmt]
+DEEPEST = 12  # branches that are nested because one jumps and the rest follows it
 
 
 def lower(function: ast.FunctionDef) -> None:
@@ -94,6 +96,7 @@ class _Lowering:
         self.returns = returns
         self.done = _Flag("return", DONE)
         self.count = 0
+        self.nested = 0  # branches into which what follows has moved
 
     def function(self, node: ast.FunctionDef) -> None:
         body = node.body
@@ -169,11 +172,33 @@ class _Lowering:
 
     def unless(self, kinds: set[str], rest: Block, loop: _Loop | None) -> Block:
         """`rest`, to run only if no jump is under way."""
-        if not rest:
-            return []
-        guard: Any = build.located(ast.If(_none_of(self.flags(kinds, loop)), self.block(rest, loop), []), rest[0])
-        guard.ag_unless = frozenset(kinds)
-        return [guard]
+        guards: Block = []
+        kinds = set(kinds)
+        for part in self.parts(rest):
+            body = self.inside(part, loop)
+            guard: Any = build.located(ast.If(_none_of(self.flags(kinds, loop)), body, []), part[0])
+            guard.ag_unless = frozenset(kinds)
+            guards.append(guard)
+            kinds |= self.kinds(part)
+        return guards
+
+    def parts(self, statements: Block) -> Iterator[Block]:
+        """What is nested in one guard: all of it, or, where that is deep already, up to the next statement that may jump."""
+        part: Block = []
+        for statement in statements:
+            part.append(statement)
+            if self.nested >= DEEPEST and self.kinds([statement]):
+                yield part
+                part = []
+        if part:
+            yield part
+
+    def inside(self, statements: Block, loop: _Loop | None) -> Block:
+        """Statements to which others have moved."""
+        self.nested += 1
+        block = self.block(statements, loop)
+        self.nested -= 1
+        return block
 
     def branch(self, node: ast.If, rest: Block, loop: _Loop | None) -> tuple[Block, bool]:
         kinds = self.kinds([node])
@@ -186,11 +211,12 @@ class _Lowering:
             tail, node.body = node.body + rest, self.block(node.orelse, loop)
             node.test, node.orelse = build.located(ast.UnaryOp(ast.Not(), node.test), node.test), []
             return [node, *self.block(tail, loop)], True
-        if kinds and not body_falls:
-            node.body, node.orelse = self.block(node.body, loop), self.block(node.orelse + rest, loop)
+        moves = bool(kinds) and self.nested < DEEPEST
+        if moves and not body_falls:
+            node.body, node.orelse = self.block(node.body, loop), self.inside(node.orelse + rest, loop)
             return [node], True
-        if kinds and not orelse_falls:
-            node.body, node.orelse = self.block(node.body + rest, loop), self.block(node.orelse, loop)
+        if moves and not orelse_falls:
+            node.body, node.orelse = self.inside(node.body + rest, loop), self.block(node.orelse, loop)
             return [node], True
         node.body, node.orelse = self.block(node.body, loop), self.block(node.orelse, loop)
         return self.after(node, body_falls or orelse_falls, kinds, rest, loop)

@@ -1,4 +1,5 @@
-"""Which functions are converted: the user's. gradtape, NumPy, SciPy and the standard library run as they are."""
+"""Which functions are converted: the user's. gradtape, NumPy, SciPy, the standard library and libraries that
+`leave_alone` was told of run as they are."""
 
 from __future__ import annotations
 
@@ -22,11 +23,18 @@ HIGHER_ORDER = frozenset({
     "switch_case", "value_and_grad", "vectorized_map", "vjp", "while_loop",
 })  # fmt: skip
 
+_TOLD: list[str] = []
+
+
+def leave_alone(folder: str) -> None:
+    """Functions of the library in this folder run as they are from now on."""
+    _TOLD.append(os.path.join(os.path.abspath(folder), ""))
+
 
 def left_alone(code: CodeType) -> bool:
     """Whether functions with this code always run as they are."""
     name = code.co_filename
-    if code.co_flags & SUSPENDS or name.startswith(("<frozen", *_LIBRARIES)):
+    if code.co_flags & SUSPENDS or name.startswith(("<frozen", *_LIBRARIES, *_TOLD)):
         return True
     return name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
 

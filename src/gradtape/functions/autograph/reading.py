@@ -16,10 +16,12 @@ import numpy as np
 
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.bindings import Bindings
+from gradtape.functions.autograph.numpy_calls import joined
+from gradtape.functions.foreign_calls import advancing, asking, changing, entering, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_code as _staging
+from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
-from gradtape.functions.staging.staging import is_staged, valued
 from gradtape.trace.effects import KEYS, LENGTH, active
 
 staging: Any = _staging
@@ -133,6 +135,8 @@ def attr(target: Any, name: str) -> Any:
         getter = converted_function(attribute.fget, quiet=True)
         if getter is not attribute.fget:
             return getter(target)
+    if attribute is None and name not in getattr(target, "__dict__", ()):
+        asking(target, "__getattr__")
     value = tracer.attr(target, name, getattr(target, name))
     return absent.attribute(target, name, value) if absent.is_absent(value) else value
 
@@ -145,6 +149,8 @@ def set_attr(target: Any, name: str, value: Any) -> None:
             setter(target, value)
             return
         tracer.before_attr(target, name)
+        if isinstance(target, np.ndarray):
+            changing(target)
     setattr(target, name, value)
 
 
@@ -185,6 +191,9 @@ def item(target: Any, key: Any) -> Any:
     own = own_method(target, "__getitem__")
     if own is not None:
         return own(key)
+    if (together := joined(target, key)) is not None:
+        return together
+    reading_key(target, key)
     value = tracer.item(target, key, target[key])
     return absent.key(target, key) if absent.is_absent(value) and isinstance(target, dict) else value
 
@@ -217,6 +226,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         if (own := own_method(target, "__setitem__")) is not None:
             own(key, value)
             return
+        changing(target)
     target[key] = value
     if tracer is not None and isinstance(target, (list, dict)):
         tracer.changed(target)
@@ -245,6 +255,7 @@ def del_item(target: Any, key: Any) -> None:
         if (own := own_method(target, "__delitem__")) is not None:
             own(key)
             return
+        changing(target)
         if isinstance(target, dict) and absent.is_absent(target.get(key)):
             absent.key(target, key)
     del target[key]
@@ -267,6 +278,7 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
         result = own(value)
         if result is not NotImplemented:
             return result
+    updating(target, operation)
     return function(target, value)
 
 
@@ -318,7 +330,7 @@ def managed(manager: Any) -> Any:
     if active() is None:
         return manager
     enter, leave = own_method(manager, "__enter__"), own_method(manager, "__exit__")
-    return manager if enter is None or leave is None else _Managed(enter, leave)
+    return entering(manager) if enter is None or leave is None else _Managed(enter, leave)
 
 
 # -- whole containers ------------------------------------------------------------------------------------------------
@@ -334,6 +346,7 @@ def iterate(tracer: Any, iterated: Any) -> Any:
         tracer.item(iterated, KEYS, tuple(iterated))
     else:
         refuse_advancing(iterated, tracer.external)
+        advancing(iterated)
     return iterated
 
 
@@ -360,6 +373,7 @@ def in_(value: Any, container: Any) -> Any:
             from gradtape.functions.autograph.control_calls import not_
 
             return not_(not_(own(value)))
+        advancing(container)
     return value in container
 
 
@@ -388,6 +402,7 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
     value = there(value)
     if is_staged(value) or staged_items(value) is not None:
         return staging.unpack(value, count, star)
+    advancing(value)
     return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else value
 
 

@@ -21,6 +21,7 @@ from gradtape.functions.autograph.code_registry import Entry, note
 from gradtape.functions.autograph.desugar import desugar
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import EXPRESSIONS
+from gradtape.functions.autograph.if_chains import shorten
 from gradtape.functions.autograph.jumps import lower
 from gradtape.functions.autograph.liveness import annotate
 from gradtape.functions.autograph.loop_statements import LOOPS
@@ -46,6 +47,7 @@ if sys.version_info < (3, 12):  # since then, comprehensions have no frames of t
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
     """The converted function as syntax, positions not yet filled in; it stands in a scope that binds the free variables."""
     function = _definition(copied(source.node), source.class_name)
+    shorten(function)
     desugar(function)
     lower(function)
     scope = NameScope(function, None, frozenset(code.co_freevars))

@@ -36,14 +36,37 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def copied(node: Any) -> Any:
     """A tree of its own; operators and marks, which nobody changes, are shared."""
+    # Without recursion: a chain of `elif` or of `+` is as deep as it is long.
+    top = _twin(node)
+    pending = [top]
+    while pending:
+        values = pending.pop().__dict__
+        for name, value in values.items():
+            if value.__class__ is list:
+                values[name] = twins = [_twin(part) if isinstance(part, ast.AST) else part for part in value]
+                pending += [twin for twin in twins if isinstance(twin, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+                values[name] = twin = _twin(value)
+                pending.append(twin)
+    return top
+
+
+def _twin(node: Any) -> Any:
+    """The same node, with the same nodes inside."""
     if isinstance(node, _MARKS):
         return node
     kind = node.__class__
     twin = kind.__new__(kind)  # not kind(): since Python 3.13 that asks for the fields, which follow
-    values = twin.__dict__
-    for name, value in node.__dict__.items():
-        if value.__class__ is list:
-            values[name] = [copied(part) if isinstance(part, ast.AST) else part for part in value]
-        else:
-            values[name] = copied(value) if isinstance(value, ast.AST) else value
+    twin.__dict__.update(node.__dict__)
     return twin
+
+
+def depth(node: ast.AST) -> int:
+    """How many nodes stand in one another, once chains of `elif` are short (`if_chains.py`)."""
+    deepest, pending = 0, [(node, 1)]
+    while pending:
+        inner, level = pending.pop()
+        deepest = max(deepest, level)
+        chained = inner.orelse if isinstance(inner, ast.If) else ()
+        pending += [(child, level + (child not in chained)) for child in children(inner)]
+    return deepest

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.errors import InvalidArgumentError
+from gradtape.functions.staging.branches import stage_if_exp
 from gradtape.functions.staging.staged_values import Maybe, Undefined
-from gradtape.functions.staging.staging import stage_if_exp
 from gradtape.trace.effects import active
 
 

@@ -5,7 +5,7 @@ enumerate, reversed or map of those. Each knows its length and gives the item at
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.tensor import Readable, Tensor
@@ -200,10 +200,40 @@ class Mapped(StagedIterable):
         return self.function(*self.parts.item(index))
 
 
+class Puller(Protocol):
+    """One traced loop over something that Python gives item by item when the program runs."""
+
+    def more(self, going: Any) -> Any:
+        """Whether there is another item, a bool of the program; it is the current one then. Not `going` ends the loop."""
+
+    def item(self) -> Any:
+        """The current item."""
+
+
+class PulledIterable:
+    """Something whose items Python gives one by one, how many is known at the end: a dataset."""
+
+    def puller(self) -> Puller:
+        """One loop over it."""
+        raise TypeError(f"{type(self).__name__} gives no items to a program")
+
+    def get_next(self) -> Any:
+        """What `next` of it is in a program."""
+        raise TypeError(f"'{type(self).__name__}' object is not an iterator")
+
+    def numbered(self, start: Any) -> Any:
+        """`enumerate` of it."""
+        raise TypeError(f"enumerate of a {type(self).__name__} is not supported in a function")
+
+    def zipped(self, *others: Any) -> Any:
+        """`zip` of it and others."""
+        raise TypeError(f"zip of a {type(self).__name__} is not supported in a function")
+
+
 def is_staged_iterable(value: Any) -> bool:
     """Whether a `for` over this value must be staged."""
     return (
-        isinstance(value, (StagedIterable, TracedTensor))
+        isinstance(value, (StagedIterable, TracedTensor, PulledIterable))
         or staged_items(value) is not None
         or isinstance(value, (Tensor, Readable))
     )

@@ -286,10 +286,10 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
             return SlicesPhi(values, join(a.indices, b.indices, label, how), a.dense_shape)
     if a is b and id(a) not in carried:
         return NoPhi(a)
-    if _tensor_like(a) and _tensor_like(b):
+    if is_tensor_like(a) and is_tensor_like(b):
         if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
             return NoPhi(a)
-        return TensorPhi(_join_specs(a, b, label, how), weak=_weak(a) and _weak(b))
+        return TensorPhi(_join_specs(a, b, label, how), weak=is_weak(a) and is_weak(b))
     if same(a, b):
         return NoPhi(a)
     raise JoinError(
@@ -330,8 +330,8 @@ def lifted(value: Any, label: str, how: Widening) -> Phi:
         return ContainerPhi(value, keys, [lifted(child, label, how) for child in children])
     if isinstance(value, IndexedSlices):
         return SlicesPhi(lifted(value.values, label, how), lifted(value.indices, label, how), value.dense_shape)
-    if _tensor_like(value):
-        return TensorPhi(how.opened(_spec(value)), _weak(value))
+    if is_tensor_like(value):
+        return TensorPhi(how.opened(spec_of(value)), is_weak(value))
     return NoPhi(value)
 
 
@@ -392,9 +392,9 @@ def _list_spec(a: Any, b: Any, label: str, how: Widening) -> ListSpec:
         if items is not None:
             specs = [items.items.spec.item]
         elif side.__class__ is list or isinstance(side, tuple):
-            if any(_weak(x) or _is_container(x) for x in side):
+            if any(is_weak(x) or _is_container(x) for x in side):
                 refuse_in_trial(f"{label} is a list of Python values")
-            specs = [_spec(x) for x in side if not is_missing(x) and not isinstance(x, PendingSize)]
+            specs = [spec_of(x) for x in side if not is_missing(x) and not isinstance(x, PendingSize)]
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
         for item in specs:
@@ -416,7 +416,7 @@ def _join_item(a: Any, b: Any, label: str, how: Widening) -> Any:
 
 
 def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
-    x, y = _spec(a), _spec(b)
+    x, y = spec_of(a), spec_of(b)
     if len(x.shape) != len(y.shape):
         raise JoinError(f"{label} has shape {tuple(x.shape)} on one path and shape {tuple(y.shape)} on the other", shapes=True)
     if isinstance(x, ListSpec) or isinstance(y, ListSpec):
@@ -428,10 +428,10 @@ def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
         x = TensorSpec(dims, x.dtype)
     if x.dtype == y.dtype:
         return x
-    if _weak(a) and _weak(b):
+    if is_weak(a) and is_weak(b):
         refuse_in_trial(f"{label} is a number of another type on each path")
-    if _weak(a) != _weak(b):
-        number, strong = (x, y) if _weak(a) else (y, x)
+    if is_weak(a) != is_weak(b):
+        number, strong = (x, y) if is_weak(a) else (y, x)
         return TensorSpec(x.shape, _given_way(number.dtype, strong.dtype))
     return TensorSpec(x.shape, promote_dtypes(x.dtype, y.dtype))
 
@@ -457,19 +457,22 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, (list, dict)) or (isinstance(value, tuple) and not hasattr(value, "rank"))
 
 
-def _tensor_like(value: Any) -> bool:
+def is_tensor_like(value: Any) -> bool:
+    """Whether a value is one tensor for the program."""
     return isinstance(value, (Tensor, Readable, np.ndarray, *NUMBERS))
 
 
-def _weak(value: Any) -> bool:
+def is_weak(value: Any) -> bool:
+    """Whether a value is a Python number, or one of the program."""
     return isinstance(value, (bool, int, float, complex, WeakTensor)) and not isinstance(value, np.generic)
 
 
-def _spec(value: Any) -> Any:
+def spec_of(value: Any) -> Any:
+    """The type of a value in the program."""
     if isinstance(value, Maybe):
-        return _spec(value.value)
+        return spec_of(value.value)
     if isinstance(value, (list, tuple)) and staged_items(value) is None:
-        inner = [_spec(x) for x in value]
+        inner = [spec_of(x) for x in value]
         if not inner:
             raise JoinError("an empty list among the items of a list that grows in a staged loop has no type yet")
         return ListSpec(inner[0])

@@ -14,11 +14,27 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gradtape.core.opdef import Op
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
+from gradtape.ops.compare import (
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    NOT_EQUAL,
+)
 from gradtape.ops.dynamic import GETITEM_AT
+from gradtape.ops.elementwise import ABS, ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE, POW, POWER, SUBTRACT
+from gradtape.ops.select import FLOORDIV, MOD
+from gradtape.ops.staged import CONSTANT
+from gradtape.ops.stop import IDENTITY, STOP_GRADIENT
 from gradtape.ops.structured import COND, SCAN, WHILE
 
 LIMIT = 2**63
@@ -34,16 +50,16 @@ def _logical(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
     return lambda a, b: bool(function(a, b))
 
 
-PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "negative": operator.neg, "abs": abs, "pow": operator.pow,
-    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
-    "greater": operator.gt, "greater_equal": operator.ge, "logical_and": _logical(operator.and_),
-    "logical_or": _logical(operator.or_), "logical_not": operator.not_, "stop_gradient": operator.pos, "identity": operator.pos,
+KEPT = (STOP_GRADIENT, IDENTITY)
+PYTHON: dict[Op, Callable[..., Any]] = {
+    ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, DIVIDE: operator.truediv, FLOORDIV: operator.floordiv,
+    MOD: operator.mod, NEGATIVE: operator.neg, ABS: abs, POW: operator.pow, EQUAL: operator.eq, NOT_EQUAL: operator.ne,
+    LESS: operator.lt, LESS_EQUAL: operator.le, GREATER: operator.gt, GREATER_EQUAL: operator.ge,
+    LOGICAL_AND: _logical(operator.and_), LOGICAL_OR: _logical(operator.or_), LOGICAL_NOT: operator.not_,
+    **{op: lambda value: value for op in KEPT},
 }  # fmt: skip
-KEPT = ("stop_gradient", "identity")
 TYPES: dict[str, Any] = {"b": bool, "i": int, "f": float}
-ARITHMETIC = ("add", "subtract", "multiply", "divide", "floordiv", "mod", "negative", "abs", "pow", "power")
+ARITHMETIC = (ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOORDIV, MOD, NEGATIVE, ABS, POW, POWER)
 
 
 def _kind(value: Value) -> str:
@@ -57,25 +73,23 @@ def _kind(value: Value) -> str:
 
 def function_of(operation: Operation) -> Callable[..., Any] | None:
     """What an operation on numbers does, in Python; None for all others."""
-    name = operation.op.name
+    op = operation.op
     if operation.regions or len(operation.results) != 1 or not (kind := _kind(operation.results[0])):
         return None
     if not all(_kind(v) for v in operation.operands):
         return None
-    if name == "constant":
+    if op is CONSTANT:
         number = TYPES[kind](operation.attrs["value"])
         return lambda: number
-    if name == "cast":
+    if op is CAST:
         return TYPES[kind]
-    if name == "power":
+    if op is POWER:
         exponent = operation.attrs["exponent"]
         return lambda base: base**exponent
-    if name in KEPT:
-        return lambda value: value
-    return PYTHON.get(name)
+    return PYTHON.get(op)
 
 
-class Numbers:
+class LoopNumbers:
     """The part of a loop's body that computes numbers from the index and from numbers: `params` may be used."""
 
     def __init__(self, block: Block, params: Sequence[Value]) -> None:
@@ -101,12 +115,12 @@ class Numbers:
             value, expanded = pending.pop()
             if value in ready:
                 continue
-            made = value.producer
-            if made is None or made.home is not self.block:
+            producer = value.producer
+            if producer is None or producer.home is not self.block:
                 return None
             step = self._known.get(value)
             if step is None:
-                step = self._known[value] = _step(made, value.index)
+                step = self._known[value] = _step(producer, value.index)
             function, operands = step
             if function is None:
                 return None
@@ -153,7 +167,7 @@ def _step(operation: Operation, index: int) -> tuple[Callable[..., Any] | None, 
 def _constant_items(operation: Operation) -> list[Any] | None:
     """The numbers of a constant of which an operation takes one."""
     items = operation.operands[0].producer
-    if items is None or items.op.name != "constant" or operation.attrs["key"] != (Slot(0),) or not _kind(operation.results[0]):
+    if items is None or items.op is not CONSTANT or operation.attrs["key"] != (Slot(0),) or not _kind(operation.results[0]):
         return None
     values: list[Any] = items.attrs["value"].tolist()
     return values
@@ -166,7 +180,7 @@ def _chooser(operation: Operation, index: int) -> tuple[Callable[..., Any] | Non
     needed: list[Value] = []
     for name in ("then", "orelse"):
         block = operation.regions[name]
-        numbers = Numbers(block, [p for p in block.params if _kind(p)])
+        numbers = LoopNumbers(block, [p for p in block.params if _kind(p)])
         if not _kind(operation.results[index]) or not numbers.computable(block.results[index]):
             return None, []
         used = numbers.uses(block.results[index])
@@ -184,7 +198,7 @@ def _chooser(operation: Operation, index: int) -> tuple[Callable[..., Any] | Non
 # -- turns -----------------------------------------------------------------------------------------------------------
 
 
-class Leaf(NamedTuple):
+class CarriedNumber(NamedTuple):
     """A number of a loop's state: its parameter of the body, what the body makes of it, and what it is before the loop (None if
     Python does not know)."""
 
@@ -202,11 +216,11 @@ class Turns(NamedTuple):
     bounds: dict[Value, Bounds]
 
 
-def turns_of(block: Block, index: Value, leaves: Sequence[Leaf], count: int | None, test: Value | None) -> Turns:
+def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count: int | None, test: Value | None) -> Turns:
     """Run the numbers of a loop ahead. Of a loop without a known `count`, `test` says after each turn whether it goes on."""
     state = {leaf.param: leaf for leaf in leaves if leaf.start is not None}
     while True:  # what depends on a number that only the program knows is known only there
-        numbers = Numbers(block, [index, *state])
+        numbers = LoopNumbers(block, [index, *state])
         unknown = [param for param, leaf in state.items() if not numbers.computable(leaf.end)]
         if not unknown:
             break
@@ -237,7 +251,12 @@ def turns_of(block: Block, index: Value, leaves: Sequence[Leaf], count: int | No
 
 
 def _run(
-    numbers: Numbers, index: Value, moving: dict[Value, Leaf], start: dict[Value, Any], count: int | None, test: Value | None
+    numbers: LoopNumbers,
+    index: Value,
+    moving: dict[Value, CarriedNumber],
+    start: dict[Value, Any],
+    count: int | None,
+    test: Value | None,
 ) -> tuple[int, dict[Value, Any], dict[Value, Bounds]]:
     """All turns, one after the other."""
     ends = [leaf.end for leaf in moving.values()]
@@ -315,49 +334,49 @@ def _check_regions(operation: Operation, known: dict[Value, Bounds]) -> None:
 
 
 def _bounds(operation: Operation, given: list[Bounds]) -> Bounds:
-    name, kind = operation.op.name, _kind(operation.results[0])
-    if name in ARITHMETIC and kind == "b":
+    op, kind = operation.op, _kind(operation.results[0])
+    if op in ARITHMETIC and kind == "b":
         raise NumberError("the sum of two truth values is a number in Python")
     if kind == "b":
         return (0, 1)
-    if name == "constant":
+    if op is CONSTANT:
         number = operation.attrs["value"]
         return (float(number), float(number)) if math.isfinite(number) else ANY
-    lows, highs = _corners(operation, name, given)
+    lows, highs = _corners(operation, given)
     if kind == "i" and math.isfinite(lows) and math.isfinite(highs) and max(-lows, highs) >= LIMIT:
         raise NumberError("an integer may grow beyond 64 bits")
     return lows, highs
 
 
-def _corners(operation: Operation, name: str, given: list[Bounds]) -> Bounds:
-    exact = _kind(operation.results[0]) == "i"
-    if name in ("cast", *KEPT):
+def _corners(operation: Operation, given: list[Bounds]) -> Bounds:
+    op, exact = operation.op, _kind(operation.results[0]) == "i"
+    if op in (CAST, *KEPT):
         return given[0]
-    if name == "negative":
+    if op is NEGATIVE:
         return -given[0][1], -given[0][0]
-    if name == "abs":
+    if op is ABS:
         low, high = given[0]
         return (low, high) if low >= 0 else (0, max(-low, high))
-    if name == "power":
+    if op is POWER:
         return _powers(given[0], (operation.attrs["exponent"],) * 2, exact)
     (a, b), (c, d) = given
-    if name == "add":
+    if op is ADD:
         return a + c, b + d
-    if name == "subtract":
+    if op is SUBTRACT:
         return a - d, b - c
-    if name in ("divide", "floordiv", "mod") and c <= 0 <= d:
+    if op in (DIVIDE, FLOORDIV, MOD) and c <= 0 <= d:
         raise NumberError("a division may be by zero, where Python raises an error")
-    if name == "multiply":
+    if op is MULTIPLY:
         products = [_times(p, q) for p in (a, b) for q in (c, d)]
         if exact and not all(map(math.isfinite, products)):
             raise NumberError("a product of integers may grow beyond 64 bits")
         return min(products), max(products)
-    if name in ("divide", "floordiv"):
+    if op in (DIVIDE, FLOORDIV):
         quotients = [_over(p, q) for p in (a, b) for q in (c, d)]
         return min(quotients) - 1, max(quotients) + 1
-    if name == "mod":
+    if op is MOD:
         return (0, d) if c > 0 else (c, 0)
-    if name == "pow":
+    if op is POW:
         return _powers((a, b), (c, d), exact)
     return ANY
 

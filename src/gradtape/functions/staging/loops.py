@@ -16,8 +16,9 @@ from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Op
 from gradtape.functions.staging.alias_joins import Column, FlagPhi, LoopJoin
 from gradtape.functions.staging.bodies import State, TracedBody, as_now, matched
+from gradtape.functions.staging.branches import column_of, is_staged, stage_if, truth, widened
 from gradtape.functions.staging.escape import Held
-from gradtape.functions.staging.iterables import StagedIterable, staged_iterable
+from gradtape.functions.staging.iterables import PulledIterable, StagedIterable, staged_iterable
 from gradtape.functions.staging.joins import (
     ABSENT,
     FLAG,
@@ -32,10 +33,10 @@ from gradtape.functions.staging.joins import (
     tensors_in,
     weak_parts,
 )
-from gradtape.functions.staging.loop_numbers import COUNT_LIMIT, Leaf, Turns, check, turns_of
+from gradtape.functions.staging.loop_memory import Guess, RememberedLoop
+from gradtape.functions.staging.loop_numbers import COUNT_LIMIT, CarriedNumber, Turns, check, turns_of
 from gradtape.functions.staging.places import Log, Place
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
-from gradtape.functions.staging.staging import column_of, is_staged, stage_if, truth, widened
 from gradtape.ir.dims import fresh_symbol, substitute
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and
@@ -60,6 +61,12 @@ class CarriedState(Held):
         self.input: Any = None  # what it is at the start of the body
         self.reached: Any = None  # the object that it is at the end of the body
         self.end: Any = None  # what that object held then
+        self.guessed = False  # that it changes, before the first trace of the body
+
+    def unchanged(self) -> bool:
+        """Whether the body leaves it as it was."""
+        values = ([t._data for t in tensors_in(value)] for value in (self.input, self.end))
+        return self.end is self.input or (self.end.__class__ is self.input.__class__ and next(values) == next(values))
 
     def column(self, first: Any, second: Any) -> Column:
         return Column(first, second) if self.place is None else column_of(self.place, first, second)
@@ -72,24 +79,55 @@ class StagedLoop:
         self.state = state
         self.body = body  # given the loop index
         self.test = test  # whether to go on after the iteration with this index; None: a scan
-        self.carried = [CarriedState(label, None, v, NoPhi(v)) for label, v in zip(state.labels(), state.get(), strict=True)]
+        self.carried: list[CarriedState] = []
+        self._begin()
+
+    def _begin(self, guesses: Sequence[Guess] = ()) -> None:
+        """Nothing is known yet about the state, but what is guessed."""
+        names = zip(self.state.labels(), self.state.get(), strict=True)
+        self.carried[:] = [CarriedState(label, None, start, NoPhi(start)) for label, start in names]
         self.places: dict[Any, Place] = {}
         self.aliases = LoopJoin(active().aliases)
         self.sizes = widened()  # symbols for sizes that change from one iteration to the next
+        for place, _ in guesses[len(self.carried) :]:
+            if place is not None:
+                self.places[place.key] = place
+                self.carried.append(CarriedState(place.label, place, place.taken(), NoPhi(None)))
+        for c, guess in zip(self.carried, guesses, strict=False):
+            c.guessed = guess.phi is not None
+            c.phi = guess.phi or c.phi
 
     def trace(self) -> TracedBody:
         """A fixpoint: trace the body, compare what it ends with to what it started from, widen the phis, repeat."""
-        holding = active().aliases.holding
+        tracer = active()
+        around = tracer.loops
+        memory = RememberedLoop() if around is None else around.loop(self.state.get.__code__)
+        self._begin(memory.guesses(self.state.get()))
+        holding = tracer.aliases.holding
         holding.append(self.carried)
+        tracer.loops = memory.inner
         try:
-            for _ in range(MAX_ATTEMPTS):
-                body = self._attempt()
-                wider = self._compared(body)
-                known = self._learn(body, wider)
-                if not self._widen(body, wider) and known:
-                    return body
+            body = self._fixpoint()
+            memory.keep(
+                [(c.start, c.phi) for c in self.carried if c.place is None],
+                [(c.place, c.start, c.phi) for c in self.carried if c.place is not None],
+            )
+            return body
         finally:
+            tracer.loops = around
             holding.pop()
+
+    def _fixpoint(self) -> TracedBody:
+        for _ in range(MAX_ATTEMPTS):
+            active().loops.begin(self.places)
+            body = self._attempt()
+            wider = self._compared(body)
+            if any(c.guessed and c.unchanged() for c in self.carried):
+                self._begin()
+                continue
+            known = self._learn(body, wider)
+            if not self._widen(body, wider) and known:
+                return body
         raise JoinError(
             f"line {self.state.line}: this loop changes other objects each time it is looked at "
             f"({', '.join(dict.fromkeys(c.label for c in self.carried))}), so its state cannot be carried; keep one list, dict "
@@ -199,6 +237,10 @@ def _flag(value: Any) -> Any:
 
 def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], Any], state: State) -> None:
     """A `for` over something staged; `extra_test` says whether to go on (False after a break)."""
+    if isinstance(iterated, PulledIterable):
+        source = iterated.puller()
+        stage_while(lambda: source.more(extra_test is None or extra_test()), lambda: body(source.item()), state)
+        return
     items = staged_iterable(iterated)
     length = items.length()
     if isinstance(length, int) and length == 0:
@@ -363,7 +405,7 @@ def _turns(loop: StagedLoop, block: Block, ends: Sequence[Value], length: Any, t
     params = block.group("carried") if test is None else block.group("carried")[1:]
     leaves, place = [], 0
     for c in loop.carried:
-        leaves += [Leaf(params[place + k], ends[place + k], start) for k, start in weak_parts(c.phi, c.start)]
+        leaves += [CarriedNumber(params[place + k], ends[place + k], start) for k, start in weak_parts(c.phi, c.start)]
         place += len(c.phi.types())
     (index,) = block.group("index")
     turns = turns_of(block, index, leaves, length, test)

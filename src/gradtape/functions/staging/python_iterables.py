@@ -7,13 +7,16 @@ an item was taken already; for everything else they are the builtins'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from gradtape.core.tensor import Tensor
-from gradtape.functions.staging.iterables import Enumerate, Range, Reversed, StagedIterable, TensorRows, Zip
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.foreign_calls import own_iterator
+from gradtape.functions.staging.iterables import Enumerate, PulledIterable, Range, Reversed, StagedIterable, TensorRows, Zip
 from gradtape.functions.staging.staged_builtins import array_item, numbers_at
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.shape import stack
@@ -27,9 +30,12 @@ class _Taken:
 
     parts: tuple[Any, ...] = ()
     fresh = True
+    left = ""  # by which loop, at a turn that only the program knows
 
     def __next__(self) -> Any:
         self.fresh = False
+        if self.left:
+            raise InvalidArgumentError(f"how many items {self.left} took is known only when the program runs: go over a list")
         return super().__next__()  # type: ignore[misc]
 
 
@@ -60,27 +66,39 @@ class PythonReversed(_Taken, _Backwards):
     """`reversed`, with what it goes over."""
 
 
+def used_up(iterated: Any, may_end_early: bool, line: int) -> None:
+    """A loop of the program has gone over something."""
+    if isinstance(iterated, _Taken) and may_end_early:
+        iterated.fresh, iterated.left = False, f"the loop in line {line}"
+    elif isinstance(iterated, _Taken):
+        deque(cast("Iterator[Any]", iterated), 0)
+
+
 def python_zip(*parts: Any, **kwargs: Any) -> Any:
     """`zip(*parts)`."""
+    if parts and isinstance(parts[0], PulledIterable):
+        return parts[0].zipped(*parts[1:])
     zipped = PythonZip(*parts, **kwargs)
     zipped.parts, zipped.strict = parts, kwargs.get("strict", False)
-    return zipped
+    return own_iterator(zipped)
 
 
 def python_enumerate(iterable: Any, start: Any = 0) -> Any:
     """`enumerate(iterable, start)`."""
+    if isinstance(iterable, PulledIterable):
+        return iterable.numbered(start)
     numbered = PythonEnumerate(iterable, start)
     numbered.parts, numbered.start = (iterable,), start
-    return numbered
+    return own_iterator(numbered)
 
 
 def python_reversed(sequence: Any) -> Any:
     """`reversed(sequence)`."""
     if type(sequence) not in (range, list, tuple):
-        return reversed(sequence)
+        return own_iterator(reversed(sequence))
     backwards = PythonReversed(sequence)
     backwards.parts = (sequence,)
-    return backwards
+    return own_iterator(backwards)
 
 
 class LikeNumbers(StagedIterable):
@@ -140,15 +158,15 @@ def python_items(iterated: Any, few: int) -> Callable[[], StagedIterable] | None
     parts = [python_items(part, few) for part in iterated.parts]
     if not parts or None in parts:
         return None
-    made: Any = parts
+    makers: Any = parts
     if isinstance(iterated, PythonEnumerate):
         start = iterated.start
-        return (lambda: Enumerate(made[0](), start)) if start.__class__ is int else None
+        return (lambda: Enumerate(makers[0](), start)) if start.__class__ is int else None
     if isinstance(iterated, PythonReversed):
-        return lambda: Reversed(made[0]())
+        return lambda: Reversed(makers[0]())
     if isinstance(iterated, PythonZip) and iterated.strict:
         return None
-    return lambda: Zip([make() for make in made])
+    return lambda: Zip([make() for make in makers])
 
 
 def _sequence(values: Any) -> Callable[[], StagedIterable] | None:
@@ -164,9 +182,9 @@ def _sequence(values: Any) -> Callable[[], StagedIterable] | None:
         return (lambda: LikeTensors(_noted(values))) if alike and not active().aliases.tracking else None
     if first.__class__ is tuple and all(v.__class__ is tuple and len(v) == len(first) for v in values):
         columns = [_sequence(list(column)) for column in zip(*values, strict=True)]
-        made: Any = columns
+        makers: Any = columns
         if columns and None not in columns:
-            return lambda: (_noted(values), Zip([make() for make in made]))[1]
+            return lambda: (_noted(values), Zip([make() for make in makers]))[1]
     return None
 
 

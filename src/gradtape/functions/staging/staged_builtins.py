@@ -19,6 +19,7 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.aliases import has_identity
+from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
 from gradtape.functions.staging.iterables import (
     Enumerate,
     Mapped,
@@ -32,7 +33,6 @@ from gradtape.functions.staging.iterables import (
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import stage_for
 from gradtape.functions.staging.staged_values import Maybe, staged_items
-from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ops import elementwise, sorting, staged

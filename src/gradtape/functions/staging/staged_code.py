@@ -1,5 +1,14 @@
 """What converted code calls when something it was given is staged: loops and branches, builtins, containers, texts."""
 
+from gradtape.functions.staging.branches import (
+    State as State,
+    is_staged as is_staged,
+    stage_and as stage_and,
+    stage_if as stage_if,
+    stage_if_exp as stage_if_exp,
+    stage_or as stage_or,
+    truth as truth,
+)
 from gradtape.functions.staging.loops import stage_for as stage_for, stage_while as stage_while
 from gradtape.functions.staging.staged_builtins import (
     assert_ as assert_,
@@ -19,12 +28,3 @@ from gradtape.functions.staging.staged_builtins import (
     unpack as unpack,
 )
 from gradtape.functions.staging.staged_values import Maybe as Maybe
-from gradtape.functions.staging.staging import (
-    State as State,
-    is_staged as is_staged,
-    stage_and as stage_and,
-    stage_if as stage_if,
-    stage_if_exp as stage_if_exp,
-    stage_or as stage_or,
-    truth as truth,
-)

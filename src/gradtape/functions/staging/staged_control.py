@@ -9,10 +9,10 @@ from gradtape import tree
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor
 from gradtape.functions.staging import staged_lists
+from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.functions.staging.staging import NO_STATE, State, is_staged, stage_if_exp, valued
 from gradtape.ops.compare import equal
 from gradtape.ops.shape import stack
 from gradtape.trace.effects import active, converted
@@ -155,6 +155,25 @@ def staged_fold(fn: Any, elems: Any, initializer: Any, backwards: bool, every: b
 
     _loop(rows, step, lambda: (value[0],), put, ("the accumulated value",))
     return _stacked(collected, outline) if every else value[0]
+
+
+def staged_scan(fn: Any, carry: Any, elems: Any, backwards: bool) -> tuple[Any, Any]:
+    """`carry, y = fn(carry, row)` for each row: the last carry, and every `y` stacked in the order of the turns."""
+    rows: StagedIterable = Structure(elems)
+    state: list[Any] = [carry]
+    collected: list[list[Any]] = []
+    outline: list[Any] = []
+
+    def step(item: Any) -> None:
+        result, row = fn(state[0], item)
+        state[0] = tree.map_structure(convert, result)
+        _collect(collected, outline, row)
+
+    def put(values: Any) -> None:
+        state[0] = values[0]
+
+    _loop(Reversed(rows) if backwards else rows, step, lambda: (state[0],), put, ("the carried value",))
+    return state[0], _stacked(collected, outline)
 
 
 def _loop(rows: StagedIterable, step: Any, get: Any, put: Any, names: tuple[str, ...]) -> None:

@@ -18,12 +18,13 @@ from typing import Any
 from gradtape.core.dispatch import apply, convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.building import Build, Building
+from gradtape.functions.foreign_calls import advancing
 from gradtape.functions.staging.aliases import Restart
 from gradtape.functions.staging.bodies import State
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import stage_python_for, stage_python_for_after_one, stage_python_while
 from gradtape.functions.staging.places import Log
-from gradtape.functions.staging.python_iterables import python_items
+from gradtape.functions.staging.python_iterables import python_items, used_up
 from gradtape.ir.graph import Value
 from gradtape.ops.lists import LIST_GET
 from gradtape.trace.tracing import TracedTensor
@@ -48,11 +49,13 @@ class Trials:
         self._plain = building.failed is not None
         self.depth = 0  # loops under trial around what is traced now
         self.staged = 0
+        self.iterators: dict[int, tuple[int, Any]] = {}  # made in loops under trial, and at which depth
         self._filled: dict[Value, tuple[TracedTensor, list[Value]]] = {}  # by the first item
         self.unrolled: dict[Any, tuple[int, int | None, Exception]] = {}  # by place: line, turns, cause
 
     def for_loop(self, iterated: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], Any], state: State) -> bool:
         """Stage a `for` over Python values; False if it must be Python's."""
+        advancing(iterated)
         make = None if self._plain else python_items(iterated, self.few)
         if make is None:
             return False
@@ -66,7 +69,11 @@ class Trials:
 
             return run
 
-        return self.any_of([staged(stage_python_for), staged(stage_python_for_after_one)], state, body, _turns(iterated))
+        ways = [staged(stage_python_for), staged(stage_python_for_after_one)]
+        if not self.any_of(ways, state, body, _turns(iterated)):
+            return False
+        used_up(iterated, extra_test is not None, state.line)
+        return True
 
     def while_loop(
         self, test: Callable[[], Any], body: Callable[[], Any], state: State, counted: bool, site: Any = None
@@ -112,6 +119,8 @@ class Trials:
             cause = error.with_traceback(None)
         finally:
             self.depth -= 1
+            if not self.depth:
+                self.iterators.clear()
             tracer.can_unroll -= 1
             tracer.aliases.holding.pop()
         if cause is None:

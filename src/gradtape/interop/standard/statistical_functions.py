@@ -20,8 +20,9 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axes, DTypeLike, TensorLike
 from gradtape.interop import numpy_functions as rules
 from gradtape.interop.numpy_linalg import flat
+from gradtape.interop.numpy_searching import isin as among, nonzero as rows_of_places, unique
 from gradtape.interop.numpy_ufuncs import as_bool, floats
-from gradtape.ops import compare as c, cumulative, elementwise as e, reduce as r, select as s, shape as arrays, sorting
+from gradtape.ops import cumulative, elementwise as e, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.create import constant, ones_like, zeros_like
 from gradtape.ops.index import gather
 
@@ -136,10 +137,7 @@ def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False
 
 
 def nonzero(x: TensorLike, /) -> tuple[Any, ...]:
-    x = convert(x)
-    if not x.ndim:
-        raise ValueError("nonzero: a scalar has no indices; use x != 0")
-    return tuple(arrays.unstack(s.where(as_bool(x)), num=x.ndim, axis=1))
+    return rows_of_places(x)
 
 
 def searchsorted(x1: TensorLike, x2: TensorLike, /, *, side: str = "left", sorter: TensorLike | None = None) -> Any:
@@ -201,12 +199,7 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: TensorLike, /) -> UniqueAll:
     x = numeric(x, "x", "unique_all")
-    _, first, inverse, counts = np.unique(
-        x.numpy(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    values = gather(flat(x), first.astype(np.int64))
-    places = inverse.reshape(tuple(x.shape)).astype(np.int64)
-    return UniqueAll(values, constant(first.astype(np.int64)), constant(places), constant(counts.astype(np.int64)))
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False))
 
 
 def unique_counts(x: TensorLike, /) -> UniqueCounts:
@@ -225,9 +218,7 @@ def unique_values(x: TensorLike, /) -> Any:
 
 def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Any:
     """Whether each element of x1 is in x2 (of the standard's next version; SciPy and scikit-learn use it)."""
-    x1, x2 = promote(x1, x2)
-    hits = r.reduce_any(c.equal(arrays.expand_dims(x1, -1), flat(x2)), -1)
-    return c.logical_not(hits) if invert else hits
+    return among(x1, x2, invert=invert)
 
 
 __all__ = [

@@ -21,10 +21,10 @@ from gradtape.ops.staged import CONSTANT
 from gradtape.ops.structured import SCAN
 from gradtape.passes.cse import block_key
 from gradtape.passes.reroll.demand import Demand, demand, pays
-from gradtape.passes.reroll.line import OVERHEAD, Line, Table
+from gradtape.passes.reroll.line import OVERHEAD, StraightLine, Table
 from gradtape.passes.reroll.repeats import LEAST, Run, find_runs
 from gradtape.passes.reroll.rewrite import rewrite
-from gradtape.passes.reroll.rolling import Loop, loops_in
+from gradtape.passes.reroll.rolling import RolledLoop, loops_in
 from gradtape.passes.reroll.tidy import with_constants_inside, without_zeros
 
 FEW = 4
@@ -90,8 +90,8 @@ class _Reroll:
         return _finished(_line(block, inner, False)) if self.folded or not outermost else block
 
 
-def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]], by_rows: bool) -> Line:
-    line = Line(block, by_rows)
+def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, Block]]], by_rows: bool) -> StraightLine:
+    line = StraightLine(block, by_rows)
     for operation in block.operations:
         attrs, regions = inner.get(operation) or (operation.attrs, {})
         line.add(operation, attrs, regions)
@@ -99,7 +99,7 @@ def _line(block: Block, inner: dict[Operation, tuple[dict[str, Any], dict[str, B
     return line
 
 
-def _fold(line: Line, hopeful: bool) -> bool:
+def _fold(line: StraightLine, hopeful: bool) -> bool:
     """Fold what can be folded: first segments from the same source lines, then any."""
     folded = False
     for located in (True, False):
@@ -126,20 +126,20 @@ def _is_worthwhile(table: Table, run: Run) -> bool:
     return 2 * (table.weight(run.start, run.start + run.period) + OVERHEAD) <= table.weight(run.start, run.stop)
 
 
-def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list[tuple[Loop, Demand]]:
+def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list[tuple[RolledLoop, Demand]]:
     """Loops that pay and do not overlap; those that need lists of other values only if no other is left."""
-    found: list[tuple[Loop, Demand]] = []
+    chosen: list[tuple[RolledLoop, Demand]] = []
     taken = np.zeros(len(table.items), bool)
     bounds = np.array(runs).reshape(-1, 3).T
-    known: dict[Run, list[Loop]] = {}
+    known: dict[Run, list[RolledLoop]] = {}
 
-    def loops_of(run: Run) -> list[Loop]:
+    def loops_of(run: Run) -> list[RolledLoop]:
         free = _free(taken, run)
         if free is not None and free not in known:
             known[free] = loops_in(table, free)
         return [] if free is None else known[free]
 
-    def take(loops: list[Loop]) -> None:
+    def take(loops: list[RolledLoop]) -> None:
         for loop in loops:
             if not taken[loop.start : loop.stop].any():
                 wanted = demand(table, loop, repeated, hopeful)
@@ -147,19 +147,19 @@ def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list
                     own = Run(loop.start, loop.stop, loop.period)
                     wanted.nested = len(loops) > 1 or _has_parts(own, bounds) or _is_part(own, bounds)
                     taken[loop.start : loop.stop] = True
-                    found.append((loop, wanted))
+                    chosen.append((loop, wanted))
 
     for run in reversed(runs):
         take([loop for loop in loops_of(run) if loop.clean and (_is_simple(loop) or not _has_parts(run, bounds))])
     for run in runs:
         take([loop for loop in loops_of(run) if loop.clean])
-    if not found:
+    if not chosen:
         for run in runs:
             take([loop for loop in loops_of(run) if not loop.clean])
-    return sorted(found, key=lambda pair: pair[0].start)
+    return sorted(chosen, key=lambda pair: pair[0].start)
 
 
-def _is_simple(loop: Loop) -> bool:
+def _is_simple(loop: RolledLoop) -> bool:
     """Whether a loop is better folded before the loops in it: then these need not look alike in all iterations.
 
     If many constants differ they belong to the inner loops, which would have to gather them one by one afterwards.
@@ -190,7 +190,7 @@ def _free(taken: Any, run: Run) -> Run | None:
     return Run(start, stop, run.period) if stop - start >= LEAST * run.period else None
 
 
-def _finished(line: Line) -> Block:
+def _finished(line: StraightLine) -> Block:
     """The line as a block; a constant is made right before its first use."""
     old = line.block
     new = Block([v.type for v in old.params], [v.name for v in old.params], old.name, old.layout)
@@ -198,16 +198,16 @@ def _finished(line: Line) -> Block:
 
     def use(value: Value, loc: Any) -> Value:
         if value not in known:
-            made = new.append(Operation(CONSTANT, [], [value.type], {"value": line.constants[value]}, loc=loc)).result
-            made.name = value.name
-            known[value] = made
+            constant = new.append(Operation(CONSTANT, [], [value.type], {"value": line.constants[value]}, loc=loc)).result
+            constant.name = value.name
+            known[value] = constant
         return known[value]
 
     for item in line.items:
         operands = [use(value, item.loc) for value in item.operands]
         types = [value.type for value in item.results]
-        made = Operation(item.op, operands, types, item.attrs, item.regions, item.loc, item.layout, item.result_layout)
-        for value, result in zip(item.results, new.append(made).results, strict=True):
+        copied = Operation(item.op, operands, types, item.attrs, item.regions, item.loc, item.layout, item.result_layout)
+        for value, result in zip(item.results, new.append(copied).results, strict=True):
             result.name = value.name
             known[value] = result
     new.results = [use(value, None) for value in line.outputs]

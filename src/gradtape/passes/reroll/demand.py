@@ -16,7 +16,7 @@ import numpy as np
 from gradtape.ops.lists import LIST_NEW
 from gradtape.ops.shape import CONCAT, STACK
 from gradtape.passes.reroll.line import OVERHEAD, Item, Table
-from gradtape.passes.reroll.rolling import Loop
+from gradtape.passes.reroll.rolling import RolledLoop
 
 GATHERING = (STACK, CONCAT, LIST_NEW)
 
@@ -34,7 +34,7 @@ class Demand:
     nested: bool = False  # whether the loop is one of several that should look alike
 
 
-def demand(table: Table, loop: Loop, repeated: Any, hopeful: bool) -> Demand:
+def demand(table: Table, loop: RolledLoop, repeated: Any, hopeful: bool) -> Demand:
     """What is used of a loop outside it. `repeated` items are part of a run: their reads will be folded too, if `hopeful`."""
     wanted = Demand()
     users, numbers = table.uses(loop.base, loop.end)
@@ -76,12 +76,12 @@ def new_axis(item: Item) -> int | None:
     return (item.attrs["axis"] or None) if item.op is STACK else None
 
 
-def depth(loop: Loop, place: int) -> int:
+def depth(loop: RolledLoop, place: int) -> int:
     """From how many iterations back a result is used in the loop: so many of its last values come out of it."""
     return int(loop.distance[loop.place == place].max(initial=0))
 
 
-def covers(numbers: Any, loop: Loop) -> Iterator[tuple[int, int]]:
+def covers(numbers: Any, loop: RolledLoop) -> Iterator[tuple[int, int]]:
     """Where operands are one result of all iterations in order: (the result, position of the first)."""
     starts = np.flatnonzero((numbers >= loop.base) & (numbers < loop.base + loop.width))
     steps = np.arange(loop.count) * loop.width
@@ -91,7 +91,7 @@ def covers(numbers: Any, loop: Loop) -> Iterator[tuple[int, int]]:
             yield int(part[0]) - loop.base, start
 
 
-def pays(table: Table, loop: Loop, wanted: Demand) -> bool:
+def pays(table: Table, loop: RolledLoop, wanted: Demand) -> bool:
     """True when the program becomes so much smaller that a loop is worth having."""
     indices = len({tuple(column) for column in loop.holes.T.tolist() if column[0] != column[-1]})
     scanned = len({tuple(column) for column in loop.sources[:, loop.scanned].T.tolist()})

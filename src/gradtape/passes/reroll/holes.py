@@ -97,8 +97,8 @@ def _block_outline(block: Block, holes: list[int]) -> Any:
     numbers = {value: i for i, value in enumerate(block.params)}
     key: list[Any] = [tuple([type_key(v.type) for v in block.params]), tuple(block.layout.items())]
     for operation in block.operations:
-        outlined, found = outline(operation)
-        holes += found
+        outlined, inner = outline(operation)
+        holes += inner
         key.append((operation.op, outlined, tuple([numbers[v] for v in operation.operands])))
         key.append(tuple([type_key(v.type) for v in operation.results]))
         for value in operation.results:
@@ -224,7 +224,7 @@ def _copy_opened(scope: Rebuild, operation: Operation, holes: Sequence[int], giv
         scope.copy(operation, attrs=operation.attrs, regions=regions)  # callees are shared
         return
     op, attrs, regions, operands, layout = opened(operation, scope.operands(operation), holes, given)
-    made = Operation(
+    rebuilt = Operation(
         op, operands, [v.type for v in operation.results], attrs, regions, operation.loc, layout, operation.result_layout
     )
-    scope.replace(operation, scope.new.append(made).results)
+    scope.replace(operation, scope.new.append(rebuilt).results)

@@ -67,7 +67,7 @@ def new_value(type: Any) -> Value:
     return Value(type, NOWHERE, 0)
 
 
-class Line:
+class StraightLine:
     """The items between the parameters and the results of a block, and the constants they use."""
 
     def __init__(self, block: Block, by_rows: bool) -> None:
@@ -173,9 +173,9 @@ class Line:
 
     def _makes_sizes(self, item: Item) -> bool:
         """Whether a dimension is first known by the results of an item: it must stay where everybody sees it."""
-        made = symbols_in([v.type for v in item.results])
+        symbols = symbols_in([v.type for v in item.results])
         known = self._sizes
-        new = made - known
+        new = symbols - known
         known |= new
         return bool(new)
 
@@ -202,7 +202,7 @@ class Line:
 class Table:
     """Values by number: parameters, constants, then results in order; and who reads which number where."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: StraightLine) -> None:
         params = line.block.params
         self.items = line.items
         self.values: list[Value] = [*params, *line.constants]

@@ -17,18 +17,18 @@ from gradtape.ops.lists import LIST_CONCAT, LIST_GET, LIST_NEW, LIST_STACK
 from gradtape.ops.shape import CONCAT, RESHAPE, STACK
 from gradtape.passes.facts import same_type
 from gradtape.passes.reroll.demand import GATHERING, Demand, covers, new_axis
-from gradtape.passes.reroll.line import Item, Line, Table
-from gradtape.passes.reroll.rolling import Loop
+from gradtape.passes.reroll.line import Item, StraightLine, Table
+from gradtape.passes.reroll.rolling import RolledLoop
 from gradtape.passes.reroll.scan import Scan
 
 
-def rewrite(line: Line, table: Table, loops: Sequence[tuple[Loop, Demand]], repeated: Any) -> None:
+def rewrite(line: StraightLine, table: Table, loops: Sequence[tuple[RolledLoop, Demand]], repeated: Any) -> None:
     """Replace loops (in order, apart from each other) by scans."""
     _Rewriter(line, table, loops, repeated).run()
 
 
 class _Rewriter:
-    def __init__(self, line: Line, table: Table, loops: Sequence[tuple[Loop, Demand]], repeated: Any) -> None:
+    def __init__(self, line: StraightLine, table: Table, loops: Sequence[tuple[RolledLoop, Demand]], repeated: Any) -> None:
         self.line = line
         self.table = table
         self.loops = loops

@@ -25,7 +25,7 @@ LARGEST = 2**31 - 1  # loop indices are int32
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Loop:
+class RolledLoop:
     """`count` iterations of `period` items from item `start` on.
 
     `distance` says for each operand slot how many iterations back its value is made (0: in the same one), or OUTSIDE;
@@ -60,7 +60,7 @@ class Loop:
         return not self.listed.any()
 
 
-def loops_in(table: Table, run: Run) -> list[Loop]:
+def loops_in(table: Table, run: Run) -> list[RolledLoop]:
     """The loops a run consists of, at its own period or a small multiple of it, whichever needs no lists; in order."""
     loops = list(_loops(table, run, 1))
     if _covered(loops) * 2 < run.stop - run.start:
@@ -71,11 +71,11 @@ def loops_in(table: Table, run: Run) -> list[Loop]:
     return loops
 
 
-def _covered(loops: list[Loop]) -> int:
+def _covered(loops: list[RolledLoop]) -> int:
     return sum(loop.stop - loop.start for loop in loops if loop.clean)
 
 
-def _loops(table: Table, run: Run, multiple: int) -> Iterator[Loop]:
+def _loops(table: Table, run: Run, multiple: int) -> Iterator[RolledLoop]:
     period = run.period * multiple
     if LEAST * period > run.stop - run.start:
         return
@@ -113,10 +113,10 @@ def _phase(table: Table, start: int, stop: int, period: int) -> int:
     inside = (sources >= low) & (sources < high)
     last = np.zeros(high - low, np.int64)
     np.maximum.at(last, sources[inside] - low, users[inside] - middle)
-    made = np.repeat(np.arange(period), np.diff(table.first[middle : middle + period + 1]))
+    producer = np.repeat(np.arange(period), np.diff(table.first[middle : middle + period + 1]))
     crossing = np.zeros(2 * period + 1, np.int64)  # per boundary: values made before it and used after it
-    np.add.at(crossing, made + 1, last > made)
-    np.add.at(crossing, last + 1, -(last > made).astype(np.int64))
+    np.add.at(crossing, producer + 1, last > producer)
+    np.add.at(crossing, last + 1, -(last > producer).astype(np.int64))
     crossing = np.cumsum(crossing)[: 2 * period].reshape(2, period).sum(0)
     length = stop - start
 
@@ -158,7 +158,7 @@ def _stretches(breaks: Any, count: int) -> list[tuple[int, int]]:
     return [(a, b + 1) for a, b in pairwise(edges) if b + 1 - a >= LEAST]
 
 
-def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loose: Any) -> Loop | None:
+def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loose: Any) -> RolledLoop | None:
     """These iterations as a loop, if they are one."""
     count, slots = sources.shape
     base = int(table.first[start])
@@ -182,4 +182,4 @@ def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loo
     steady = (np.diff(sources, n=2, axis=0) == 0).all(0)
     if (listed & ~steady & ~loose[:slots]).any():
         return None
-    return Loop(start, period, count, base, width, sources, holes, distance, place[-1], fixed, scanned, listed)
+    return RolledLoop(start, period, count, base, width, sources, holes, distance, place[-1], fixed, scanned, listed)

@@ -22,8 +22,8 @@ from gradtape.ops.staged import VOID
 from gradtape.ops.structured import COUNT, SCAN
 from gradtape.passes.reroll.demand import Demand, Listed
 from gradtape.passes.reroll.holes import opened
-from gradtape.passes.reroll.line import Item, Line, Table, new_value
-from gradtape.passes.reroll.rolling import LARGEST, Loop
+from gradtape.passes.reroll.line import Item, StraightLine, Table, new_value
+from gradtape.passes.reroll.rolling import LARGEST, RolledLoop
 
 PLACED = (LIST_GET, LIST_SET, LIST_ADD_AT)  # ops that take an index of any integer type as operand 1
 Column = tuple[int, ...]  # what one slot or hole is in each iteration
@@ -33,7 +33,13 @@ class Scan:
     """One SCAN in the making. After `item`, `latest` and `lists` say where a result is found outside."""
 
     def __init__(
-        self, line: Line, table: Table, loop: Loop, wanted: Demand, fetch: Callable[[int], Value], emit: Callable[..., Value]
+        self,
+        line: StraightLine,
+        table: Table,
+        loop: RolledLoop,
+        wanted: Demand,
+        fetch: Callable[[int], Value],
+        emit: Callable[..., Value],
     ) -> None:
         self.line = line
         self.table = table
@@ -128,11 +134,11 @@ class Scan:
         """An integer that differs: computed from the loop's index, or read from a list."""
         if column in self._indices:
             return
-        found = self._indices[column] = affine(column)
-        if found is None:
+        form = self._indices[column] = affine(column)
+        if form is None:
             self._xs[("integers", column)] = self._stacked(np.array(column, np.int32))
             return
-        step, start = found
+        step, start = form
         if abs(step) != 1:
             self._const(step)
         if start or step == -1 or self.wanted.nested:
@@ -158,14 +164,14 @@ class Scan:
         consts = {value: body.add_param(value.type, value.name, "consts") for value in self._consts}
         lists = {column: body.add_param(value.type.item, None, "xs") for column, value in self._xs.items()}
         numbers = _Indices(self, body, index, lists, lambda number: consts[self._const(number)])
-        made: list[Value] = []
+        results: list[Value] = []
         slot = hole = 0
         for item in self.items:
             operands = []
             for position in range(len(item.operands)):
                 back = int(loop.distance[slot])
                 if back == 0:
-                    value = made[int(loop.place[slot])]
+                    value = results[int(loop.place[slot])]
                 elif back > 0:
                     chain_number, back = self._carried[slot]
                     value = chains[chain_number][back - 1]
@@ -175,13 +181,13 @@ class Scan:
                     value = self._differing(item, position, slot, lists, numbers)
                 operands.append(value)
                 slot += 1
-            made += self._operation(body, item, operands, hole, numbers)
+            results += self._operation(body, item, operands, hole, numbers)
             hole += len(item.holes)
         carried = []
         for (place, _), values in zip(self._chains, chains, strict=True):
-            carried += [made[place], *values[:-1]]
-        carried += [made[place] for place in self.wanted.last]
-        return body.give(carried=carried, ys=[self._listed(body, made[place], axis) for place, axis in self.wanted.listed])
+            carried += [results[place], *values[:-1]]
+        carried += [results[place] for place in self.wanted.last]
+        return body.give(carried=carried, ys=[self._listed(body, results[place], axis) for place, axis in self.wanted.listed])
 
     def _listed(self, body: Block, value: Value, axis: int | None) -> Value:
         if axis is None:
@@ -211,10 +217,10 @@ class Scan:
         if given:
             op, attrs, regions, operands, layout = opened(item, operands, item.holes, given)
         types = [value.type for value in item.results]
-        made = body.append(Operation(op, operands, types, attrs, regions, item.loc, layout, item.result_layout))
-        for value, old in zip(made.results, item.results, strict=True):
+        copied = body.append(Operation(op, operands, types, attrs, regions, item.loc, layout, item.result_layout))
+        for value, old in zip(copied.results, item.results, strict=True):
             value.name = old.name
-        return made.results
+        return copied.results
 
 
 class _Indices:
@@ -227,14 +233,14 @@ class _Indices:
         self.nested = scan.wanted.nested
         self.lists = lists
         self.const = const
-        self.made: dict[Column, Value] = {}
+        self.built: dict[Column, Value] = {}
 
     def value(self, column: Column, item: Item) -> Value:
-        found = self.known[column]
-        if found is None:
+        form = self.known[column]
+        if form is None:
             return self.lists["integers", column]
-        if column not in self.made:
-            step, start = found
+        if column not in self.built:
+            step, start = form
             value = self.index
             if step == -1:
                 value = self._emit(SUBTRACT, self.const(start), value, item)
@@ -243,8 +249,8 @@ class _Indices:
                     value = self._emit(MULTIPLY, value, self.const(step), item)
                 if start or self.nested:
                     value = self._emit(ADD, value, self.const(start), item)
-            self.made[column] = value
-        return self.made[column]
+            self.built[column] = value
+        return self.built[column]
 
     def _emit(self, op: Any, x: Value, y: Value, item: Item) -> Value:
         return self.body.append(Operation(op, [x, y], [COUNT], loc=item.loc)).result

@@ -21,7 +21,7 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import stack
 from gradtape.tape.tape_messages import warn
 from gradtape.variables.indexed_slices import IndexedSlices
-from gradtape.variables.variable import Variable
+from gradtape.variables.variable import Variable, unwrapped
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
     """Pairs of a tensor or IndexedSlices and a variable it fits; None gradients left out with one warning."""
     kept: list[tuple[Any, Variable]] = []
     missing: list[str] = []
-    for gradient, variable in grads_and_vars:
+    for gradient, given in grads_and_vars:
+        variable = unwrapped(given)
         if not isinstance(variable, Variable):
             raise ValueError(f"{optimizer}: {variable!r} is not a Variable; give pairs (gradient, variable)")
         if gradient is None:

@@ -243,13 +243,15 @@ def _collect(
             results[k] = unless_null(result)
 
 
-class _Method(ctypes.Structure):
+class Method(ctypes.Structure):
+    """What Python knows of a builtin function: CPython's `PyMethodDef`."""
+
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def builtin(library: machine.Library, name: str, calls: object) -> tuple[Callable[..., Any], object]:
     """The entry as a Python function, and what must be kept as long as it is used; callbacks find `calls` in the context."""
-    method = _Method(name.encode(), library.address("gt_entry"), FASTCALL, None)
+    method = Method(name.encode(), library.address("gt_entry"), FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), calls, None), method

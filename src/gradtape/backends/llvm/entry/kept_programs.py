@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gradtape import config
-from gradtape.backends.llvm.products.gemm import library
+from gradtape.backends.llvm.products import depthwise, gemm
 from gradtape.backends.llvm.runtime import machine, object_cache, symbols
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.runtime.threads import pool
@@ -25,6 +25,7 @@ from gradtape.ir.graph import Block
 from gradtape.ir.printer import text_and_objects
 
 KIND = "p"
+LIBRARIES = (("gt_mm_", gemm.library), ("gt_windows_", gemm.library), ("gt_depthwise_", depthwise.library))
 
 
 def key_of(traced: Block) -> str | None:
@@ -71,8 +72,9 @@ def _is_known(name: str, declaration: str) -> bool:
     if digest:
         if name == "gt_parallel":
             pool()
-        elif name.startswith("gt_mm_"):
-            library(name.removeprefix("gt_mm_"))
+        for prefix, make in LIBRARIES:
+            if name.startswith(prefix):
+                make(name.rpartition("_")[2])
         return any(part.has(name, digest) for part in Part.all)
     if name.startswith("llvm."):
         return True

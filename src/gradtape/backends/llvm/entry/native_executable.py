@@ -8,6 +8,7 @@ which must not happen twice, the failing operation itself is named.
 from __future__ import annotations
 
 import ctypes
+import math
 import tempfile
 import threading
 import time
@@ -36,16 +37,18 @@ from gradtape.backends.llvm.writing import parts
 from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
 from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.backends.numpy import compile_block as reference_block
+from gradtape.core.hooks import HOOKS
 from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import UNKNOWN, ListSpec, TensorSpec
 from gradtape.ir.verify import fits, verify
-from gradtape.ir.walk import has_effect
+from gradtape.ir.walk import blocks, has_effect
 from gradtape.ops.structured import SCAN
 
 LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
-HEAVY = 1 << 18  # elements: a program that computes more, or has a loop, is worth LLVM's more expensive passes
+HEAVY = 1 << 18  # elements: a program that computes more is worth LLVM's more expensive passes
+WIDE = 64  # elements: so is one that computes more at a time in a loop; loops of numbers gain nothing
 
 
 class Calls:
@@ -77,7 +80,19 @@ def _callback(context: int, number: int, words: Any) -> int:
     return DONE
 
 
-_CALLBACK = SIGNATURE(_callback)  # kept for ever: native code has its address
+def _patience(context: int, number: int, words: Any) -> int:
+    """Wait for what an operation between ranks has posted: words[1] requests at words[0]."""
+    calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
+    operation = calls.calls[number].operation
+    try:
+        HOOKS.world.natively.wait(words[0], words[1], f"{operation.op.name} at {operation.loc}")
+    except BaseException as error:
+        calls.errors[threading.get_ident()] = (operation, error)
+        return 0
+    return DONE
+
+
+_CALLBACK, _PATIENCE = SIGNATURE(_callback), SIGNATURE(_patience)  # kept for ever: native code has their addresses
 
 
 class WrittenProgram(NamedTuple):
@@ -108,7 +123,8 @@ def written(block: Block) -> WrittenProgram:
     long = bool(program.calls) or loops or elements > LONG
     calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
     source = str(module)
-    level = machine.level_of(source, loops or elements > HEAVY)
+    length = len(source) - module.bytes_of_constants
+    level = machine.level_of(length, elements > HEAVY or (loops and _has_wide_loops(block)))
     takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]
     return WrittenProgram(source, level, program.notes, program.calls, takes, gives, program.frame.size, module.declared)
 
@@ -139,7 +155,10 @@ class NativeExecutable:
         calls: list[NumpyCall] = []
         takes: list[str] = []
         gives: list[str] = []
+        prepared = started
         if library is None:
+            self._prepared = prepare(traced)
+            prepared = time.perf_counter()
             calls, takes, gives = self.program.calls, self.program.takes, self.program.gives
         done = time.perf_counter()
         _introduce()
@@ -155,7 +174,7 @@ class NativeExecutable:
         self._has_lists = any(gives)
         self.rescued = 0  # calls that native code gave up and the reference answered
         self.cached = library.cached
-        self.times = {"written": done - started, "compiled": time.perf_counter() - done}
+        self.times = {"passes": prepared - started, "written": done - prepared, "compiled": time.perf_counter() - done}
 
     @property
     def _block(self) -> Block:
@@ -293,6 +312,17 @@ def _elements(block: Block) -> int:
                 size *= n if isinstance(n, int) else LONG
             total += size
     return total
+
+
+def _has_wide_loops(block: Block) -> bool:
+    """Whether something inside a region has many elements, or sizes that are not known."""
+    for region in blocks(block):
+        for operation in region.operations if region is not block else ():
+            for value in operation.results:
+                shape = getattr(value.type, "shape", ())
+                if not all(isinstance(n, int) for n in shape) or math.prod(shape) > WIDE:
+                    return True
+    return False
 
 
 def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[calling_convention.Return]:
@@ -443,6 +473,7 @@ def _lasting(scope: Scope, array: Array) -> str:
 def _introduce() -> None:
     """Tell LLVM where native code finds what Python does for it."""
     machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+    machine.symbol("gt_mpi_patience", ctypes.cast(_PATIENCE, ctypes.c_void_p).value or 0)
     machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)
 
 

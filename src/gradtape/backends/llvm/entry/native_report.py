@@ -15,8 +15,8 @@ def lines(name: str, notes: Sequence[Note], times: Mapping[str, float], cached: 
     """One line on the whole, one per kernel, product, loop, branch and call of NumPy."""
     origin = "object code from the cache" if cached else "compiled by LLVM"
     head = (
-        f"{name} is native code: written in {times['written'] * 1e3:.1f} ms ({size} characters of IR), {origin} in "
-        f"{times['compiled'] * 1e3:.1f} ms; {frame} bytes for values in between"
+        f"{name} is native code: passes {times['passes'] * 1e3:.1f} ms, written in {times['written'] * 1e3:.1f} ms ({size} "
+        f"characters of IR), {origin} in {times['compiled'] * 1e3:.1f} ms; {frame} bytes for values in between"
     )
     told = [head]
     for note in notes[:SHOWN]:

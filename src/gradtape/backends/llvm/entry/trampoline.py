@@ -14,11 +14,13 @@ from gradtape.backends.llvm.runtime.symbols import DATA, DESCR, DIMS, FLAGS, PLA
 from gradtape.backends.llvm.writing.algebra import I32, I64, Flag, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Pointer
 
+LARGE, HUGE = 1 << 14, 1 << 23  # elements of an array whose memory is worth keeping, at least and at most
 ANY = -1  # a size that is not known before the call
 
 DOOR = Part()
 
 array_empty = python("gt_array_empty", PTR, I32, PTR, PTR, I32)
+set_handler = python("gt_set_handler", PTR, PTR)
 tuple_new = python("PyTuple_New", PTR, I64)
 tuple_set = python("PyTuple_SetItem", I32, PTR, I64, PTR)
 long_from = python("PyLong_FromLong", PTR, I64)
@@ -66,9 +68,21 @@ def gt_unusual(f: Builder) -> Pointer:
 
 @DOOR.routine
 def gt_make(f: Builder, descr: Pointer, rank: Int32, dims: Pointer) -> Pointer:
-    """A new array, or null with Python's error."""
+    """A new array, or null with Python's error; the memory of a large one is the allocator's, which keeps some for the next."""
     incref(f, descr)  # which the call takes over
-    return array_empty(f, rank, dims, descr, 0)
+    count = f.variable(I64, 1)
+    with f.loop(rank.resized(I64)) as axis:
+        count.value = count.value * dims.to(I64)[axis]
+    with f.if_((count.value < LARGE) | (count.value > HUGE)):
+        f.leave(array_empty(f, rank, dims, descr, 0))
+    before = set_handler(f, lasting(f, "gt_data_handler", allocator.data_handler()))
+    with f.if_(before.is_null()):
+        decref(f, descr)
+        f.leave(f.null())
+    array = array_empty(f, rank, dims, descr, 0)
+    decref(f, set_handler(f, before))
+    decref(f, before)
+    return array
 
 
 @DOOR.routine

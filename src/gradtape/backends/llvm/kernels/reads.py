@@ -115,7 +115,7 @@ _CHECKED = Lowering(element=_same, pointwise=always, fails=always, finds_sizes=T
 
 LOWERINGS: dict[Op, Lowering] = {
     GETITEM: replace(_READ, cost=0, aligned=_aligned, strided=layouts.is_plain, layout=layouts.indexed),
-    GETITEM_AT: _READ,
+    GETITEM_AT: replace(_READ, strided=layouts.is_span, layout=layouts.spanned),
     TAKE: _READ,
     INDEX: _READ,
     CHECKED_INDICES: replace(

@@ -10,6 +10,7 @@ from gradtape.backends.llvm.kernels.code import converted
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, computable, never
+from gradtape.backends.llvm.planning.nests import Level
 from gradtape.backends.llvm.planning.size_checks import MOST
 from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, Place
 from gradtape.backends.llvm.runtime.callbacks import write_callback, write_failure
@@ -21,6 +22,8 @@ from gradtape.ir.graph import Operation
 from gradtape.ir.types import ListSpec
 from gradtape.ops.dynamic import MASK_INDICES
 from gradtape.ops.staged import ASSERT, DIM_VALUE, DIMS, EXTENT, RANGE, VOID
+
+WORD = 64  # bits
 
 # -- dimensions
 
@@ -111,7 +114,7 @@ def _assert(scope: Scope, operation: Operation) -> list[Lowered]:
 
 
 def _mask_indices(scope: Scope, operation: Operation) -> list[Lowered]:
-    """The places of True, one array per axis: counted first."""
+    """The places of True, one array per axis: a mask becomes words of bits, which are counted, then the bits that are set."""
     w, program = scope.writer, scope.program
     (mask,) = operation.operands
     dims = scope.dims(mask)
@@ -121,33 +124,57 @@ def _mask_indices(scope: Scope, operation: Operation) -> list[Lowered]:
             scope.fail_if(w.let(f"icmp ne i64 {wanted}, {n}"), operation)
     if not dims:
         return write_callback(scope, operation)
-    count = w.cell("i64")
+    *outer, last = dims
+    rows = [*outer, w.quotient(w.add(last, WORD - 1), WORD)]
+    words = scope.take(w.multiply(w.product(rows), WORD // 8))
+    count, flags = w.cell("i64"), w.cell("i8", WORD, WORD)
     w.store("i64", 0, count)
     with Access(scope) as access:
 
-        def add(place: tuple[Index, ...]) -> None:
-            one = w.let(f"zext i1 {scope.element(mask, place)} to i64")
-            w.store("i64", w.add(w.load("i64", count), one), count)
+        def gather(place: tuple[Index, ...]) -> None:
+            first = w.multiply(place[-1], WORD)
+            length = w.smaller(w.subtract(last, first), WORD)
+            w.store(f"<{WORD} x i8>", "zeroinitializer", flags)
+            with w.loop(length, extra=access.loop(length)) as j, Level(scope):
+                flag = scope.element(mask, (*place[:-1], w.add(first, j)))
+                w.store("i8", w.let(f"zext i1 {flag} to i8"), w.at("i8", flags, j), access.writing)
+            bits = w.let(f"icmp ne <{WORD} x i8> {w.load(f'<{WORD} x i8>', flags)}, zeroinitializer")
+            word = w.let(f"bitcast <{WORD} x i1> {bits} to i64")
+            w.store("i64", word, w.at("i64", words.address, scope.offset(rows, place)))
+            w.store("i64", w.add(w.load("i64", count), _bits(scope, word)), count)
 
-        loops(scope, dims, add, access)
+        loops(scope, rows, gather, access, parallel=False)
     total = w.load("i64", count)
     homes = []
     for value in operation.results:
         program.bind(value.type, (total,))
         homes.append(scope.room(value))
     w.store("i64", 0, count)
+    rest = w.cell("i64")
 
     def note(place: tuple[Index, ...]) -> None:
-        with w.when(scope.element(mask, place)):
+        word = w.load("i64", w.at("i64", words.address, scope.offset(rows, place)))
+        first = w.multiply(place[-1], WORD)
+        w.store("i64", word, rest)
+        with w.loop(_bits(scope, word)):
+            bits = w.load("i64", rest)
+            w.store("i64", w.let(f"and i64 {bits}, {w.let(f'sub i64 {bits}, 1')}"), rest)
+            index = w.add(first, w.let(f"call i64 @llvm.cttz.i64(i64 {bits}, i1 true)"))
             at = w.load("i64", count)
-            for home, index in zip(homes, place, strict=True):
-                scope.store(str(index), home, (at,))
+            for home, i in zip(homes, (*place[:-1], index), strict=True):
+                scope.store(str(i), home, (at,))
             w.store("i64", w.add(at, 1), count)
 
     with Access(scope) as access:
         scope.access = ""
-        loops(scope, dims, note, access, parallel=False)
+        loops(scope, rows, note, access, parallel=False)
+    scope.give(words)
     return list(homes)
+
+
+def _bits(scope: Scope, word: str) -> str:
+    """How many are set."""
+    return scope.writer.let(f"call i64 @llvm.ctpop.i64(i64 {word})")
 
 
 # -- placeholders

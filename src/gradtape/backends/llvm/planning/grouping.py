@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.backends.llvm.planning.lowering import Lowerings, common
+from gradtape.backends.llvm.planning.lowering import common
 from gradtape.ir.graph import Operation, Value
-from gradtape.ir.types import TensorSpec
 
-LARGE = 600  # operations in a kernel: more take LLVM too long
+LARGE = 200  # operations in a kernel: more take LLVM too long
 NEAR = 12  # kernels that a root may join, counted from the last one
 ROW = 16  # elements of a row from which on phases are run row by row: shorter rows are better off as one long loop each
 
@@ -213,7 +212,8 @@ class Grouping:
             rank = len(root.operands[0].type.shape)
             stack = [(root.operands[0], rank, True)]
         else:
-            stack = _operands(plan.table, root, len(root.result.type.shape), True)
+            rank = len(root.result.type.shape)
+            stack = [(value, min(rank, kept), same) for value, kept, same in plan.paths(root)]
         best: dict[tuple[Value, bool], int] = {}
         while stack:
             value, kept, same = stack.pop()
@@ -224,20 +224,12 @@ class Grouping:
             if plan.is_lazy(value):
                 if plan.lowering(producer).fails(producer):
                     return None
-                stack += _operands(plan.table, producer, kept, same)
+                for below, axes, beside in plan.paths(producer):
+                    stack.append((below, axes if axes < kept else kept, same and beside))
                 continue
             need = needs.setdefault(producer, Need(kept, same))
             need.kept, need.same = min(need.kept, kept), need.same and same
         return needs
-
-
-def _operands(table: Lowerings, operation: Operation, kept: int, same: bool) -> list[tuple[Value, int, bool]]:
-    pointwise, shape = table[operation.op].pointwise(operation), operation.result.type.shape
-    return [
-        (value, min(kept, table.kept_axes(operation, k)), same and pointwise and tuple(value.type.shape) == tuple(shape))
-        for k, value in enumerate(operation.operands)
-        if isinstance(value.type, TensorSpec)
-    ]
 
 
 def _count(sizes: tuple[Any, ...]) -> int:

@@ -14,6 +14,8 @@ import numpy as np
 from gradtape.backends.llvm.planning.lowering import Lowerings
 from gradtape.backends.llvm.planning.values import Layout, Size
 from gradtape.ir.graph import Operation, Value
+from gradtape.ir.slots import Slot
+from gradtape.ops.dynamic import whole_key
 
 
 def layout_of(value: Value, table: Lowerings, has_memory: Callable[[Value], bool]) -> Layout:
@@ -144,7 +146,40 @@ def indexed(operation: Operation, below: Layout) -> Layout | None:
             if part < 0 and not isinstance(size, int):
                 return None
             offset = offset + (int(part) if part >= 0 else int(part) + size) * step
-    return Layout(below.base, offset, tuple(steps))
+    return below._replace(offset=offset, steps=tuple(steps))
+
+
+def is_span(operation: Operation) -> bool:
+    """Whether a key with numbers of the program has places and slices only: no index arrays."""
+    key = operation.attrs["key"]
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if isinstance(part, Slot):
+            if len(operation.operands[1 + part.index].type.shape):
+                return False
+        elif isinstance(part, slice):
+            if not (part.step is None or isinstance(part.step, int)):
+                return False
+        elif not (
+            part is None or part is Ellipsis or (isinstance(part, (int, np.integer)) and not isinstance(part, (bool, np.bool_)))
+        ):
+            return False
+    return True
+
+
+def spanned(operation: Operation, below: Layout) -> Layout | None:
+    """What such a key leaves of the steps; where it starts, the code that opens it knows."""
+    key = operation.attrs["key"]
+    steps: list[Size] = []
+    axis = 0
+    for part in whole_key(key if isinstance(key, tuple) else (key,), len(below.steps)):
+        if part is None:
+            steps.append(1)
+            continue
+        if isinstance(part, slice):
+            steps.append(below.steps[axis] * (1 if part.step is None else part.step))
+        axis += 1
+    return below._replace(steps=tuple(steps), starts=(*below.starts, (operation, below.steps)))
 
 
 def sliced(operation: Operation, below: Layout) -> Layout | None:

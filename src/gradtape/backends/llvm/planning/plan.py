@@ -29,7 +29,9 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ops.structured import COND, SCAN, WHILE
 
 CHEAP = 6  # the cost per element up to which computing again beats memory
-DEEP = 400  # recipes larger than this get memory: code size
+DEEP = 100  # recipes larger than this get memory: code size
+LONG = 200  # element operations of a block from which on it is cut
+STRETCH = 100  # element operations between two cuts
 TURNS = 12  # recipes whose elements are found through more changes of the index get memory: each is a call in the writer
 
 
@@ -89,6 +91,7 @@ class BlockPlan:
         self._reads: dict[Value, set[Value]] = {}  # of recipes: the values that these read from memory
         self._work: dict[Value, int] = {}  # of recipes: what computing an element costs without what it reads
         self._turns: dict[Value, int] = {}  # of recipes: how often the index changes on the longest way down
+        self._paths: dict[Operation, list[tuple[Value, int, bool]]] = {}
         self._latest: dict[Operation, int] = {}
         self._results_in: dict[Value, list[int]] | None = None  # buffer → positions; asked for when all is decided
         self.sharing = Sharing(self)
@@ -116,6 +119,18 @@ class BlockPlan:
     def nested(self, block: Block) -> BlockPlan:
         """The plan of a region."""
         return self._nested(block, self._known[block])
+
+    def paths(self, operation: Operation) -> list[tuple[Value, int, bool]]:
+        """The operands of an element operation: how many leading axes keep their index, and whether all do."""
+        known = self._paths.get(operation)
+        if known is None:
+            pointwise, shape = self.lowering(operation).pointwise(operation), tuple(operation.result.type.shape)
+            known = self._paths[operation] = [
+                (value, self.table.kept_axes(operation, k), pointwise and tuple(value.type.shape) == shape)
+                for k, value in enumerate(operation.operands)
+                if isinstance(value.type, TensorSpec)
+            ]
+        return known
 
     def is_lazy(self, value: Value) -> bool:
         operation = value.producer
@@ -194,11 +209,12 @@ class BlockPlan:
         for operation, kind in self.kinds.items():
             if kind == "element" and operation not in self.roots and self._repeated(operation):
                 self.roots.add(operation)
+        self._cut()
         self.sharing = Sharing(self)
-        for _ in range(8):
+        for attempt in range(8):
             self._weigh()
             self._group()
-            again = self._shared() | self._endangered()
+            again = self._shared(only_tops=attempt < 2) | self._endangered()
             if not again:
                 break
             self.roots |= again
@@ -206,6 +222,19 @@ class BlockPlan:
             self.roots |= {operation for operation, kind in self.kinds.items() if kind == "element"}
             self._weigh()
             self._group()
+
+    def _cut(self) -> None:
+        """A long block is cut into stretches: what a costly recipe of one gives to another gets memory. So kernels are found in
+        few attempts, however long the block is."""
+        elements = [operation for operation, kind in self.kinds.items() if kind in ("element", "reduce")]
+        if len(elements) <= LONG:
+            return
+        stretch = {operation: k // STRETCH for k, operation in enumerate(elements)}
+        for operation in elements:
+            if self.kinds[operation] == "element" and operation not in self.roots and self.cost(operation.result)[0] > CHEAP:
+                here = stretch[operation]
+                if any(stretch.get(user, here) != here for user in self.users(operation.result)):
+                    self.roots.add(operation)
 
     def _give_memory(self, operation: Operation) -> None:
         """The result of an element operation gets memory: its operand's where the elements are the same, else its own."""
@@ -335,8 +364,8 @@ class BlockPlan:
         self._latest.clear()
         self.kernels = {kernel.start: kernel for kernel in self.grouping.kernels}
 
-    def _shared(self) -> set[Operation]:
-        """Costly recipes that several kernels, or phases of one, would compute."""
+    def _shared(self, only_tops: bool) -> set[Operation]:
+        """Costly recipes that several kernels, or phases of one, would compute; or of these only the largest."""
         evaluators: dict[Operation, set[Any]] = {}
         phase = self.grouping.phase
         for operation in self.block.operations:
@@ -354,7 +383,8 @@ class BlockPlan:
                 stack += producer.operands
         return {
             producer for producer, keys in evaluators.items()
-            if len(keys) > 1 and self.cost(producer.result)[0] > CHEAP and self._is_top(producer, evaluators)
+            if len(keys) > 1 and self.cost(producer.result)[0] > CHEAP
+            and (not only_tops or self._is_top(producer, evaluators))
         }  # fmt: skip
 
     def _is_top(self, producer: Operation, evaluators: dict[Operation, set[Any]]) -> bool:

@@ -19,7 +19,7 @@ def constant_array(module: ModuleText, value: np.ndarray[Any, Any], dtype: DType
     """A constant as memory of the module."""
     data = np.ascontiguousarray(value)
     raw = data.tobytes()
-    text = 'c"' + "".join(f"\\{byte:02X}" for byte in raw) + '"' if raw else "zeroinitializer"
+    text = 'c"\\' + raw.hex("\\") + '"' if raw else "zeroinitializer"
     address = module.constant((raw, data.dtype.str), f"[{len(raw)} x i8]", text)
     return Array(address, tuple(int(n) for n in data.shape), dtype)
 

@@ -52,11 +52,16 @@ Size = int | Dim  # known when the code is written, or of symbols
 
 
 class Layout(NamedTuple):
-    """Element i of a value is element offset + Σ i·steps of the memory of `base`."""
+    """Element i of a value is element offset + Σ i·steps of the memory of `base`.
+
+    `starts` are operations that read from places that only run time knows, each with the steps of what it reads: these add to
+    the offset.
+    """
 
     base: Value
     offset: Size
     steps: tuple[Size, ...]
+    starts: tuple[tuple[Operation, tuple[Size, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

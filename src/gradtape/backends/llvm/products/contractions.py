@@ -147,7 +147,8 @@ def chosen(axes: Sequence[Axis]) -> Choice:
         for turned in (False, True):
             along = m if turned else n
             if along is None or is_one(along.c):
-                options.append(((total, dense_a + dense_b, not turned), Choice(m, n, k, rest, turned)))
+                close = -sum(step for axis in (m, k) if axis is not None for step in axis[1:] if isinstance(step, int))
+                options.append(((total, dense_a + dense_b, not turned, close), Choice(m, n, k, rest, turned)))
     if not options:  # no axis of the result is dense: vectors
         m, k = lists[0][0], lists[2][0]
         return Choice(m, None, k, [axis for axis in axes if axis not in (m, k)], False)

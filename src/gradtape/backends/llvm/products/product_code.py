@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gradtape.backends.llvm.kernels.kernel_code import Access, rolled
+from gradtape.backends.llvm.kernels.keys import At
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of
@@ -38,7 +39,7 @@ from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ops.contract import EINSUM, contraction_path, split_equation
-from gradtape.ops.elementwise import ADD
+from gradtape.ops.elementwise import ADD, MULTIPLY
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.reduce import REDUCE_SUM
 from gradtape.passes.inplace import ARITHMETIC, is_twin
@@ -89,6 +90,13 @@ def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
     home = scope.room(result)
     product(scope, operation, axes, a, b, home)
     return [home]
+
+
+def _outer(make: Maker, x: Value, y: Value) -> Value | None:
+    """A product with one term: elements times elements, which others may be fused with."""
+    if not is_one(x.type.shape[-1]) or not is_one(y.type.shape[-2]) or x.type.dtype != y.type.dtype:
+        return None
+    return make(MULTIPLY, x, y) if is_float(x.type.dtype) else None
 
 
 def _pairs(make: Maker, *xs: Value, equation: str) -> Value | None:
@@ -152,7 +160,12 @@ def operand(scope: Scope, value: Value) -> Operand:
     layout = layout_of(value, scope.program.tables.lowerings, lambda v: isinstance(scope.values.get(v), (Array, Scalar)))
     array = scope.memory(layout.base)
     kind = MEMORY[name_of(array.dtype)]
-    return Operand(layout, Matrix(scope.writer.at(kind, array.address, scope.program.index(layout.offset)), array.dtype))
+    w, index = scope.writer, scope.program.index
+    offset = index(layout.offset)
+    for operation, steps in layout.starts:
+        for part, step in zip(scope.ready(operation).axes, steps, strict=True):
+            offset = w.add(offset, w.multiply(part.index if isinstance(part, At) else part.start, index(step)))
+    return Operand(layout, Matrix(w.at(kind, array.address, offset), array.dtype))
 
 
 # -- the product
@@ -166,7 +179,7 @@ def product(
     to = Matrix(home.address, dtype)
     if any(isinstance(axis.size, int) and axis.size == 0 for axis in axes):
         if not add:
-            _clear(scope, home)
+            clear(scope, home)
         return
     total = work(axes)
     vector = of_role(axes, "m") or of_role(axes, "n")
@@ -178,7 +191,7 @@ def product(
         for axis in of_role(axes, "k"):
             if not isinstance(axis.size, int):  # where there is nothing to sum, no product starts the sum
                 with scope.writer.when(scope.writer.let(f"icmp eq i64 {scope.program.index(axis.size)}, 0")):
-                    _clear(scope, home)
+                    clear(scope, home)
     scope.program.notes.append(Note("product", (operation.op.name,), operation.loc))
     choice = chosen(axes)
     if choice.n is not None or not of_role(axes, "n"):
@@ -205,7 +218,8 @@ def _by_lanes(axes: Sequence[Axis]) -> bool:
     return lanes and terms is not None and terms <= 2 * UNROLLED and short is not None and short <= 4
 
 
-def _clear(scope: Scope, home: Array) -> None:
+def clear(scope: Scope, home: Array) -> None:
+    """Zeros everywhere."""
     w = scope.writer
     count = w.multiply(w.product(home.dims), bytes_of(home.dtype))
     w.do(f"call void @llvm.memset.p0.i64(ptr {home.address}, i8 0, i64 {count}, i1 false)")
@@ -552,6 +566,6 @@ def _added(scope: Scope, operation: Operation) -> list[Lowered]:
 
 
 LOWERINGS: dict[Op, Lowering] = {
-    MATMUL: Lowering(memory=_matmul, reads=_reads),
+    MATMUL: Lowering(memory=_matmul, reads=_reads, rewrite=_outer),
     EINSUM: Lowering(memory=_einsum, reads=_reads, rewrite=_pairs),
 }

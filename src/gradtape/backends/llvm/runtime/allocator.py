@@ -4,12 +4,15 @@ Blocks of memory are linked from the context, so that whatever way a call ends, 
 64 bytes. Small blocks are cut from chunks, which are blocks too; released ones wait in a list for each size.
 
 Large blocks that are freed are kept for the next call, a few of them in the whole process: the system would take them back
-and have them cleared page by page, which takes longer than to use them. Threads take and give them by atomic exchanges.
+and have them cleared page by page, which takes longer than to use them. Threads take and give them by atomic exchanges. The
+data of large results is such a block too: NumPy gives it back when nobody has the array any more (its NEP 49).
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+from typing import Any, ClassVar
 
 from gradtape.backends.llvm.runtime import symbols as outside
 from gradtape.backends.llvm.runtime.support import Part
@@ -209,6 +212,67 @@ def gt_cleanup(f: Builder, context: Pointer) -> None:
         blocks.leave_if(block.is_null())
         context[FIRST] = block[OLDER]
         free_block(f, block)
+
+
+# -- the data of results: NumPy's arrays own it, and ask here as they ask `malloc` and its like
+
+
+@MEMORY.routine
+def gt_data_new(f: Builder, ignored: Pointer, bytes: Whole) -> Pointer:
+    """Memory for an array, that of an earlier one if some is kept; null if there is none."""
+    size = (bytes + (HEADER + ALIGN - 1)) & -ALIGN
+    block = f.variable(PTR, kept_block(f, size))
+    with f.if_(block.value.is_null()):
+        block.value = aligned_alloc(f, ALIGN, size)
+        with f.if_(block.value.is_null()):
+            f.leave(f.null())
+        block.value[BYTES] = size
+    return block.value.at(HEADER)
+
+
+@MEMORY.routine
+def gt_data_cleared(f: Builder, ignored: Pointer, count: Whole, item: Whole) -> Pointer:
+    """The same, with zeros."""
+    data = gt_data_new(f, ignored, count * item)
+    with f.if_(~data.is_null()):
+        data.fill(0, count * item)
+    return data
+
+
+@MEMORY.routine
+def gt_data_free(f: Builder, ignored: Pointer, data: Pointer, bytes: Whole) -> None:
+    """An array has no more use for its memory; null is allowed."""
+    with f.if_(~data.is_null()):
+        free_block(f, data.at(-HEADER))
+
+
+@MEMORY.routine
+def gt_data_resized(f: Builder, ignored: Pointer, data: Pointer, bytes: Whole) -> Pointer:
+    """More or less memory with the same first bytes; null if there is none, and the old memory stays."""
+    new = gt_data_new(f, ignored, bytes)
+    with f.if_(~new.is_null() & ~data.is_null()):
+        new.copy_from(data, (data.at(-HEADER)[BYTES] - HEADER).at_most(bytes))
+        free_block(f, data.at(-HEADER))
+    return new
+
+
+@functools.cache
+def data_handler() -> Any:
+    """These four as NumPy takes them: a capsule around a name, a version and the functions."""
+
+    class Handler(ctypes.Structure):
+        _fields_: ClassVar = [("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("functions", ctypes.c_void_p * 5)]
+
+    address = MEMORY.load().address
+    names = ("gt_data_new", "gt_data_cleared", "gt_data_resized", "gt_data_free")
+    handler = Handler(b"gradtape", 1, (None, *[address(name) for name in names]))
+    _KEPT.append(handler)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(handler), b"mem_handler", None)
+
+
+_KEPT: list[Any] = []  # what a capsule points to
 
 
 # -- helpers: apart from the allocator, which tests replace by one that guards each block

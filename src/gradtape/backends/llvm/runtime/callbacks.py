@@ -49,7 +49,8 @@ def _sizes(operation: Operation) -> frozenset[str]:
     return symbols_in([attr for attr in operation.attrs.values() if not describes(attr)])
 
 
-def _is_scalar(value: Value) -> bool:
+def is_number(value: Value) -> bool:
+    """Whether a value is held in a register."""
     return not len(value.type.shape) and name_of(value.type.dtype) in REGISTER
 
 
@@ -70,7 +71,7 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     for value, later in zip(operation.results, held, strict=True):
         if isinstance(value.type, ListSpec):
             raise UnsupportedError(f"the result of {operation.op.name} is a list", operation)
-        home = None if later else _home(scope, value)
+        home = None if later else home_of(scope, value)
         homes.append(home)
         places.append(len(words))
         dims: Sequence[Index] = [0] * len(value.type.shape) if home is None else home.dims
@@ -81,7 +82,7 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     for value, home, place in zip(operation.results, homes, places, strict=True):
         if home is None:
             home = _fetched(scope, operation, value, packed, place, sum(held[: len(results)]))
-        results.append(Scalar(scope.load(home, ()), value.type.dtype) if _is_scalar(value) else home)
+        results.append(Scalar(scope.load(home, ()), value.type.dtype) if is_number(value) else home)
     return results
 
 
@@ -115,8 +116,9 @@ def _is_held(scope: Scope, value: Value) -> bool:
     return any(name not in scope.program.sizes for name in symbols_in(value.type))
 
 
-def _home(scope: Scope, value: Value) -> Array:
-    if not _is_scalar(value):
+def home_of(scope: Scope, value: Value) -> Array:
+    """Memory for a result."""
+    if not is_number(value):
         return scope.room(value)
     return Array(scope.writer.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
 
@@ -131,11 +133,12 @@ def _call(scope: Scope, operation: Operation, call: NumpyCall, words: list[tuple
     program.calls.append(call)
     program.module.declare("gt_callback", "i32 (ptr, i32, ptr)")
     status = w.let(f"call i32 @gt_callback(ptr %context, i32 {len(program.calls) - 1}, ptr {packed})")
-    _leave_unless_done(scope, status)
+    leave_unless_done(scope, status)
     return packed
 
 
-def _leave_unless_done(scope: Scope, status: str) -> None:
+def leave_unless_done(scope: Scope, status: str) -> None:
+    """End the program with the error that Python raised, if it did."""
     w = scope.writer
     bad, good = w.label("bad"), w.label("good")
     w.branch(w.let(f"icmp ne i32 {status}, {DONE}"), bad, good, f", !prof {scope.program.unlikely()}")
@@ -157,7 +160,7 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
     home = scope.room(value)
     program.module.declare("gt_fetch", "i32 (i32, ptr, i64)")
     bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
-    _leave_unless_done(scope, w.let(f"call i32 @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})"))
+    leave_unless_done(scope, w.let(f"call i32 @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})"))
     return home
 
 

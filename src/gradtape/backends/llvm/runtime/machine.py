@@ -77,6 +77,12 @@ def triple() -> str:
     return str(_machine(3).triple)
 
 
+def processor() -> tuple[str, set[str]]:
+    """What LLVM calls this processor, and the features it may use."""
+    _target()
+    return _STATE["cpu"], {name[1:] for name in _STATE["features"].split(",") if name.startswith("+")}
+
+
 def vector_bytes() -> int:
     """The size of this machine's vector registers."""
     _target()
@@ -183,9 +189,9 @@ def _free(manager: llvm.newpassmanagers.ModulePassManager) -> None:
     manager.detach()
 
 
-def level_of(text: str, heavy: bool) -> int:
-    """How much is done about a program: the more it computes the more, the longer it is the less."""
-    return 1 if len(text) >= HUGE else 3 if heavy and len(text) < LARGE else 2
+def level_of(length: int, heavy: bool) -> int:
+    """How much is done about a program: the more it computes the more, the longer its code is the less."""
+    return 1 if length >= HUGE else 3 if heavy and length < LARGE else 2
 
 
 def key_of(text: str, level: int | str) -> str:

@@ -7,6 +7,7 @@ code kept on disk never meets another version of it.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import hashlib
 import threading
@@ -74,17 +75,25 @@ class Part:
         """The part as machine code, whose functions all modules know from now on."""
         with _LOCK:
             if self._library is None:
-                written: list[str] = []
-                while len(written) < len(self._bodies):  # a body that is being written may ask for more
-                    for name in [name for name in self._bodies if name not in written]:
-                        define(self._module, name, self._bodies[name])
-                        written.append(name)
-                text = str(self._module)
-                self._digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-                library = machine.Library(text, level=0)  # it is written as it is to be
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # programs call it as long as the process lives
-                for name in self._bodies:
-                    if name.startswith("gt_"):
-                        machine.symbol(name, library.address(name))
-                self._library = library
+                blank = copy.deepcopy(self._module.__dict__)
+                try:
+                    self._library = self._compiled()
+                except BaseException:  # Ctrl-C, or a stack that was nearly full: the next program writes it from the start
+                    self._module.__dict__.update(blank)
+                    raise
             return self._library
+
+    def _compiled(self) -> machine.Library:
+        written: list[str] = []
+        while len(written) < len(self._bodies):  # a body that is being written may ask for more
+            for name in [name for name in self._bodies if name not in written]:
+                define(self._module, name, self._bodies[name])
+                written.append(name)
+        text = str(self._module)
+        self._digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        library = machine.Library(text, level=0)  # it is written as it is to be
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # programs call it as long as the process lives
+        for name in self._bodies:
+            if name.startswith("gt_"):
+                machine.symbol(name, library.address(name))
+        return library

@@ -24,7 +24,8 @@ TYPE, DATA, RANK, DIMS = Member(8, PTR), Member(16, PTR), Member(24, I32), Membe
 DESCR, FLAGS = Member(56, PTR), Member(64, I32)
 SCALAR = Member(16, I64)
 PLAIN = 0x101  # flags of an array that is C-contiguous and aligned
-NUMPY = {"gt_array_empty": 184, "gt_array_scalar": 60}  # places in NumPy's table of functions
+# places in NumPy's table of functions
+NUMPY = {"gt_array_copy": 85, "gt_array_empty": 184, "gt_array_scalar": 60, "gt_set_handler": 304}
 
 _KEPT: dict[str, object] = {}
 _DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in (*"?bBhHiIlLefdFD",)}  # those that have a name in native code

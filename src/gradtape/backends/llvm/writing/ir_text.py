@@ -26,6 +26,7 @@ class ModuleText:
         self._library: dict[str, str] = {}
         self._uses: Counter[str] = Counter()
         self._constants: dict[Hashable, str] = {}
+        self.bytes_of_constants = 0  # of the text
         self._metadata: list[str] = []
         self._kept: dict[str, None] = {}
 
@@ -66,6 +67,7 @@ class ModuleText:
         name = self._constants.get(key)
         if name is None:
             name = self._constants[key] = f"@constant.{len(self._constants)}"
+            self.bytes_of_constants += len(text)
             self.globals.append(f"{name} = private unnamed_addr constant {type} {text}, align {align}")
         return name
 

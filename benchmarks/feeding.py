@@ -1,0 +1,122 @@
+"""The row group `data`: what a pipeline costs for each element, and whether it keeps ahead of a training step.
+
+`python -m benchmarks.feeding` measures gradtape here and the peers in environments of their own (`--root`); workers print JSON.
+Times for an element are processor times, the least of three passes, so that a busy machine does not count; waits are by the
+clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.environments import prepared
+
+ELEMENTS = 10_000
+STEP = 0.002  # seconds of a training step
+
+
+def _least(run: Callable[[], None], count: int) -> float:
+    """Microseconds of processor time for one of `count`."""
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    return min(seconds) / count * 1e6
+
+
+def _drained(source: Iterable[Any]) -> Callable[[], None]:
+    def run() -> None:
+        for _ in source:
+            pass
+
+    return run
+
+
+def _waits(source: Iterable[Any], steps: int = 100) -> float:
+    """Microseconds that the middle one of many steps waits for its batch."""
+    batches, work, waits = iter(source), np.ones((64, 64), np.float32), []
+    next(batches)
+    for _ in range(steps):
+        start = time.perf_counter()
+        while time.perf_counter() - start < STEP:
+            work @ work
+        start = time.perf_counter()
+        next(batches)
+        waits.append(time.perf_counter() - start)
+    return float(np.median(waits)) * 1e6
+
+
+def _rows() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return rng.random((ELEMENTS, 8), np.float32), rng.random((50_000, 64), np.float32)
+
+
+def of_datasets(package: str) -> dict[str, float]:
+    """gradtape and TensorFlow: the same program."""
+    tf = importlib.import_module(package)
+    small, large = _rows()
+    slices = tf.data.Dataset.from_tensor_slices((small, np.arange(ELEMENTS)))
+    batches = tf.data.Dataset.from_tensor_slices(large).shuffle(50_000).batch(128).prefetch(2)
+    doubled = slices.map(lambda x, y: (x * 2.0, y))
+    return {
+        "read rows": _least(_drained(slices), ELEMENTS),
+        "shuffle": _least(_drained(slices.shuffle(1000)), ELEMENTS),
+        "map": _least(_drained(doubled), ELEMENTS),
+        "map on 2 threads": _least(_drained(slices.map(lambda x, y: (x * 2.0, y), num_parallel_calls=2)), ELEMENTS),
+        "map and batch 32": _least(_drained(doubled.batch(32)), ELEMENTS),
+        "shuffle, batch 128 of 64, prefetch: a batch": _least(_drained(batches), 391),
+        "the same, wait in a step of 2 ms": _waits(batches),
+    }
+
+
+def of_torch() -> dict[str, float]:
+    """PyTorch's `DataLoader` in the process."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.set_num_threads(1)
+    small, large = _rows()
+    rows = TensorDataset(torch.from_numpy(small), torch.arange(ELEMENTS))
+    loader = DataLoader(TensorDataset(torch.from_numpy(large)), batch_size=128, shuffle=True)
+    return {
+        "read rows": _least(_drained(DataLoader(rows, batch_size=None)), ELEMENTS),
+        "shuffle": _least(_drained(DataLoader(rows, batch_size=None, shuffle=True)), ELEMENTS),
+        "shuffle, batch 128 of 64, prefetch: a batch": _least(_drained(loader), 391),
+        "the same, wait in a step of 2 ms": _waits(loader),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(".benchmarks"), help="where the peers' environments are")
+    parser.add_argument("--worker", choices=("gradtape", "tensorflow", "torch"), help="measure one, in this interpreter")
+    options = parser.parse_args()
+    if options.worker is not None:
+        print(json.dumps(of_torch() if options.worker == "torch" else of_datasets(options.worker)))
+        return
+    table = {}
+    for peer in ("gradtape", "tensorflow", "torch"):
+        python, problem = (sys.executable, "") if peer == "gradtape" else prepared(peer, options.root)
+        if problem:
+            print(f"{peer}: {problem}", file=sys.stderr)
+            continue
+        command = [python, "-m", "benchmarks.feeding", "--worker", peer]
+        table[peer] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    print(f"{'µs':45}" + "".join(f"{peer:>12}" for peer in table))
+    for row in table["gradtape"]:
+        print(f"{row:45}" + "".join(f"{table[peer][row]:12.1f}" if row in table[peer] else f"{'–':>12}" for peer in table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""The first call of programs with long loops and long straight code, value and gradient, beside JAX: `make bench` and
+`python -m benchmarks.first_calls [--python jax=PATH] [NAME ...]`, which also writes the table of `docs/benchmarks.md`.
+
+Every figure of a first call is the processor time of a fresh process with an empty cache, after another function has started
+the compiler; processor time, because a shared machine adds to any other. The later calls of a loop written with `range` and
+with `gt.range` take turns in one process. Goals stand in `GOALS`; nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from time import perf_counter, process_time
+from typing import Any
+
+from benchmarks import report
+from benchmarks.run import ROOT, environment
+
+TURNS = {
+    "scalar_loop": 1000, "nested_with_a_branch": 100, "lstm": 1024, "gauss_seidel": 40, "triangular_solve": 400, "durbin": 200,
+    "functional_while": 4000, "python_while": 8000, "covariance": 50, "stencil": 4000,
+}  # fmt: skip
+LONG = {"irregular": (1000,), "triangular_gradient": (800,), "straight_line": (100, 1000, 10_000)}
+GOALS = {"jax": 1.0, "range": 1.5, "later": 1.1, "straight": 0.7, "growth": 12.0}
+POINT = 1.25
+PATIENCE = 900.0  # seconds for one process
+BEGIN, END = "<!-- first calls: written by `python -m benchmarks.first_calls` -->", "<!-- end of first calls -->"
+
+
+def _gradtape(name: str, n: int, over: str) -> Callable[[], Any]:
+    import gradtape as gt
+    from benchmarks import loop_programs
+
+    traced = gt.function(lambda x: getattr(loop_programs, name)(n, x, range if over == "range" else gt.range))
+
+    def call() -> Any:
+        x = gt.constant(POINT)
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = traced(x)
+        return y.numpy(), tape.gradient(y, x).numpy()
+
+    return call
+
+
+def _jax(name: str, n: int) -> Callable[[], Any]:
+    from benchmarks.peers import jax_loop_programs
+
+    compiled = jax_loop_programs.gradient(name, n)
+    return lambda: compiled(POINT)
+
+
+def measured(peer: str, name: str, n: int) -> dict[str, Any]:
+    """In this process: `peer` is "jax", or what a loop of gradtape goes over."""
+    make: Any = _jax if peer == "jax" else lambda name, n: _gradtape(name, n, peer)
+    make("functional_while", 20)()  # starts the compiler
+    call = make(name, n)
+    start, began = process_time(), perf_counter()
+    value, gradient = call()
+    found = {"first": process_time() - start, "wall": perf_counter() - began, "value": [float(value), float(gradient)]}
+    if peer == "range" and name in TURNS:
+        calls = {"range": call, "gt.range": _gradtape(name, n, "gt.range")}
+        best = dict.fromkeys(calls, math.inf)
+        for one in calls.values():
+            one()
+        until = perf_counter() + 0.6
+        while perf_counter() < until:
+            for form, one in calls.items():
+                start = perf_counter()
+                one()
+                best[form] = min(best[form], perf_counter() - start)
+        found["later"] = best
+    return found
+
+
+def _elsewhere(python: str, peer: str, name: str, n: int, patience: float) -> dict[str, Any]:
+    command = [python, "-W", "ignore", "-m", "benchmarks.first_calls", "--measure", peer, name, str(n)]
+    with tempfile.TemporaryDirectory() as cache:
+        settings = environment(1) | {"GRADTAPE_CACHE": cache}
+        settings["PYTHONPATH"] = f"{ROOT}:{ROOT / 'src'}"
+        try:
+            done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True, timeout=patience)
+        except subprocess.TimeoutExpired:
+            return {"error": f"no answer in {patience:.0f} s"}
+        except subprocess.CalledProcessError as error:
+            return {"error": (error.stderr.strip().splitlines() or ["failed"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measure(pythons: dict[str, str], names: Sequence[str] = (), rounds: int = 1) -> list[dict[str, Any]]:
+    """The rows of the table; the least of several rounds counts."""
+    sizes = {name: (n,) for name, n in TURNS.items()} | LONG
+    rows = []
+    for name, n in [(name, n) for name, several in sizes.items() for n in several if not names or name in names]:
+        forms = {"range": "gradtape", **({"gt.range": "gradtape"} if name in TURNS else {}), "jax": "jax"}
+        row: dict[str, Any] = {"name": name, "size": n, "peers": {}}
+        for _ in range(rounds):
+            for form, library in forms.items():
+                if library in pythons:
+                    found = _elsewhere(pythons[library], form, name, n, PATIENCE)
+                    known = row["peers"].get(form)
+                    if known is None or found.get("first", math.inf) < known.get("first", math.inf):
+                        row["peers"][form] = found | ({"later": known["later"]} if known and "later" in known else {})
+        print(name, n, {form: round(found.get("first", math.nan), 3) for form, found in row["peers"].items()}, file=sys.stderr)
+        rows.append(row)
+    return rows
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The table, and how the time grows with the length of straight code."""
+    lines = [report.where_measured(results["machine"]), ""]
+    lines.append("| program | size | as written | with `gt.range` | JAX | later call / `gt.range` | goals |")
+    lines.append("|---|---:|---|---|---|---|---|")
+    rows = results["rows"]
+    for row in rows:
+        peers = row["peers"]
+        cells = [_seconds(peers.get(form)) for form in ("range", "gt.range", "jax")]
+        later = peers.get("range", {}).get("later")
+        cells.append("–" if later is None else f"{later['range'] / later['gt.range']:.2f}")
+        cells.append("; ".join(verdicts(row, rows)))
+        lines.append(f"| {row['name'].replace('_', ' ')} | {row['size']:,} | {' | '.join(cells)} |")
+    grown = {label: exponent(rows, form) for label, form in (("gradtape", "range"), ("JAX", "jax"))}
+    said = ", ".join(f"{label} {power:.2f}" for label, power in grown.items() if power is not None)
+    if said:
+        lines += ["", f"Growth of the first call of straight code, as an exponent of its length: {said}."]
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(row: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
+    """Each goal of a row and whether this run meets it."""
+    peers = row["peers"]
+    own, staged, jax = (peers.get(form, {}).get("first") for form in ("range", "gt.range", "jax"))
+    said = []
+    if own is None:
+        return ["**missed**: no answer"]
+    if jax is not None:
+        long = row["name"] == "straight_line" and row["size"] >= 1000
+        said.append(_said(own / jax, GOALS["straight" if long else "jax"], "JAX"))
+    if staged is not None:
+        said.append(_said(own / staged, GOALS["range"], "`gt.range`"))
+    if later := peers["range"].get("later"):
+        said.append(_said(later["range"] / later["gt.range"], GOALS["later"], "later"))
+    shorter = [r for r in rows if r["name"] == row["name"] and r["size"] * 10 == row["size"]]
+    if shorter and row["size"] == 10_000 and "first" in shorter[0]["peers"].get("range", {}):
+        said.append(_said(own / shorter[0]["peers"]["range"]["first"], GOALS["growth"], "a tenth of it"))
+    return said
+
+
+def _said(ratio: float, most: float, of: str) -> str:
+    return f"met: {ratio:.2f} ≤ {most} × {of}" if ratio <= most else f"**missed**: {ratio:.2f} > {most} × {of}"
+
+
+def exponent(rows: list[dict[str, Any]], form: str) -> float | None:
+    """Of first-call time in the length of straight code, over all that was measured."""
+    points = [(r["size"], r["peers"].get(form, {}).get("first")) for r in rows if r["name"] == "straight_line"]
+    known = [(size, first) for size, first in points if first is not None]
+    if len(known) < 2:
+        return None
+    (a, first), (b, last) = known[0], known[-1]
+    return math.log(last / first) / math.log(b / a)
+
+
+def _seconds(found: dict[str, Any] | None) -> str:
+    return "–" if found is None else found.get("error") or f"{found['first']:.3g} s"
+
+
+def publish(results: dict[str, Any]) -> None:
+    """The results, and the table on the page."""
+    report.write(ROOT / "benchmarks" / "results", "first_calls", results, "# First calls\n\n" + markdown(results))
+    page = ROOT / "docs" / "benchmarks.md"
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n{END}{rest.split(END)[1]}")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.first_calls", description="first calls beside JAX")
+    parser.add_argument("names", nargs="*", help="programs; all, and the page is written, if none is given")
+    parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a library")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(given)
+    if options.measure:
+        peer, name, n = options.measure
+        print(json.dumps(measured(peer, name, int(n))))
+        return
+    pythons = {"gradtape": sys.executable} | dict(entry.split("=", 1) for entry in options.python)
+    results = {"machine": report.machine(1), "rows": measure(pythons, options.names, options.rounds)}
+    print(markdown(results))
+    if not options.names:
+        publish(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Operations between ranks as calls of MPI's own C functions: posted, then tested until they are done, without Python.
+
+Which functions and handles, `HOOKS.world.natively` says (`distribute/native_mpi.py`); where it says nothing, for other dtypes,
+and for operations that only some ranks have results of, NumPy's way is called. After many tests in vain Python waits instead
+(`gt_mpi_patience`): it sleeps where ranks share cores, and hears of ranks that have failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
+from gradtape.backends.llvm.runtime.callbacks import NumpyCall, home_of, is_number, leave_unless_done, write_callback
+from gradtape.backends.llvm.writing.element_types import bytes_of
+from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.core.hooks import HOOKS
+from gradtape.core.opdef import Op
+from gradtape.ir.graph import Operation
+from gradtape.ops.collective import ALL_EXTREME, ALL_STACK, ALL_SUM, ALL_SWAP, FROM_ROOT, SUM_SCATTER, SWAP_EDGES, SWAP_WITH
+
+_TESTS = 3000  # of a request before Python waits for it: some tenths of a millisecond
+
+
+class _Exchange:
+    """The code of one operation: its operand and its result in memory, and the calls that post it."""
+
+    def __init__(self, scope: Scope, operation: Operation) -> None:
+        self.scope, self.operation, self.w = scope, operation, scope.writer
+        self.mpi = HOOKS.world.natively
+        self.kind = self.mpi.handle  # how a handle looks: i32 (MPICH), ptr (Open MPI)
+        self.given: Array = scope.memory(operation.operands[0])
+        self.home: Array = home_of(scope, operation.result)
+        self.dtype = self.handle(operation.operands[0].type.dtype.name)
+        self.comm = self.handle("comm")
+        self.requests = self.w.cell(self.kind, 4)
+        self.posted = 0
+
+    def handle(self, name: str) -> str:
+        """A handle, read from where `natively` keeps it: it is another one in every process."""
+        table = self.scope.program.module.outside("gt_mpi_handles")
+        return f"{self.kind} {self.w.load(self.kind, self.w.at('i64', table, self.mpi.places[name]))}"
+
+    def count(self, elements: Index) -> str:
+        return f"i32 {self.w.let(f'trunc i64 {elements} to i32')}"
+
+    def call(self, name: str, *arguments: str) -> None:
+        """Post a request."""
+        types = ", ".join(argument.split(" ")[0] for argument in arguments)
+        self.scope.program.module.declare(f"gt_{name}", f"i32 ({types}, ptr)")
+        request = self.w.at(self.kind, self.requests, self.posted)
+        self.posted += 1
+        status = self.w.let(f"call i32 @gt_{name}({', '.join(arguments)}, ptr {request})")
+        self.scope.program.fail_if(self.w.let(f"icmp ne i32 {status}, 0"), self.operation)
+
+    def block(self, name: str, *arguments: str) -> None:
+        """Call a function that ends when all ranks have called it."""
+        types = ", ".join(argument.split(" ")[0] for argument in arguments)
+        self.scope.program.module.declare(f"gt_{name}", f"i32 ({types})")
+        status = self.w.let(f"call i32 @gt_{name}({', '.join(arguments)})")
+        self.scope.program.fail_if(self.w.let(f"icmp ne i32 {status}, 0"), self.operation)
+
+    def zero(self) -> None:
+        """Nothing comes from nobody."""
+        self.scope.program.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
+        self.w.do(f"call void @llvm.memset.p0.i64(ptr {self.home.address}, i8 0, i64 {self.bytes()}, i1 false)")
+
+    def copy(self) -> None:
+        """The operand, where the result will be."""
+        self.scope.program.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
+        into, source = self.home.address, self.given.address
+        self.w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {into}, ptr {source}, i64 {self.bytes()}, i1 false)")
+
+    def bytes(self) -> Index:
+        return self.w.multiply(self.w.product(self.home.dims), bytes_of(self.home.dtype))
+
+    def wait(self) -> None:
+        """Test what was posted until it is done; Python takes over after a while."""
+        w, program = self.w, self.scope.program
+        program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
+        program.module.declare("gt_mpi_patience", "i32 (ptr, i32, ptr)")
+        flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
+        words = w.cell("i64", 2)
+        w.store("i32", 0, tests)
+        test, again, slow, done = (w.label(stem) for stem in ("test", "again", "slow", "received"))
+        w.go(test)
+        w.start(test)
+        status = w.let(f"call i32 @gt_MPI_Testall(i32 {self.posted}, ptr {self.requests}, ptr {flag}, ptr {statuses})")
+        program.fail_if(w.let(f"icmp ne i32 {status}, 0"), self.operation)
+        w.branch(w.let(f"icmp ne i32 {w.load('i32', flag)}, 0"), done, again)
+        w.start(again)
+        count = w.let(f"add i32 {w.load('i32', tests)}, 1")
+        w.store("i32", count, tests)
+        w.branch(w.let(f"icmp slt i32 {count}, {0 if self.mpi.crowded else _TESTS}"), test, slow)
+        w.start(slow)
+        w.store("ptr", self.requests, words)
+        w.store("i64", self.posted, w.at("i64", words, 1))
+        program.calls.append(NumpyCall(self.operation, [False], [None] * len(self.operation.operands)))
+        leave_unless_done(
+            self.scope, w.let(f"call i32 @gt_mpi_patience(ptr %context, i32 {len(program.calls) - 1}, ptr {words})")
+        )
+        w.go(done)
+        w.start(done)
+
+    def result(self) -> list[Lowered]:
+        if self.posted:
+            self.wait()
+        self.scope.program.notes.append(Note("mpi", (self.operation.op.name,), self.operation.loc))
+        value = self.operation.result
+        return [Scalar(self.scope.load(self.home, ()), value.type.dtype) if is_number(value) else self.home]
+
+
+def _all_reduce(code: _Exchange) -> None:
+    kind = code.operation.attrs.get("kind", "sum")
+    count = code.count(code.w.product(code.home.dims))
+    arguments = (*_ends(code), count, code.dtype, code.handle(kind), code.comm)
+    if code.mpi.crowded:
+        code.call("MPI_Iallreduce", *arguments)
+    else:  # nearly half the time for a few numbers
+        code.block("MPI_Allreduce", *arguments)
+
+
+def _ends(code: _Exchange) -> Sequence[str]:
+    return f"ptr {code.given.address}", f"ptr {code.home.address}"
+
+
+def _all_stack(code: _Exchange) -> None:
+    count, (source, into) = code.count(code.w.product(code.given.dims)), _ends(code)
+    code.call("MPI_Iallgather", source, count, code.dtype, into, count, code.dtype, code.comm)
+
+
+def _sum_scatter(code: _Exchange) -> None:
+    count = code.count(code.w.product(code.home.dims))
+    code.call("MPI_Ireduce_scatter_block", *_ends(code), count, code.dtype, code.handle("sum"), code.comm)
+
+
+def _all_swap(code: _Exchange) -> None:
+    count, (source, into) = code.count(code.w.product(code.given.dims[1:])), _ends(code)
+    code.call("MPI_Ialltoall", source, count, code.dtype, into, count, code.dtype, code.comm)
+
+
+def _from_root(code: _Exchange) -> None:
+    code.copy()
+    count = code.count(code.w.product(code.home.dims))
+    code.call("MPI_Ibcast", f"ptr {code.home.address}", count, code.dtype, f"i32 {code.operation.attrs['root']}", code.comm)
+
+
+def _swap_with(code: _Exchange) -> None:
+    attrs, count = code.operation.attrs, code.count(code.w.product(code.home.dims))
+    source, into = _ends(code)
+    tag = f"i32 {attrs['tag']}"
+    if attrs["source"] < 0:
+        code.zero()
+    code.call("MPI_Irecv", into, count, code.dtype, f"i32 {code.mpi.peer(attrs['source'])}", tag, code.comm)
+    code.call("MPI_Isend", source, count, code.dtype, f"i32 {code.mpi.peer(attrs['dest'])}", tag, code.comm)
+
+
+def _swap_edges(code: _Exchange) -> None:
+    below, above = (code.mpi.peer(rank) for rank in HOOKS.world.neighbours(code.operation.attrs["periodic"]))
+    elements = code.w.product(code.home.dims[1:])
+    count, width = code.count(elements), code.w.multiply(elements, bytes_of(code.home.dtype))
+    source, into = (
+        [f"ptr {array.address}", f"ptr {code.w.let(f'getelementptr inbounds i8, ptr {array.address}, i64 {width}')}"]
+        for array in (code.given, code.home)
+    )
+    if not code.operation.attrs["periodic"]:
+        code.zero()
+    # what goes up has tag 1, what goes down tag 2: on a ring of two both go to the same rank
+    code.call("MPI_Irecv", into[0], count, code.dtype, f"i32 {below}", "i32 1", code.comm)
+    code.call("MPI_Irecv", into[1], count, code.dtype, f"i32 {above}", "i32 2", code.comm)
+    code.call("MPI_Isend", source[1], count, code.dtype, f"i32 {above}", "i32 1", code.comm)
+    code.call("MPI_Isend", source[0], count, code.dtype, f"i32 {below}", "i32 2", code.comm)
+
+
+_WRITERS = {
+    ALL_SUM: _all_reduce,
+    ALL_EXTREME: _all_reduce,
+    ALL_STACK: _all_stack,
+    SUM_SCATTER: _sum_scatter,
+    ALL_SWAP: _all_swap,
+    FROM_ROOT: _from_root,
+    SWAP_WITH: _swap_with,
+    SWAP_EDGES: _swap_edges,
+}
+
+
+def _write(scope: Scope, operation: Operation) -> list[Lowered]:
+    mpi = HOOKS.world.natively
+    name = operation.operands[0].type.dtype.name
+    if mpi is None or name not in mpi.places or (operation.op is ALL_EXTREME and name.startswith("complex")):
+        return write_callback(scope, operation)
+    code = _Exchange(scope, operation)
+    _WRITERS[operation.op](code)
+    return code.result()
+
+
+LOWERINGS: dict[Op, Lowering] = {op: Lowering(memory=_write) for op in _WRITERS}

@@ -1,0 +1,296 @@
+"""Functions of elements: map, filter, scan, and what calls them.
+
+A function is traced for the types of the elements like any `gt.function`, so it is compiled and its branches and loops follow
+tensors; a function of datasets (windows) runs in Python. Tapes of the reader do not see what runs here. What it draws at random
+depends on the seed and on the number of the element, not on threads.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+from gradtape.core.dispatch import convert
+from gradtape.core.tensor import box
+from gradtape.data.channels import ParallelStream
+from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, bare, flat_values, mapped, spec_of
+from gradtape.data.shuffling import Seeds
+from gradtape.data.streams import UNKNOWN, Stage, Step, StepStream, Stream
+from gradtape.errors import InvalidArgumentError
+from gradtape.functions.autograph.calling import conv
+from gradtape.functions.function import function
+from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import program
+from gradtape.ops.random_state import ELEMENT, RandomState, stream_word
+from gradtape.ops.staged import DRAW_KEY
+
+Wrap = Callable[[Any], Any]  # makes a dataset of a stage
+
+
+def described(who: str, user: Callable[..., Any]) -> str:
+    """What to call a user's function, with the line where it is written."""
+    code = getattr(user, "__code__", None)
+    name = getattr(user, "__name__", repr(user))
+    return f"{who}({name})" + (f", {code.co_filename}:{code.co_firstlineno}" if code is not None else "")
+
+
+class ElementFunction:
+    """A user's function of the elements of a stage."""
+
+    def __init__(self, user: Callable[..., Any], source: Stage, who: str, wrap: Wrap) -> None:
+        if not callable(user):
+            raise TypeError(f"{who}: the function must be callable, got {user!r}")
+        self.user, self.source, self.who, self.wrap = user, source, who, wrap
+        self.seeds = Seeds(None, every_pass=True)
+        self.structure = source.structure
+        specs = self.structure.specs
+        self.traced = not any(isinstance(spec, DatasetSpec) for spec in specs)
+        self.call = user
+        self.random = False
+        self.result: ElementStructure | None = None
+        if self.traced:
+            self._trace(all(spec.shape.rank is not None for spec in specs))
+
+    def _trace(self, ranks_known: bool) -> None:
+        if not ranks_known:
+            self.call = function(self.user)
+            self.random = True  # unknown before it is traced
+            return
+        template = self.structure.template
+        signature = list(template) if self.structure.is_tuple else [template]  # type: ignore[call-overload]
+        try:
+            compiled = function(self.user, input_signature=signature)
+            concrete = compiled.get_concrete_function()
+        except Exception as error:
+            error.add_note(f"while tracing {self.where()} for elements of {template}")
+            raise
+        if any(not isinstance(leaf, TensorSpec) for leaf in flat_values(concrete.structured_outputs)):
+            # lists and Python numbers are made tensors in the program
+            compiled = function(normalised(self.user), input_signature=signature)
+            concrete = compiled.get_concrete_function()
+        self.call = compiled
+        self.random = any(operation.op is DRAW_KEY for operation in program(concrete.program.block))
+        self.result = ElementStructure(mapped(_result_spec, concrete.structured_outputs))
+
+    def where(self) -> str:
+        return described(self.who, self.user)
+
+    def runner(self) -> Callable[[int, Leaves], Any]:
+        """The function for one pass: of an element's number and leaves; its result as the user gave it."""
+        structure, call, wrap = self.structure, self.call, self.wrap
+        context = contextvars.Context()  # no tape and no trace of the reader
+        seed = self.seeds.seed() if self.random else 0
+
+        def run(number: int, leaves: Leaves) -> Any:
+            try:
+                if seed:
+                    return context.copy().run(_drawing, stream_word(seed, number), call, structure.arguments(leaves, wrap))
+                return context.copy().run(call, *structure.arguments(leaves, wrap))
+            except Exception as error:
+                error.add_note(f"while computing element {number} of {self.where()}")
+                raise
+
+        return run
+
+    def results(self) -> Callable[[int, Leaves], Leaves]:
+        """As `runner`, with results as bare leaves."""
+        run = self.runner()
+        result = self.result
+        if result is None:
+            return lambda number, leaves: tuple([bare(leaf) for leaf in flat_values(run(number, leaves))])
+        if result.specs[0] is result.template:
+            return lambda number, leaves: (bare(run(number, leaves)),)
+        return lambda number, leaves: tuple([bare(leaf) for leaf in flat_values(run(number, leaves))])
+
+
+def normalised(user: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with a list as its result made a tuple, and lists and numbers inside made tensors, as TensorFlow has it."""
+
+    def called(*args: Any) -> Any:
+        result = conv(user)(*args)
+        return mapped(convert, tuple(result) if isinstance(result, list) else result)
+
+    return called
+
+
+def _result_spec(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, TensorSpec) else spec_of(bare(leaf))
+
+
+def _drawing(seed: int, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    state = RandomState()
+    state.reset(seed)
+    ELEMENT.set(state)
+    return call(*arguments)
+
+
+def first_structure(stage: Stage, results: Callable[[int, Leaves], Any], who: str) -> Any:
+    """What the first element of a stage becomes: the type of results that no trace knows."""
+    stream = stage.open()
+    try:
+        for leaves in stream:
+            return results(0, leaves)
+    finally:
+        stream.close()
+    raise InvalidArgumentError(f"{who}: the type of the results is not known: there is no element to try the function on")
+
+
+class MappedStream(StepStream):
+    """A function of each element, in the thread of the reader."""
+
+    def __init__(self, source: Stream, function: Callable[[int, Leaves], Leaves]) -> None:
+        super().__init__(source)
+        self.function, self.number = function, 0
+
+    def __next__(self) -> Leaves:
+        element = next(self.source)
+        number = self.number
+        self.number = number + 1
+        return self.function(number, element)
+
+
+class MapStage(Step):
+    """The results of a function of each element."""
+
+    def __init__(self, source: Stage, function: ElementFunction, workers: int, in_order: bool) -> None:
+        super().__init__(source)
+        self.function, self.workers, self.in_order = function, workers, in_order
+
+    def element_structure(self) -> ElementStructure:
+        if self.function.result is not None:
+            return self.function.result
+        example = first_structure(self.source, self.function.runner(), "Dataset.map")
+        return ElementStructure(mapped(lambda leaf: spec_of(bare(leaf)), example))
+
+    def open(self) -> Stream:
+        results = self.function.results()
+        source = self.source.open()
+        if not self.workers:
+            return MappedStream(source, results)
+        return ParallelStream(source, results, self.workers, self.in_order)
+
+
+class FilteredStream(StepStream):
+    """The elements that a predicate holds for."""
+
+    def __init__(self, source: Stream, predicate: Callable[[int, Leaves], Any]) -> None:
+        super().__init__(source)
+        self.predicate, self.number = predicate, 0
+
+    def __next__(self) -> Leaves:
+        for element in self.source:
+            number = self.number
+            self.number = number + 1
+            if self.predicate(number, element):
+                return element
+        raise StopIteration
+
+
+class Filtered(Step):
+    """The elements that a predicate holds for; `until` ends at the first that it does not hold for."""
+
+    def __init__(self, source: Stage, predicate: ElementFunction, until: bool = False) -> None:
+        super().__init__(source)
+        self.predicate, self.until = predicate, until
+        if predicate.result is not None:
+            spec = predicate.result.specs[0]
+            if len(predicate.result.specs) != 1 or spec.dtype.name != "bool" or spec.shape.rank:
+                raise ValueError(f"{predicate.where()}: the predicate must give one bool, it gives {predicate.result.template}")
+
+    def open(self) -> Stream:
+        stream = FilteredStream(self.source.open(), self.predicate.runner())
+        return WhileStream(stream) if self.until else stream
+
+    def cardinality(self) -> int:
+        return 0 if self.source.cardinality() == 0 else UNKNOWN
+
+
+class WhileStream(StepStream):
+    """The elements before the first that the predicate does not hold for."""
+
+    source: FilteredStream
+
+    def __next__(self) -> Leaves:
+        inner = self.source
+        element = next(inner.source)
+        if not inner.predicate(inner.number, element):
+            self.close()
+            raise StopIteration
+        inner.number += 1
+        return element
+
+
+class ScannedStream(StepStream):
+    """The outputs of a function that carries state from element to element."""
+
+    def __init__(self, source: Stream, stage: Scanned) -> None:
+        super().__init__(source)
+        self.stage, self.state, self.number = stage, stage.initial, 0
+        self.context = contextvars.Context()
+
+    def __next__(self) -> Leaves:
+        element = next(self.source)
+        stage = self.stage
+        arguments = stage.source.structure.boxed(element, stage.wrap)
+        state = stage.state.pack(tuple(box(leaf) for leaf in self.state))
+        try:
+            new_state, output = self.context.copy().run(stage.called, state, arguments)
+        except Exception as error:
+            error.add_note(f"while computing element {self.number} of {described('Dataset.scan', stage.user)}")
+            raise
+        self.number += 1
+        self.state = stage.state.flat(new_state, "Dataset.scan: the new state")
+        return tuple([bare(leaf) for leaf in flat_values(output)])
+
+
+class Scanned(Step):
+    """`scan`."""
+
+    def __init__(self, source: Stage, initial: Any, user: Callable[..., Any], wrap: Wrap) -> None:
+        super().__init__(source)
+        leaves = [convert(leaf)._data for leaf in flat_values(initial)]
+        feed = iter(leaves)
+        self.state = ElementStructure(mapped(lambda leaf: spec_of(next(feed)), initial))
+        self.initial, self.user, self.wrap = tuple(leaves), user, wrap
+        self.call = function(user)
+
+    def element_structure(self) -> ElementStructure:
+        state = self.state.pack(tuple(box(leaf) for leaf in self.initial))
+        output = first_structure(
+            self.source, lambda _, leaves: self.called(state, self.source.structure.boxed(leaves, self.wrap))[1], "Dataset.scan"
+        )
+        return ElementStructure(mapped(lambda leaf: spec_of(bare(leaf)), output))
+
+    def called(self, state: Any, element: Any) -> Any:
+        """(new state, output) for an element."""
+        result = self.call(state, element)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"{described('Dataset.scan', self.user)}: the function must give (new_state, output), got {result!r}"
+            )
+        return result
+
+    def open(self) -> Stream:
+        return ScannedStream(self.source.open(), self)
+
+
+def folded(source: Stage, initial: Any, user: Callable[..., Any], wrap: Wrap) -> Any:
+    """`reduce`: the state after all elements."""
+    leaves = [convert(leaf) for leaf in flat_values(initial)]
+    feed = iter(leaves)
+    state: Any = mapped(lambda leaf: next(feed), initial)
+    call = function(user)
+    context = contextvars.Context()
+    stream = source.open()
+    structure = source.structure
+    try:
+        for number, element in enumerate(stream):
+            try:
+                state = context.copy().run(call, state, structure.boxed(element, wrap))
+            except Exception as error:
+                error.add_note(f"while computing element {number} of {described('Dataset.reduce', user)}")
+                raise
+    finally:
+        stream.close()
+    return state

@@ -1,0 +1,42 @@
+"""Which ranks there are: found out once, when `gt.distribute` is first used.
+
+Started by a launcher of MPI (`mpiexec`, `srun`, `gradtape launch`) with several processes, or after the program imported mpi4py
+itself, the world is that of MPI; else this process is the only rank, and nothing of MPI is loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from gradtape.config import launched_ranks, ranks_debugged
+from gradtape.core.hooks import HOOKS
+from gradtape.core.record import LOCAL
+from gradtape.errors import FailedPreconditionError
+
+
+def connect() -> None:
+    """Put the world of MPI in the place of one rank, where there is one."""
+    ranks = launched_ranks()
+    if ranks == 1 and "mpi4py.MPI" not in sys.modules:
+        return
+    from gradtape.distribute.mpi_world import MpiWorld
+
+    try:
+        world = MpiWorld()
+    except (ImportError, RuntimeError) as error:  # no package, or no library that it can load
+        raise FailedPreconditionError(
+            f"{ranks} processes were started together to run this program, but they cannot talk to one another: {error}. "
+            'Install MPI for Python: pip install "gradtape[mpi]" mpich'
+        ) from None
+    HOOKS.world = world
+    if world.size == 1:
+        HOOKS.array_kind = None
+        return
+    from gradtape.distribute.failing import watch_over
+    from gradtape.distribute.rank_gradients import among_ranks
+    from gradtape.distribute.rank_kinds import kind_of
+
+    HOOKS.array_kind = LOCAL
+    HOOKS.kind_of = kind_of
+    HOOKS.among_ranks = among_ranks
+    watch_over(world, debug=ranks_debugged())

@@ -1,0 +1,85 @@
+"""MPI's C functions and handles, for native code: their addresses in the library that mpi4py loaded, told to LLVM by name.
+
+MPICH's handles are integers, Open MPI's pointers; both lie in a table that native code reads. Invariant: the library answers
+through its own functions what mpi4py says of it, or native code does not call it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradtape.backends.llvm.runtime import machine
+
+if TYPE_CHECKING:
+    from gradtape.distribute.mpi_world import MpiWorld
+
+_FUNCTIONS = (
+    "MPI_Iallreduce", "MPI_Iallgather", "MPI_Ireduce_scatter_block", "MPI_Ialltoall", "MPI_Ibcast", "MPI_Irecv", "MPI_Isend",
+    "MPI_Testall", "MPI_Allreduce",
+)  # fmt: skip
+_DTYPES = {
+    "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32_T", "int64": "INT64_T", "complex64": "C_FLOAT_COMPLEX",
+    "complex128": "C_DOUBLE_COMPLEX",
+}  # fmt: skip
+
+
+class NativeMpi:
+    """What native code needs to know of MPI."""
+
+    def __init__(self, world: MpiWorld, library: ctypes.CDLL) -> None:
+        mpi = world.mpi
+        self._world = world
+        self._test_all = library.MPI_Testall
+        self.crowded = world.crowded
+        self.handle = "i32" if mpi._sizeof(mpi.Comm) == 4 else "ptr"
+        handles = {
+            "comm": world.comm, "sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN,
+            **{name: getattr(mpi, kind) for name, kind in _DTYPES.items()},
+        }  # fmt: skip
+        self.places = {name: i for i, name in enumerate(handles)}
+        self._table = (ctypes.c_uint64 * len(handles))(*[mpi._handleof(thing) & (1 << 64) - 1 for thing in handles.values()])
+        self._nobody = int(mpi.PROC_NULL)
+        machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
+        for name in _FUNCTIONS:
+            machine.symbol(f"gt_{name}", ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+
+    def peer(self, rank: int) -> int:
+        """A rank as MPI numbers it; -1 is nobody."""
+        return rank if rank >= 0 else self._nobody
+
+    def wait(self, requests: int, count: int, words: str) -> None:
+        """Wait for requests that native code posted and tested in vain."""
+        flag, statuses = ctypes.c_int(0), (ctypes.c_uint64 * 32)()
+        start = 0.0
+        while not flag.value:
+            if self._test_all(count, ctypes.c_void_p(requests), ctypes.byref(flag), statuses):
+                raise RuntimeError(f"{words} failed")
+            if not flag.value:
+                start = self._world.paused(start or time.monotonic(), words)
+
+
+def native_mpi(world: MpiWorld) -> NativeMpi | None:
+    """The library that mpi4py uses, if its functions can be called from native code."""
+    for path in _loaded():
+        try:
+            library = ctypes.CDLL(path)
+            size = ctypes.c_int(-1)
+            handle: Any = world.mpi._handleof(world.comm)
+            argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
+            if library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size:
+                return NativeMpi(world, library)
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _loaded() -> list[str]:
+    """Files of MPI libraries in this process. One whose handles are of another kind must not be asked: the name says which."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return []
+    files = {line.split()[-1] for line in maps.read_text().splitlines() if "/" in line}
+    return sorted(file for file in files if Path(file).name.startswith("libmpi.so") or Path(file).name.startswith("libmpi-"))

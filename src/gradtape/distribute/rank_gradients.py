@@ -1,0 +1,158 @@
+"""What a derivative means among several ranks, in one place: before the walk of a tape, and after it.
+
+Each rank walks its own records, and the rules of operations between ranks (`ops/collective.py`) are exact for N programs that
+exchange arrays. Two things are left, and both are done here:
+
+* a replicated target is one value, though all N ranks hold it: each rank starts with its N-th part of the seed;
+* a replicated source is one value, too: its cotangent is the sum of what the ranks found.
+
+So the derivative of a replicated loss in a replicated variable is the whole derivative, equal on all ranks; in a local array it
+is the part of this rank; and a local target stands for the sum over ranks.
+
+The ranks agree before the walk on which operations between them take part: where they came to different conclusions (one took a
+branch that the others did not) all do, with zeros. Invariant: ranks post the same communication in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from gradtape.core.hooks import HOOKS
+from gradtape.core.record import NOBODY, TRACING, Record, current_scope, scope_of
+from gradtape.core.tensor import Tensor
+from gradtape.distribute.rank_errors import RankError
+from gradtape.distribute.rank_kinds import is_replicated
+from gradtape.ops.collective import MESSAGES, all_sum
+from gradtape.ops.create import zeros_like
+from gradtape.ops.shape import concat, reshape, split
+from gradtape.tape.gradient_tape import GradientTape
+from gradtape.variables.indexed_slices import IndexedSlices
+
+
+def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool) -> list[Any]:
+    """The answers of a tape, one per source, where several ranks run."""
+    shared = [is_replicated(source) for source in flat]
+    once = [is_replicated(target) for target in targets]
+    # both ends of a message answer, always; all others agree: so a rank that talks to some need not know what the rest does
+    partners = {record: zero for record, zero in _zeros(tape).items() if record.op in MESSAGES}
+    together = len(partners) < len(tape._communications) or any(shared) or any(once)
+    if not together and not partners:
+        return tape._answers(targets, seeds, flat, recorded)
+    staged = TRACING.get() is not None
+    if together and not staged:
+        partners |= _agreed(tape, targets, flat, once)
+    if tape._persistent and not staged:  # what it gives may be differentiated again: all of it is recorded now
+        scope = current_scope().without(tape).with_recorder(tape)
+        recorded = True
+    else:
+        scope = current_scope() if recorded else tape._others() or NOBODY
+    with scope_of(scope):
+        seeds = [seed / HOOKS.world.size if one else seed for seed, one in zip(seeds, once, strict=True)]
+    with scope_of(scope) if recorded else scope_of(current_scope()):
+        answers = tape._answers(targets, seeds, flat, recorded, partners)
+    with scope_of(scope):
+        return _summed(answers, flat, shared, staged)
+
+
+# -- before the walk ----------------------------------------------------------------------------------------------------------
+
+
+def _agreed(tape: GradientTape, targets: list[Tensor], flat: list[Any], once: list[bool]) -> dict[Record, Any]:
+    """The operations whose rules run on all ranks: those between targets and sources, where all ranks have the same; else all
+    of them. One short exchange."""
+    places = {record: i for i, record in enumerate(r for r in tape._communications if r.op not in MESSAGES)}
+    moving, reached = _between(tape, targets, flat, places)
+    values = [np.ascontiguousarray(t._data).tobytes() for t, one in zip(targets, once, strict=True) if one and not t.wraps]
+    own = np.array([_digest(moving), _digest(reached), len(places), _digest(once), crc32(b"".join(values))], np.int64)
+    least, most = np.split(HOOKS.world.all_reduce(np.concatenate([-own, own]), "max"), 2)
+    differs = -least != most
+    if differs[2]:
+        raise RankError(
+            f"gradient: this tape has seen {own[2]} collective operations on rank {HOOKS.world.rank}, and from {-least[2]} to "
+            f"{most[2]} on others; every rank must call the same ones inside the tape's block"
+        )
+    if differs[3]:
+        raise RankError(
+            f"gradient: on rank {HOOKS.world.rank} the targets are {_kinds(once)}, on another rank they are not; compute them "
+            "from the same kinds of values on all ranks"
+        )
+    if differs[4]:
+        raise RankError(
+            f"gradient: on rank {HOOKS.world.rank} the target is {_shown(targets, once)}, on another rank it is "
+            "not. It was computed from replicated values and numbers alone, so it must be the same on all ranks: a number that "
+            "differs between ranks met it; make it an array with np.array(...), or sum over ranks with all_reduce"
+        )
+    zeros = _zeros(tape)
+    if differs[0] or differs[1]:
+        return zeros
+    active = {*moving} & {*reached}
+    return {record: zeros[record] for record, i in places.items() if i in active}
+
+
+def _zeros(tape: GradientTape) -> dict[Record, Any]:
+    return {record: np.zeros(record.shape, dtype.dtype)[()] for record, dtype in tape._communications.items()}
+
+
+def _between(
+    tape: GradientTape, targets: list[Tensor], flat: list[Any], places: dict[Record, int]
+) -> tuple[list[int], list[int]]:
+    """Which operations between ranks depend on the sources here, and which the targets depend on here: no fewer than a
+    cotangent can reach."""
+    moved = {node for source in flat for node in tape._versions(source)}
+    for record in tape.records:
+        if record.op.differentiable and any(node in moved for node in record.nodes):
+            moved.add(record)
+    behind = {node for target in targets if (node := tape._node_of(target)) is not None}
+    for record in reversed(tape.records):
+        if record in behind and record.op.differentiable:
+            behind.update(node for node in record.nodes if node is not None)
+    return [i for r, i in places.items() if r in moved], [i for r, i in places.items() if r in behind]
+
+
+def _digest(numbers: Sequence[int]) -> int:
+    return crc32(np.array(numbers, np.int64).tobytes())
+
+
+def _kinds(once: list[bool]) -> str:
+    return ", ".join("replicated" if one else "local" for one in once)
+
+
+def _shown(targets: list[Tensor], once: list[bool]) -> Any:
+    return next(target._data for target, one in zip(targets, once, strict=True) if one)
+
+
+# -- after the walk -----------------------------------------------------------------------------------------------------------
+
+
+def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: bool) -> list[Any]:
+    """The answers with those of replicated sources added up over the ranks, in one exchange per dtype."""
+    wanted = [i for i, one in enumerate(shared) if one]
+    if not wanted:
+        return answers
+    answers = list(answers)
+    present = np.array([answers[i] is not None for i in wanted], np.int32)
+    if not staged:
+        present = np.atleast_1d(HOOKS.world.all_reduce(present, "max"))
+    buckets: dict[Any, list[int]] = {}
+    for i, some in zip(wanted, present, strict=True):
+        if some:
+            answer = zeros_like(flat[i]) if answers[i] is None else answers[i]
+            answers[i] = answer.to_dense() if isinstance(answer, IndexedSlices) else answer
+            buckets.setdefault(answers[i].dtype, []).append(i)
+    for places in buckets.values():
+        parts = [answers[i] for i in places]
+        for i, total in zip(places, _total(parts), strict=True):
+            answers[i] = total
+    return answers
+
+
+def _total(parts: list[Any]) -> list[Any]:
+    if len(parts) == 1:
+        return [all_sum(parts[0])]
+    sizes = [int(np.prod(part.shape, dtype=np.int64)) for part in parts]
+    whole = all_sum(concat([reshape(part, (-1,)) for part in parts], 0))
+    return [reshape(piece, tuple(part.shape)) for piece, part in zip(split(whole, sizes, 0), parts, strict=True)]

@@ -1,0 +1,173 @@
+"""Whether a value is *replicated* (the same on all ranks because of how it was computed) or *local* (it may differ).
+
+Replicated are the results of `all_reduce`, `all_gather`, `broadcast` and `replicated`, mirrored variables, and what is computed
+from these, Python numbers and constants alone. Local is what is watched without being one of these, what came from a NumPy
+array, and what other operations between ranks give. Only targets and sources of derivatives are asked: see `rank_gradients.py`.
+
+Of an eager value the records and pasts behind it are read, of a value of a program the operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from gradtape.core.dispatch import PART
+from gradtape.core.record import LOCAL, REPLICATED, Blend, Past, RankKind, Record, VariableKey
+from gradtape.core.tensor import Tensor
+from gradtape.functions.compiled import FUNCTION
+from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ops.collective import COMMUNICATIONS, REPLICATING
+from gradtape.ops.structured import SCAN, WHILE
+from gradtape.trace.effects import active
+from gradtape.variables.variable import Variable
+
+MIRRORED: WeakSet[VariableKey] = WeakSet()  # variables that strategies keep the same on all ranks
+
+
+def is_replicated(value: Tensor | Variable) -> bool:
+    """Whether a tensor or variable is the same on all ranks because of how it was computed."""
+    if isinstance(value, Variable):
+        return value._key in MIRRORED
+    if value.wraps:
+        inner: Any = value._data
+        while isinstance(inner, Tensor):  # batched
+            inner = inner._data
+        if isinstance(inner, Value):
+            return _in_program(inner)
+    node = value._node
+    return node is not None and _Reader().same(node)
+
+
+def kind_of(node: Record) -> RankKind:
+    """What to remember of a version when nobody watches it any more."""
+    return REPLICATED if _Reader().same(node) else LOCAL
+
+
+class _Reader:
+    """Reads the pasts of versions, each once, without recursion."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, bool] = {}
+
+    def same(self, node: Any) -> bool:
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top in self._known:
+                stack.pop()
+                continue
+            own, behind = _behind(top)
+            if own is not None or any(self._known.get(n) is False for n in behind):
+                self._known[top] = bool(own)
+                stack.pop()
+            elif waiting := [n for n in behind if n not in self._known]:
+                stack.extend(waiting)
+            else:
+                self._known[top] = True
+                stack.pop()
+        return self._known[node]
+
+
+def _behind(node: Any) -> tuple[bool | None, list[Any]]:
+    """(what is known of a version by itself, None if that depends; the versions it depends on)."""
+    if node is LOCAL or node is REPLICATED:
+        return node is REPLICATED, []
+    if isinstance(node, VariableKey):
+        return node in MIRRORED, []
+    if isinstance(node, Blend):
+        return None, list(node.parts)
+    if isinstance(node, Past):
+        return node.kind is REPLICATED, []
+    unseen = list(node.when[1]) if isinstance(node.when, tuple) else []
+    if node.op is None:  # watched: local, unless it was replicated before
+        return (None, list(node.nodes[:1])) if node.nodes else (False, [])
+    if node.op in COMMUNICATIONS:
+        return node.op in REPLICATING, []
+    if node.op is PART and node.nodes[0] is not None and node.nodes[0].op is FUNCTION:
+        return _of_call(node.nodes[0], node.attrs["index"])
+    return None, [*(n for n in node.nodes if n is not None), *unseen]
+
+
+def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
+    """Of a result of a compiled call: what its program does between the ranks, and the inputs that reach it otherwise."""
+    program = (record.attrs or {}).get("program")
+    unseen = list(record.when[1]) if isinstance(record.when, tuple) else []
+    if program is None or index >= len(program.block.results):
+        return None, [*(n for n in record.nodes if n is not None), *unseen]
+    needed = _sources(program.block, [program.block.results[index]])
+    if needed is None:
+        return False, []
+    nodes = [record.nodes[i] for i in needed]
+    if None not in nodes:
+        return None, nodes
+    # inputs that nobody watches: arrays that the function captured have no past, and may differ between ranks
+    return (None, [*(n for n in nodes if n is not None), *unseen]) if len(unseen) == record.nodes.count(None) else (False, [])
+
+
+# -- values of programs -----------------------------------------------------------------------------------------------------
+
+
+def _sources(block: Block, values: list[Value]) -> list[int] | None:
+    """The parameters that values depend on otherwise than through operations that replicate; None if one is local anyway."""
+    places = {param: i for i, param in enumerate(block.params)}
+    needed: dict[int, None] = {}
+    seen: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        producer = value.producer
+        if producer is None:
+            if value in places:
+                needed[places[value]] = None
+        elif producer.op in COMMUNICATIONS:
+            if producer.op not in REPLICATING:
+                return None
+        elif producer.op.effect:  # random keys, Python functions
+            return None
+        elif producer.regions or "callee" in producer.attrs:
+            operands = _through(producer)
+            if operands is None:
+                return None
+            stack.extend(operands)
+        else:
+            stack.extend(producer.operands)
+    return list(needed)
+
+
+def _through(operation: Operation) -> list[Value] | None:
+    """The operands that results of a structured operation depend on: all, unless its regions make local values."""
+    regions = [*operation.regions.values(), *([operation.attrs["callee"]] if "callee" in operation.attrs else [])]
+    wanted: set[int] = set()
+    for region in regions:
+        own = _sources(region, list(region.results))
+        if own is None:
+            return None
+        wanted.update(own)
+    # parameters stand behind the index in a loop's body, and behind the predicate among a branch's operands
+    return list(operation.operands) if operation.op in (SCAN, WHILE) or wanted else []
+
+
+def _in_program(value: Value) -> bool:
+    """Of a value of the program that is being traced: arguments are local, captured variables may be mirrored."""
+    block: Any = value.producer.home if value.producer is not None else value.owner
+    needed = _sources(block, [value])
+    return needed is not None and all(_replicated_input(block, i) for i in needed)
+
+
+def _replicated_input(block: Block, place: int) -> bool:
+    tracer = active()
+    if tracer is None or tracer.block is not block or place < tracer.arguments:
+        return False
+    capture = tracer.captures[place - tracer.arguments]
+    if capture.kind in ("variable", "versions"):
+        variable = capture.target()
+        return variable is not None and variable._key in MIRRORED
+    if capture.kind == "number":  # a Python number
+        return True
+    return (
+        capture.kind == "tensor" and isinstance(tensor := capture.read(), Tensor) and not tensor.wraps and is_replicated(tensor)
+    )

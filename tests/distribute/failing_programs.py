@@ -1,0 +1,98 @@
+"""Programs in which ranks do not get on; `python -m` this module NAME on several ranks runs one of them."""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+import gradtape as gt
+
+ranks = gt.distribute
+ME = ranks.rank()
+
+
+def raises() -> None:
+    ranks.all_reduce(1.0)
+    if ME == 1:
+        raise ValueError("rank one gives up")
+    ranks.all_reduce(2.0)
+
+
+def ends_early() -> None:
+    ranks.all_reduce(1.0)
+    if ME != 1:
+        ranks.all_reduce(2.0)
+
+
+def exits() -> None:
+    if ME == 1:
+        sys.exit(3)
+    ranks.barrier()
+
+
+def other_operation() -> None:
+    x = gt.constant(np.ones(3))
+    ranks.all_reduce(x) if ME == 0 else ranks.broadcast(x)
+
+
+def other_shape() -> None:
+    ranks.all_reduce(np.ones(3 + ME))
+
+
+def other_dtype() -> None:
+    ranks.all_reduce(np.ones(3, np.float32 if ME else np.float64))
+
+
+def number_that_differs() -> None:
+    w = ranks.replicated(np.array([1.0, 2.0]))
+    with gt.GradientTape() as tape:
+        tape.watch(w)
+        loss = gt.reduce_sum(w) * (1.0 + ME)
+    tape.gradient(loss, w)
+
+
+def compiled_raises() -> None:
+    @gt.function
+    def f(x):  # type: ignore[no-untyped-def]
+        for _ in gt.range(1000):
+            x = ranks.all_reduce(x, "mean")
+            gt.debugging.assert_less(x, 10.0, message="too large")
+        return x
+
+    f(gt.constant(np.array(1.0)))
+    if ME == 1:
+        raise ValueError("rank one gives up")
+    f(gt.constant(np.array(1.0)))
+
+
+def sleeps() -> None:
+    for _ in range(10_000):
+        ranks.all_reduce(1.0)
+        time.sleep(0.01)
+        print(os.getpid(), flush=True)
+
+
+def trains() -> None:
+    """Goes on from the last checkpoint, whoever wrote it; the last line is the result."""
+    strategy = ranks.MultiWorkerMirroredStrategy()
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    with strategy.scope():
+        w, count = gt.Variable(np.zeros(3)), gt.Variable(0, trainable=False)
+        optimizer = gt.optimizers.Adam(0.05)
+    checkpoint = gt.train.Checkpoint(w=w, count=count, optimizer=optimizer)
+    if os.path.exists(sys.argv[2]):
+        checkpoint.read(sys.argv[2])
+    own = ranks.MirroredStrategy().experimental_distribute_dataset([x])
+    (rows,) = own
+    while int(count.numpy()) < 40:
+        with gt.GradientTape() as tape:
+            loss = gt.reduce_sum((rows @ w[:, None] - 1.0) ** 2)
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        count.assign_add(1)
+        ranks.save_checkpoint(checkpoint, sys.argv[2])
+        print(os.getpid(), flush=True)
+    print("result", w.numpy().tolist(), flush=True)
+
+
+globals()[sys.argv[1]]()

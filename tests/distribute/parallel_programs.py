@@ -1,0 +1,138 @@
+"""Programs that several ranks run together: `mpiexec -n N python -m` this module prints what they compute, as JSON.
+
+On any number of ranks it must be the same, to rounding: training with data split over replicas, and equations whose domain is
+split, stepped in compiled loops.
+"""
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+import gradtape as gt
+
+ranks = gt.distribute
+N, ME = ranks.size(), ranks.rank()
+BATCH = 30  # divided by 1, 2 and 3; by 4 it is uneven
+
+
+def mlp(steps: int) -> Any:
+    """Eager, Adam, a strategy's names; 30 rows on 4 ranks are 8, 8, 7 and 7."""
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(BATCH, 6)), rng.integers(0, 3, BATCH)
+    strategy = gt.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        start = np.random.default_rng(ME)  # ranks disagree, rank 0 is right
+        layers = [(gt.Variable(start.normal(size=s) * 0.4), gt.Variable(np.zeros(s[1]))) for s in ((6, 8), (8, 3))]
+        optimizer = gt.optimizers.Adam(0.01)
+    variables = [v for pair in layers for v in pair]
+
+    def step(x: Any, labels: Any) -> Any:
+        with gt.GradientTape() as tape:
+            hidden = gt.tanh(x @ layers[0][0] + layers[0][1])
+            logits = hidden @ layers[1][0] + layers[1][1]
+            each = gt.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            loss = gt.reduce_sum(each) / BATCH
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    losses = []
+    for x_own, labels_own in strategy.experimental_distribute_dataset([(x, labels)] * steps):
+        loss = strategy.run(step, args=(x_own, labels_own))
+        losses.append(float(strategy.reduce("SUM", loss).numpy()))
+    return losses
+
+
+def lstm(steps: int) -> Any:
+    """Compiled: the whole step is one program on each rank."""
+    rng = np.random.default_rng(1)
+    sequences, wanted = rng.normal(size=(BATCH, 5, 2)), rng.normal(size=(BATCH, 1))
+    strategy = gt.distribute.MirroredStrategy()
+    with strategy.scope():
+        kernel, recurrent = gt.Variable(rng.normal(size=(2, 16)) * 0.3), gt.Variable(rng.normal(size=(4, 16)) * 0.3)
+        out = gt.Variable(rng.normal(size=(4, 1)))
+        optimizer = gt.optimizers.SGD(0.1)
+    variables = [kernel, recurrent, out]
+
+    @gt.function
+    def step(x: Any, y: Any) -> Any:
+        with gt.GradientTape() as tape:
+            h = c = x[:, 0, :1] * gt.zeros((1, 4), gt.float64)
+            for t in gt.range(5):
+                i, f, g, o = gt.split(x[:, t] @ kernel + h @ recurrent, 4, axis=1)
+                c = gt.sigmoid(f) * c + gt.sigmoid(i) * gt.tanh(g)
+                h = gt.sigmoid(o) * gt.tanh(c)
+            loss = gt.distribute.all_reduce(gt.reduce_sum((h @ out - y) ** 2)) / BATCH
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    x, y = next(iter(strategy.experimental_distribute_dataset([(sequences, wanted)])))
+    x, y = gt.constant(x), gt.constant(y)
+    return [float(strategy.run(step, args=(x, y)).numpy()) for _ in range(steps)]
+
+
+def heat(steps: int) -> Any:
+    """∂u/∂t = k Δu on a square whose rows are split: the derivative of a functional in the initial state and in k."""
+    side = 12
+    whole = np.random.default_rng(2).normal(size=(side, side))
+
+    @gt.function
+    def final(u: Any, k: Any) -> Any:
+        for _ in gt.range(steps):
+            v = ranks.halo_exchange(u)
+            v = gt.pad(v, [[0, 0], [1, 1]])
+            u = u + k * (v[2:, 1:-1] + v[:-2, 1:-1] + v[1:-1, 2:] + v[1:-1, :-2] - 4.0 * u)
+        return ranks.all_reduce(gt.reduce_sum(u**4))
+
+    u, k = gt.constant(np.split(whole, N)[ME]), ranks.replicated(np.float64(0.01))
+    with gt.GradientTape() as tape:
+        tape.watch([u, k])
+        energy = final(u, k)
+    du, dk = tape.gradient(energy, [u, k])
+    return [float(energy.numpy()), float(dk.numpy()), *ranks.all_gather(du).numpy().ravel().tolist()]
+
+
+def gauss_seidel(steps: int) -> Any:
+    """Red and black points in turn, until little changes: a `while` whose condition all ranks share."""
+    side = 12
+    right = np.random.default_rng(3).normal(size=(side, 6))
+    rows = np.arange(side)[:, None] + np.arange(6)[None, :]
+    red = (rows % 2 == 0).astype(np.float64)
+
+    @gt.function
+    def solve(f: Any, mask: Any, omega: Any) -> Any:
+        u = gt.zeros_like(f)
+        change = gt.constant(1.0, gt.float64)
+        count = 0
+        while change > 1e-12 and count < steps:
+            before = u
+            for colour in (mask, 1.0 - mask):
+                v = gt.pad(ranks.halo_exchange(u), [[0, 0], [1, 1]])
+                mean = (v[2:, 1:-1] + v[:-2, 1:-1] + v[1:-1, 2:] + v[1:-1, :-2] + f) / 4.5
+                u = u + omega * colour * (mean - u)
+            change = ranks.all_reduce(gt.reduce_max(gt.abs(u - before)), "max")
+            count += 1
+        return u, count
+
+    f, mask, omega = gt.constant(np.split(right, N)[ME]), gt.constant(np.split(red, N)[ME]), ranks.replicated(np.float64(1.1))
+    with gt.GradientTape() as tape:
+        tape.watch([f, omega])
+        u, count = solve(f, mask, omega)
+        energy = ranks.all_reduce(gt.reduce_sum(u**3))
+    df, domega = tape.gradient(energy, [f, omega])
+    return [int(count), float(energy.numpy()), float(domega.numpy()), *ranks.all_gather(df).numpy().ravel().tolist()]
+
+
+PROGRAMS = {"mlp": mlp, "lstm": lstm, "heat": heat, "gauss_seidel": gauss_seidel}
+
+if __name__ == "__main__":
+    long = "--long" in sys.argv
+    lengths = (
+        {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
+        if long
+        else {"mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
+    )
+    answers = {name: program(lengths[name]) for name, program in PROGRAMS.items()}
+    if ME == 0:
+        print(json.dumps(answers), flush=True)

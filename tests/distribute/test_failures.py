@@ -1,0 +1,128 @@
+"""A rank that fails, ends, is killed or does something else than the others: all end within seconds, a message says who."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape.tools import cli
+from tests.distribute.launching import ROOT, needs_ranks, run, start
+
+PROGRAMS = "tests.distribute.failing_programs"
+HERE = r"tests[/\\]distribute[/\\]failing_programs\.py:\d+"
+
+
+@needs_ranks
+@pytest.mark.parametrize(
+    ("name", "debug", "words"),
+    [
+        ("raises", False, rf"\[rank 1 of 2 failed at .*{HERE}\][\s\S]*ValueError: rank one gives up"),
+        (
+            "ends_early",
+            False,
+            rf"rank 0 waits in all_reduce sum of float32\[\] at .*{HERE} for rank 1, which has come to",
+        ),
+        ("exits", False, r"rank 0 waits in all_reduce sum of float32\[\] at .* for rank 1, which has come to the end"),
+        ("compiled_raises", False, r"\[rank 1 of 2 failed at .*\][\s\S]*ValueError: rank one gives up"),
+        ("number_that_differs", False, r"on rank \d the target is \S+, on another rank it is not\. It was computed from"),
+        (
+            "other_operation",
+            True,
+            rf"rank 0 calls all_reduce sum of float64\[3\] at .*{HERE}; rank 1 calls broadcast from 0",
+        ),
+        (
+            "other_shape",
+            True,
+            r"rank 0 calls all_reduce sum of float64\[3\] at .*; rank 1 calls all_reduce sum of float64.4",
+        ),
+        (
+            "other_dtype",
+            True,
+            r"rank 0 calls all_reduce sum of float64\[3\] at .*; rank 1 calls all_reduce sum of float32",
+        ),
+    ],
+)
+def test_all_ranks_end_with_a_message(name: str, debug: bool, words: str) -> None:
+    begun = time.monotonic()
+    done = run(2, "-m", PROGRAMS, name, timeout=60.0, GRADTAPE_DEBUG_RANKS=str(int(debug)))
+    assert done.returncode != 0
+    assert re.search(words, done.stderr), done.stderr[-3000:]
+    assert time.monotonic() - begun < 45
+
+
+@needs_ranks
+def test_a_killed_rank_ends_all(request: pytest.FixtureRequest) -> None:
+    for _ in range(50 if request.config.getoption("programs") > 200 else 2):
+        process = start(2, "-u", "-m", PROGRAMS, "sleeps")
+        assert process.stdout is not None
+        os.kill(int(process.stdout.readline()), signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert process.returncode != 0
+
+
+@needs_ranks
+def test_a_killed_run_resumes(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Killed at some moment, often while a checkpoint is written, and started again on another number of ranks."""
+    random = np.random.default_rng(0)
+    whole = _result(run(1, "-m", PROGRAMS, "trains", str(tmp_path / "undisturbed")).stdout)
+    for turn in range(25 if request.config.getoption("programs") > 200 else 1):
+        state = str(tmp_path / f"state{turn}")
+        process = start(2, "-u", "-m", PROGRAMS, "trains", state)
+        assert process.stdout is not None
+        pid = [process.stdout.readline() for _ in range(random.integers(1, 12))][-1]
+        time.sleep(random.uniform(0, 0.01))
+        os.kill(int(pid), signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert process.returncode != 0
+        resumed = run(3, "-m", PROGRAMS, "trains", state)
+        assert resumed.returncode == 0, resumed.stderr[-2000:]
+        np.testing.assert_allclose(_result(resumed.stdout), whole, rtol=1e-10)
+
+
+def _result(text: str) -> list[float]:
+    line = next(line for line in text.splitlines() if line.startswith("result"))
+    return [float(number) for number in line.removeprefix("result").strip(" []").split(",")]
+
+
+def test_without_a_launcher_there_is_one_rank() -> None:
+    assert (gt.distribute.rank(), gt.distribute.size()) == (0, 1)
+    code = "import gradtape as gt, sys; gt.distribute.all_reduce(1.0); print('mpi4py' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_missing_mpi_is_said() -> None:
+    code = "import sys; sys.modules['mpi4py'] = None; import gradtape as gt; gt.distribute.rank()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PMI_SIZE": "4"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert "4 processes were started together to run this program, but they cannot talk to one another" in done.stderr
+    assert 'pip install "gradtape[mpi]" mpich' in done.stderr
+
+
+@needs_ranks
+def test_the_launcher_labels_what_ranks_print(tmp_path: Path) -> None:
+    script = tmp_path / "hello.py"
+    script.write_text(
+        "import sys, gradtape as gt\nrank = gt.distribute.rank()\n"
+        "print('rank', rank, 'of', gt.distribute.size(), sys.argv[1:])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "gradtape.tools.cli", "launch", "-n", "2", str(script), "--rate", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    assert re.search(r"0\D*rank 0 of 2 \['--rate', '3'\]", done.stdout)
+    assert re.search(r"1\D*rank 1 of 2 \['--rate', '3'\]", done.stdout)
+
+
+def test_the_launcher_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["launch", "-n", "0", "x.py"]) == 2
+    assert "-n must be at least 1" in capsys.readouterr().err
+    assert cli.main(["launch", "nowhere.py"]) == 2
+    assert "there is no file nowhere.py" in capsys.readouterr().err

@@ -1,0 +1,50 @@
+"""Training and simulations on several ranks compute what they compute on one; strategies under TensorFlow's names."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from tests.distribute.launching import needs_ranks, run
+
+PROGRAMS = "tests.distribute.parallel_programs"
+
+
+def answers(ranks: int, *options: str) -> dict[str, Any]:
+    done = run(ranks, "-W", "error", "-m", PROGRAMS, *options, timeout=900.0)
+    assert done.returncode == 0, done.stderr[-3000:]
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
+
+
+@needs_ranks
+def test_programs_on_ranks_equal_those_on_one(request: pytest.FixtureRequest) -> None:
+    options = ("--long",) if request.config.getoption("programs") > 200 else ()
+    alone, together = answers(1, *options), answers(4, *options)
+    for name, expected in alone.items():
+        np.testing.assert_allclose(together[name], expected, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_a_strategy_on_one_rank() -> None:
+    strategy = gt.distribute.MirroredStrategy()
+    assert gt.distribute.get_replica_context().num_replicas_in_sync == 1
+    with strategy.scope():
+        assert gt.distribute.get_strategy() is strategy
+        assert gt.distribute.has_strategy()
+        assert gt.distribute.in_cross_replica_context()
+        w = gt.Variable([1.0, 2.0])
+
+    def loss(x: Any) -> Any:
+        context = gt.distribute.get_replica_context()
+        assert context.replica_id_in_sync_group == 0
+        return context.all_reduce("sum", gt.reduce_sum(w * x))
+
+    assert strategy.run(loss, args=(gt.constant([3.0, 4.0]),)).numpy() == 11.0
+    assert strategy.reduce("MEAN", gt.constant([1.0, 3.0]), axis=0).numpy() == 2.0
+    assert strategy.gather(gt.constant([1.0, 3.0]), axis=0).numpy().tolist() == [1.0, 3.0]
+    assert strategy.experimental_distribute_values_from_function(lambda c: c.replica_id_in_sync_group) == 0
+    assert [b.tolist() for b in strategy.experimental_distribute_dataset([np.arange(3)])] == [[0, 1, 2]]
+    with pytest.raises(ValueError, match="reduce_op is SUM or MEAN"):
+        strategy.reduce("MAX", 1.0)

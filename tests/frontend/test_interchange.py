@@ -1,0 +1,209 @@
+"""Tensors and other people's arrays: DLPack without copies, safetensors of other programs, SciPy's sparse matrices, pandas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import gradtape as gt
+from gradtape.core import dlpack
+
+# -- DLPack --------------------------------------------------------------------------------------------------------------
+
+
+def address(array: Any) -> int:
+    return int(np.asarray(array).__array_interface__["data"][0])
+
+
+def test_exported_memory_is_the_tensors_own_and_read_only() -> None:
+    t = gt.constant(np.arange(6.0).reshape(2, 3))
+    array = np.from_dlpack(t)
+    assert address(array) == address(t.numpy())
+    assert not array.flags.writeable
+    assert address(np.from_dlpack(t, copy=True)) != address(t.numpy())
+
+
+def test_old_consumers_get_a_copy() -> None:
+    t = gt.constant([1.0, 2.0])
+
+    class Old:
+        __dlpack_device__ = t.__dlpack_device__
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return t.__dlpack__()
+
+    array = np.from_dlpack(Old())
+    assert address(array) != address(t.numpy())
+    with pytest.raises(BufferError, match=r"DLPack before 1\.0"):
+        t.__dlpack__(copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int8", "bool"])
+def test_borrowed_memory(dtype: str) -> None:
+    source = np.ones((2, 3)).astype(dtype)
+    borrowed = gt.from_dlpack(source, copy=False)
+    assert address(borrowed.numpy()) == address(source)
+    assert borrowed.dtype.name == dtype
+    borrowed[0, 0] = np.zeros((), dtype)  # a new version: what was borrowed is not written to
+    assert source[0, 0] == 1
+    kept = gt.from_dlpack(source)
+    source[1, 1] = 0
+    assert kept.numpy()[1, 1] == 1
+
+
+def test_a_borrowed_tensor_is_differentiated_and_assigned() -> None:
+    source = np.array([1.0, 2.0])
+    x = gt.from_dlpack(source, copy=False)
+    v = gt.Variable(x)
+    v.assign_add([1.0, 1.0])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = gt.function(lambda x: gt.reduce_sum(x**3))(x)
+    np.testing.assert_allclose(tape.gradient(y, x), [3.0, 12.0])
+    assert source.tolist() == [1.0, 2.0]
+
+
+def test_bfloat16_travels_as_itself() -> None:
+    pytest.importorskip("ml_dtypes")
+    t = gt.constant([1.5, -2.0], gt.bfloat16)
+    for options in ({}, {"max_version": (1, 0)}):
+        capsule = t.__dlpack__(**options)
+        assert dlpack._type_code(capsule).value == 4
+    back = gt.from_dlpack(_Of(t), copy=False)
+    assert back.dtype == gt.bfloat16
+    assert gt.cast(back, gt.float32).numpy().tolist() == [1.5, -2.0]
+    assert address(back.numpy().view(np.uint16)) == address(t.numpy().view(np.uint16))
+
+
+class _Of:
+    """A library of its own, around a tensor."""
+
+    def __init__(self, tensor: gt.Tensor) -> None:
+        self.tensor = tensor
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_other_libraries(library: str) -> None:
+    module = pytest.importorskip(library)
+    t = gt.constant([1.0, 2.0])
+    theirs = module.from_dlpack(t) if library == "torch" else module.numpy.from_dlpack(t)
+    assert gt.from_dlpack(theirs).numpy().tolist() == [1.0, 2.0]
+    assert gt.from_dlpack(theirs, copy=False).numpy().tolist() == [1.0, 2.0]
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_another_program(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"layer.weight": np.ones((2, 3), "float32"), "step": np.array(7)}, tmp_path / "a", {"format": "pt"})
+    loaded = gt.load(tmp_path / "a")
+    assert sorted(loaded) == ["layer.weight", "step"]
+    assert loaded["layer.weight"].shape == (2, 3)
+    assert int(loaded["step"]) == 7
+    with gt.GradientTape() as tape:
+        tape.watch(loaded["layer.weight"])
+        y = gt.reduce_sum(loaded["layer.weight"] ** 2)
+    assert tape.gradient(y, loaded["layer.weight"]).numpy().tolist() == [[2.0] * 3] * 2
+
+
+def test_half_precision_of_another_program(tmp_path: Path) -> None:
+    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("safetensors")
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "b").write_bytes(len(header).to_bytes(8, "little") + header + bytes([0x80, 0x3F, 0x00, 0x40]))
+    assert gt.cast(gt.load(tmp_path / "b")["w"], gt.float32).numpy().tolist() == [1.0, 2.0]
+
+
+# -- sparse matrices -----------------------------------------------------------------------------------------------------
+
+DENSE = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, -3.0]])
+KINDS = [
+    scipy.sparse.csr_array,
+    scipy.sparse.csc_array,
+    scipy.sparse.coo_array,
+    scipy.sparse.csr_matrix,
+    scipy.sparse.dia_array,
+]
+
+
+def eager(f: Any) -> Any:
+    return f
+
+
+@pytest.mark.parametrize("run", [eager, gt.function])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(3,), (3, 2)])
+def test_sparse_times_tensor(kind: Any, shape: tuple[int, ...], run: Any) -> None:
+    a, x = kind(DENSE), gt.constant(np.random.default_rng(0).normal(size=shape))
+    product = run(lambda x: gt.reduce_sum(gt.sin(a @ x)))
+    reference = lambda x: gt.reduce_sum(gt.sin(gt.linalg.matvec(DENSE, x) if x.ndim == 1 else DENSE @ x))  # noqa: E731
+    np.testing.assert_allclose(product(x), reference(x), rtol=1e-12)
+    np.testing.assert_allclose(gt.grad(product)(x), gt.grad(reference)(x), rtol=1e-12)
+    np.testing.assert_allclose(gt.hessian(product)(x), gt.hessian(reference)(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("run", [eager, gt.function])
+@pytest.mark.parametrize("shape", [(2,), (4, 2), (3, 4, 2)])
+def test_tensor_times_sparse(shape: tuple[int, ...], run: Any) -> None:
+    a, x = scipy.sparse.csr_array(DENSE), gt.constant(np.random.default_rng(1).normal(size=shape))
+    product = run(lambda x: x @ a)
+    np.testing.assert_allclose(product(x), x.numpy() @ DENSE, rtol=1e-12)
+    np.testing.assert_allclose(
+        gt.grad(lambda x: gt.reduce_sum(product(x) ** 2))(x), 2 * x.numpy() @ DENSE @ DENSE.T, rtol=1e-12
+    )
+
+
+def test_variables_forward_mode_and_batches() -> None:
+    a, v = scipy.sparse.csr_array(DENSE), gt.Variable(np.array([1.0, 2.0, 3.0]))
+    with gt.GradientTape() as tape:
+        y = gt.reduce_sum(a @ v)
+    np.testing.assert_allclose(tape.gradient(y, v), DENSE.sum(axis=0))
+    _, tangent = gt.jvp(lambda x: a @ x, [v.value()], [gt.constant(np.array([1.0, 0.0, 1.0]))])
+    np.testing.assert_allclose(tangent, DENSE @ [1.0, 0.0, 1.0])
+    rows = np.random.default_rng(2).normal(size=(5, 3))
+    np.testing.assert_allclose(gt.vectorized_map(lambda x: a @ x, gt.constant(rows)), rows @ DENSE.T, rtol=1e-12)
+
+
+def test_sparse_shapes_that_do_not_fit() -> None:
+    a = scipy.sparse.csr_array(DENSE)
+    for call in (lambda: a @ gt.ones((2,)), lambda: gt.ones((3,)) @ a):
+        with pytest.raises(gt.errors.InvalidArgumentError, match="a sparse matrix and a tensor do not fit"):
+            call()
+
+
+def test_an_empty_sparse_matrix() -> None:
+    assert (scipy.sparse.csr_array((2, 3)) @ gt.ones((3,))).numpy().tolist() == [0.0, 0.0]
+
+
+# -- tables and plots ----------------------------------------------------------------------------------------------------
+
+
+def test_pandas_takes_tensors() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": gt.constant([1.0, 2.0]), "b": gt.constant([3, 4])})
+    assert frame["a"].tolist() == [1.0, 2.0]
+    assert pandas.Series(gt.Variable([1.0])).tolist() == [1.0]
+    assert gt.constant(frame["a"]).numpy().tolist() == [1.0, 2.0]
+
+
+def test_matplotlib_takes_tensors() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    (line,) = pyplot.plot(gt.constant([0.0, 1.0]), gt.Variable([2.0, 3.0]))
+    assert line.get_ydata().tolist() == [2.0, 3.0]
+    pyplot.imshow(gt.ones((2, 2)))
+    pyplot.close("all")

@@ -1,0 +1,52 @@
+"""Type checkers know gradtape: they accept a user's typed program and see each mistake of another (`tests/typed`).
+
+mypy always; pyright's engine where it is installed (`pip install basedpyright`, which `make check` does).
+"""
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.structure.modules import ROOT
+
+TYPED = ROOT / "tests" / "typed"
+RIGHT, WRONG = TYPED / "right.py", TYPED / "wrong.py"
+
+
+def mistakes() -> set[int]:
+    """The lines of the wrong program that are marked."""
+    lines = WRONG.read_text().splitlines()
+    return {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+
+
+def test_the_right_program_runs() -> None:
+    runpy.run_path(str(RIGHT))
+
+
+def test_mypy(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    run = subprocess.run([*command, RIGHT, WRONG], cwd=ROOT, capture_output=True, text=True)
+    errors = [line for line in run.stdout.splitlines() if ": error:" in line]
+    assert [line for line in errors if "wrong.py" not in line] == [], run.stderr
+    assert {int(re.findall(r"wrong\.py:(\d+)", line)[0]) for line in errors} == mistakes()
+
+
+def test_pyright(tmp_path: Path) -> None:
+    checker = shutil.which("basedpyright", path=str(Path(sys.executable).parent))
+    if checker is None:
+        pytest.skip("pyright's engine is not installed here: pip install basedpyright")
+    for path in (RIGHT, WRONG):
+        shutil.copy(path, tmp_path)
+    settings = {"include": ["."], "extraPaths": [str(ROOT / "src")], "typeCheckingMode": "standard"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [checker, "--outputjson", "-p", str(tmp_path / "pyrightconfig.json"), "--pythonpath", sys.executable]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    errors = [d for d in report["generalDiagnostics"] if d["severity"] == "error"]
+    assert [d for d in errors if not d["file"].endswith("wrong.py")] == []
+    assert {d["range"]["start"]["line"] + 1 for d in errors} == mistakes()

@@ -1,0 +1,48 @@
+"""Mistakes that mypy and pyright must see: each line that ends with `# wrong`, and no other. Read by them, never run."""
+
+import gradtape as gt
+
+x = gt.constant([1.0, 2.0])
+
+
+@gt.function
+def scaled(a: gt.Tensor, n: int = 3) -> gt.Tensor:
+    return a * n
+
+
+def loss(w: gt.Tensor) -> gt.Tensor:
+    return gt.reduce_sum(w * w)
+
+
+class Model(gt.Module):
+    @gt.function
+    def step(self, inputs: gt.Tensor, rate: float) -> gt.Tensor:
+        return inputs * rate
+
+
+with gt.GradientTape() as tape:
+    y = loss(x)
+
+gt.nn.conv2d(x)  # wrong
+gt.sin(x, x, x)  # wrong
+gt.sin()  # wrong
+gt.reduce_sum(x, dim=1)  # wrong
+gt.reduce_sum(x, keepdim=True)  # wrong
+gt.sum(x)  # wrong
+gt.optimizers.Adam(lr=0.1)  # wrong
+gt.GradientTape(persist=True)  # wrong
+tape.gradient(y)  # wrong
+tape.gradients(y, x)  # wrong
+text: str = gt.sin(x)  # wrong
+number: float = tape.gradient(y, x)  # wrong
+first: gt.Tensor = tape.gradient(y, [x])  # wrong
+scaled("a")  # wrong
+scaled(x, 3, 4)  # wrong
+scaled(x, m=2)  # wrong
+result: int = scaled(x)  # wrong
+Model().step(x)  # wrong
+Model().step(x, rate="fast")  # wrong
+gt.grad(loss)(x, 2)  # wrong
+gt.value_and_grad(loss)()  # wrong
+gt.function(3)  # wrong
+gt.constant([1.0], dtyp=gt.float32)  # wrong
