@@ -589,3 +589,31 @@ def test_an_interrupt_before_the_first_line_of_a_call_back_is_not_lost():
     (made,) = [program._executable for program in programs_of(f)]
     with pytest.raises(KeyboardInterrupt):
         made.failed(CALLBACK_FAILED, [np.ones(3, np.float32)])
+
+
+def test_an_interrupt_that_ctypes_swallows_ends_the_loop(monkeypatch):
+    """ctypes drops an exception that is raised before a call back's first line, and returns what the last call returned."""
+    turns = []
+    f = gt.function(
+        lambda x: gt.while_loop(
+            lambda x: x < 100.0,
+            lambda x: gt.numpy_function(lambda a: turns.append(1) or a + np.float32(1.0), [x], gt.TensorSpec([], gt.float32)),
+            [x],
+        )
+    )
+    f(C(100.0))
+    (made,) = [program._executable for program in programs_of(f)]
+    calls = made._calls.calls
+
+    class Interrupting(list):
+        def __getitem__(self, number):
+            if len(turns) == 3:
+                turns.append(1)
+                raise KeyboardInterrupt
+            return list.__getitem__(self, number)
+
+    monkeypatch.setattr(made._calls, "calls", Interrupting(calls))
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: None)
+    with pytest.raises(KeyboardInterrupt):
+        f(C(0.0))
+    assert len(turns) == 4

@@ -32,7 +32,7 @@ from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, S
 from gradtape.backends.llvm.planning.writing_out import expanded
 from gradtape.backends.llvm.runtime import machine, symbols as outside
 from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
-from gradtape.backends.llvm.runtime.callbacks import DONE, FETCH, SIGNATURE, NumpyCall, run_callback
+from gradtape.backends.llvm.runtime.callbacks import FETCH, SIGNATURE, NumpyCall, run_callback
 from gradtape.backends.llvm.writing import parts
 from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
 from gradtape.backends.llvm.writing.ir_text import ModuleText
@@ -69,18 +69,18 @@ class Calls:
         self.library.close()
 
 
-def _callback(context: int, number: int, words: Any) -> int:
+def _callback(context: int, number: int, words: Any, done: Any) -> None:
     calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
     call = calls.calls[number]
     try:
         run_callback(call, words)
     except BaseException as error:
         calls.errors[threading.get_ident()] = (call.operation, error)
-        return 0
-    return DONE
+        return
+    done[0] = 1
 
 
-def _patience(context: int, number: int, words: Any) -> int:
+def _patience(context: int, number: int, words: Any, done: Any) -> None:
     """Wait for what an operation between ranks has posted: words[1] requests at words[0]."""
     calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
     operation = calls.calls[number].operation
@@ -88,8 +88,8 @@ def _patience(context: int, number: int, words: Any) -> int:
         HOOKS.world.natively.wait(words[0], words[1], f"{operation.op.name} at {operation.loc}")
     except BaseException as error:
         calls.errors[threading.get_ident()] = (operation, error)
-        return 0
-    return DONE
+        return
+    done[0] = 1
 
 
 _CALLBACK, _PATIENCE = SIGNATURE(_callback), SIGNATURE(_patience)  # kept for ever: native code has their addresses

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import NumpyCall, home_of, is_number, leave_unless_done, write_callback
+from gradtape.backends.llvm.runtime.callbacks import NumpyCall, call_python, home_of, is_number, write_callback
 from gradtape.backends.llvm.writing.element_types import bytes_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.hooks import HOOKS
@@ -79,7 +79,6 @@ class _Exchange:
         """Test what was posted until it is done; Python takes over after a while."""
         w, program = self.w, self.scope.program
         program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
-        program.module.declare("gt_mpi_patience", "i32 (ptr, i32, ptr)")
         flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
         words = w.cell("i64", 2)
         w.store("i32", 0, tests)
@@ -97,9 +96,7 @@ class _Exchange:
         w.store("ptr", self.requests, words)
         w.store("i64", self.posted, w.at("i64", words, 1))
         program.calls.append(NumpyCall(self.operation, [False], [None] * len(self.operation.operands)))
-        leave_unless_done(
-            self.scope, w.let(f"call i32 @gt_mpi_patience(ptr %context, i32 {len(program.calls) - 1}, ptr {words})")
-        )
+        call_python(self.scope, "gt_mpi_patience", "ptr %context", f"i32 {len(program.calls) - 1}", f"ptr {words}")
         w.go(done)
         w.start(done)
 

@@ -28,9 +28,9 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import TensorList
 from gradtape.passes.inplace import pure_op
 
-SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
-# what a call back gives if all went well; Ctrl-C may end it anywhere, even before its first line, with any other number
-DONE = 0x600D
+# The last argument of each call back is a cell: 0 before it, 1 if all went well. Ctrl-C may end a call back anywhere, even
+# before its first line; ctypes then returns whatever the last call left there, so a returned status would be good.
+SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int))
 _HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
 
 
@@ -131,17 +131,19 @@ def _call(scope: Scope, operation: Operation, call: NumpyCall, words: list[tuple
     for k, (kind, word) in enumerate(words):
         w.store(kind, word, w.at("i64", packed, k))
     program.calls.append(call)
-    program.module.declare("gt_callback", "i32 (ptr, i32, ptr)")
-    status = w.let(f"call i32 @gt_callback(ptr %context, i32 {len(program.calls) - 1}, ptr {packed})")
-    leave_unless_done(scope, status)
+    call_python(scope, "gt_callback", "ptr %context", f"i32 {len(program.calls) - 1}", f"ptr {packed}")
     return packed
 
 
-def leave_unless_done(scope: Scope, status: str) -> None:
-    """End the program with the error that Python raised, if it did."""
+def call_python(scope: Scope, name: str, *arguments: str) -> None:
+    """Call a function of Python; the program ends with the error that it raised, if it did."""
     w = scope.writer
+    done = w.cell("i32")
+    scope.program.module.declare(name, f"void ({', '.join(argument.split()[0] for argument in arguments)}, ptr)")
+    w.store("i32", 0, done)
+    w.do(f"call void @{name}({', '.join(arguments)}, ptr {done})")
     bad, good = w.label("bad"), w.label("good")
-    w.branch(w.let(f"icmp ne i32 {status}, {DONE}"), bad, good, f", !prof {scope.program.unlikely()}")
+    w.branch(w.let(f"icmp eq i32 {w.load('i32', done)}, 0"), bad, good, f", !prof {scope.program.unlikely()}")
     w.start(bad)
     w.store("i32", CALLBACK_FAILED, "%status")
     w.go("leave")
@@ -158,9 +160,8 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
         if known != dim:
             program.fail_if(w.let(f"icmp ne i64 {known}, {dim}"), operation)
     home = scope.room(value)
-    program.module.declare("gt_fetch", "i32 (i32, ptr, i64)")
     bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
-    leave_unless_done(scope, w.let(f"call i32 @gt_fetch(i32 {number}, ptr {home.address}, i64 {bytes})"))
+    call_python(scope, "gt_fetch", f"i32 {number}", f"ptr {home.address}", f"i64 {bytes}")
     return home
 
 
@@ -246,15 +247,16 @@ def run_callback(call: NumpyCall, words: Any) -> None:
         _HELD[threading.get_ident()] = held
 
 
-def fetch(number: int, address: int, count: int) -> int:
+def fetch(number: int, address: int, count: int, done: Any) -> None:
     """Put a result that waits into its room."""
     held = _HELD[threading.get_ident()]
     if count:
         ctypes.memmove(address, held[number].ctypes.data, count)
     held[number] = None
-    return DONE
+    done[0] = 1
 
 
-FETCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(fetch)  # kept: native code has it
+# kept: native code has its address
+FETCH = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_int))(fetch)
 
-__all__ = ["DONE", "FETCH", "SIGNATURE", "NumpyCall", "fetch", "run_callback", "view", "write_callback", "write_failure"]
+__all__ = ["FETCH", "SIGNATURE", "NumpyCall", "fetch", "run_callback", "view", "write_callback", "write_failure"]
