@@ -34,7 +34,7 @@ from gradtape.ops.lists import (
     LIST_ZEROS_LIKE,
 )
 from gradtape.ops.reduce import REDUCE_SUM
-from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
+from gradtape.ops.scatter import EXTREME_ROWS
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from gradtape.ops.staged import FILLED, PY_CALL
 from gradtape.ops.stop import GRADIENT, IDENTITY
@@ -186,11 +186,11 @@ def test_other_updates() -> None:
     rows, places = np.ones((2, 2)), np.array([2, 0])
 
     def make(b: Build, x: Any, i: Any, v: Any) -> Any:
-        y = b(PUT_ROWS, b(SIN, x), i, v)
+        y = b(UPDATE_AT, b(SIN, x), v, i, key=(Slot(0),))
         return b(EXTREME_ROWS, y, i, v, largest=True)
 
     block = program([tensor(3, 2), tensor(2, dtype="int64"), tensor(2, 2)], make)
-    assert checked(block, np.arange(6.0).reshape(3, 2), places, rows) == {"put_rows_into": 1, "extreme_rows_into": 1}
+    assert checked(block, np.arange(6.0).reshape(3, 2), places, rows) == {"update_at_into": 1, "extreme_rows_into": 1}
 
 
 # --- lists

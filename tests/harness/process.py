@@ -28,7 +28,7 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM", "S
 EMPTY = contextvars.Context()
 OTHERS = {"numpy.ufunc.extobj", "decimal_context"}
 PATIENCE = 900  # seconds after which something hangs: so long that no load of the machine looks like it
-OF_OTHERS = ("PYTEST_", "KMP_")  # which pytest, and scikit-learn when it is first loaded, set
+OF_OTHERS = ("PYTEST_", "KMP_", "TF_FORCE_GPU_")  # which pytest, scikit-learn and Keras set when they are first loaded
 
 
 def fresh() -> None:

@@ -11,7 +11,7 @@ from tests.harness.cases import all_cases, tensor
 from tests.harness.tolerances import IDENTITY, same_array
 
 # behind public functions that broadcast before they call them, or made by derivatives only
-INNER = {"extreme_rows", "linear_recurrence", "list_add", "list_add_at", "put_rows"}
+INNER = {"extreme_rows", "linear_recurrence", "list_add", "list_add_at"}
 CASES = [c for c in all_cases() if c.differentiable and len(c.leaves) > 1 and not c.sample.kinks and c.name not in INNER]
 
 

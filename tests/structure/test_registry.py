@@ -29,7 +29,7 @@ LOOPED = {
     "random_uniform", "random_normal", "random_truncated_normal", "random_integers", "random_bits", "random_gamma",
     "random_poisson", "random_binomial", "random_categorical", "random_permutation",
     # bookkeeping on index arrays
-    "invert_permutation", "last_writers", "places_at", "winners_at",
+    "invert_permutation", "places_at", "winners_at",
 }  # fmt: skip
 # ops that fall back to the loop in some cases only
 LOOPED_SOMETIMES: set[str] = set()

@@ -36,6 +36,11 @@ class Field:
         return f"Field({self.slot!r}, {self.conversion!r}, {self.spec!r})"
 
 
+def slots(count: int) -> tuple[Slot, ...]:
+    """The template that is nothing but the first operands."""
+    return tuple([Slot(i) for i in range(count)])
+
+
 def filled(part: Any, values: Sequence[Any]) -> Any:
     """A part of a template with its slots replaced, inside slices and tuples too."""
     kind = part.__class__

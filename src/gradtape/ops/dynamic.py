@@ -21,9 +21,8 @@ from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Dims, Index, Integer, Size
 from gradtape.errors import InvalidArgumentError, OutOfRangeError
-from gradtape.ir.slots import Slot, filled, slots_in
+from gradtape.ir.slots import Slot, filled, slots, slots_in
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.index import GETITEM, INDEX, INDEX_ADD, TAKE, UPDATE, static_index, winners
 from gradtape.ops.sampling import normal
 
 Key = tuple[Any, ...]
@@ -241,12 +240,8 @@ def _batch_places(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], a
     key, indices = attrs["key"], inputs[count:]
     shape = attrs["shape"] if op is PUT_AT else tuple(inputs[0].shape)[1 if flags[0] else 0 :]
     length = batching.batch_size(flags, inputs)
-    if all(isinstance(part, Slot) for part in key) and op in (GETITEM_AT, PUT_AT):  # elements: nothing to count out
-        arrays = [indices[part.index] for part in key]
-        named = (flags[0], *(flags[count + part.index] for part in key))
-        if op is GETITEM_AT:
-            return INDEX.batch(INDEX, named, (inputs[0], *arrays), {})  # type: ignore[misc]
-        return INDEX_ADD.batch(INDEX_ADD, named, (inputs[0], *arrays), {"shape": shape})  # type: ignore[misc]
+    if all(isinstance(part, Slot) for part in key):
+        return _batch_rows(op, flags, inputs, attrs, count)
     # Other places in each example: no key can say that. The positions in the flattened array can, so each example's are counted
     # out, and the op becomes one on (example, position) pairs.
     places = PLACES_AT.batch(PLACES_AT, flags[count:], indices, {"key": key, "shape": shape})  # type: ignore[misc]
@@ -254,14 +249,31 @@ def _batch_places(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], a
     total = math.prod(shape)
     if op is GETITEM_AT:
         (x,) = inputs[:1]
-        return apply(INDEX, reshape(x, (length, total)), own, places) if flags[0] else apply(
-            TAKE, reshape(x, (total,)), places, axis=0
-        )  # fmt: skip
+        if not flags[0]:
+            return apply(TAKE, reshape(x, (total,)), places, axis=0)
+        return read_places(reshape(x, (length, total)), own, places)
     values = batching.all_batched((*flags[:count], True), (*inputs[:count], places))[:-1]
     value = broadcast_to(_widened(values[-1], places.ndim), tuple(places.shape))
     if op is PUT_AT:
-        return reshape(apply(INDEX_ADD, value, own, places, shape=(length, total)), (length, *shape))
-    return reshape(apply(op, reshape(values[0], (length, total)), value, own, places, key=(Slot(0), Slot(1))), (length, *shape))
+        return reshape(add_places(value, own, places, shape=(length, total)), (length, *shape))
+    return reshape(apply(op, reshape(values[0], (length, total)), value, own, places, key=slots(2)), (length, *shape))
+
+
+def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any], count: int) -> Tensor:
+    """Index arrays for the leading axes and nothing else: the number of the example is one more of them, in front."""
+    named = [(inputs[count + part.index], flags[count + part.index]) for part in attrs["key"]]
+    rank = max(a.ndim - flag for a, flag in named)
+    size = batching.batch_size(flags, inputs)
+    lined = [_widened(a, 1 + rank) if flag else a for a, flag in named]
+    own = np.arange(size).reshape((size, *([1] * rank)))
+    if op is GETITEM_AT:
+        return read_places(inputs[0], *([own] if flags[0] else []), *lined)
+    values = list(batching.all_batched((*flags[:count], True), (*inputs[:count], own)))[:-1]
+    if op is PUT_AT:
+        lead = np.broadcast_shapes(*(tuple(a.shape) for a in (own, *lined)))
+        return add_places(reshape(values[0], (*lead, *values[0].shape[1 + rank :])), own, *lined, shape=(size, *attrs["shape"]))
+    values[1] = _widened(values[1], values[0].ndim - len(named) + rank)
+    return apply(op, *values, own, *lined, key=slots(1 + len(lined)))
 
 
 # -- the ops -----------------------------------------------------------------------------------------------------------
@@ -280,6 +292,16 @@ def read_for(x: Tensor, value_spec: TensorSpec, indices: tuple[Tensor, ...], key
     """x[key], to be compared with a value that went there."""
     size = lengths_of(value_spec.shape, key, x.ndim, ranks_of(indices))
     return apply(GETITEM_AT, x, *indices, key=key, size=size)
+
+
+def read_places(x: Tensor, *arrays: Tensor | Array) -> Tensor:
+    """x[arrays]: index arrays for the leading axes."""
+    return apply(GETITEM_AT, x, *arrays, key=slots(len(arrays)), size=None)
+
+
+def add_places(part: Tensor, *arrays: Tensor | Array, shape: Dims) -> Tensor:
+    """Zeros of a shape with a part added at [arrays]: the adjoint of `read_places`."""
+    return apply(PUT_AT, part, *arrays, key=slots(len(arrays)), shape=shape)
 
 
 def add_tangent(tangents: tuple[Any, ...], x: Tensor, indices: tuple[Tensor, ...], key: Key) -> Tensor:
@@ -560,5 +582,6 @@ OPS = (GETITEM_AT, PUT_AT, UPDATE_AT, ADD_AT, PLACES_AT, WINNERS_AT, MASK_INDICE
 
 from gradtape.ops.create import zeros, zeros_like
 from gradtape.ops.elementwise import cast
+from gradtape.ops.index import GETITEM, TAKE, UPDATE, static_index, winners
 from gradtape.ops.select import minimum
 from gradtape.ops.shape import broadcast_to, reshape, transpose, unbroadcast

@@ -1,8 +1,8 @@
 """Reading and replacing parts of tensors: slices, index arrays, updates.
 
-Three linear pairs carry everything: `getitem`/`put_slice` (ints, slices, newaxis), `take`/`take_add` (one index array
-along an axis) and `index`/`index_add` (index arrays for the leading axes). `update` is a pure replacement; duplicates in
-its index arrays resolve as in NumPy, the last one wins, and only the winner gets a gradient.
+Two linear pairs carry nearly everything: `getitem`/`put_slice` (ints, slices, newaxis) and `take`/`take_add` (one index array
+along an axis); several index arrays are operands of a key (`ops/dynamic.py`). `update` is a pure replacement; duplicates in its
+index arrays resolve as in NumPy, the last one wins, and only the winner gets a gradient.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _batch_take(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
         return _axis_to_front(apply(op, x, indices, axis=axis), axis)
     rows = _axis_to_front(x, axis + 1)  # (n, batch, rest): index (entry, batch) pairs
     own = np.arange(x.shape[0]).reshape((-1, *([1] * (indices.ndim - 1))))
-    out = apply(INDEX, rows, indices, own)  # (batch, indices..., rest)
+    out = read_places(rows, indices, own)  # (batch, indices..., rest)
     count = indices.ndim - 1
     order = list(range(out.ndim))
     moved = order[1 + count : 1 + count + axis]
@@ -188,78 +188,9 @@ def _batch_take_add(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...],
     ct = transpose(ct, [0, *order[1 + axis : 1 + axis + count], *order[1 : 1 + axis], *order[1 + axis + count :]])
     own = np.arange(size).reshape((size, *([1] * count)))
     rest = (*shape[:axis], *shape[axis + 1 :])
-    out = apply(INDEX_ADD, ct, own, indices, shape=(size, shape[axis], *rest))
+    out = add_places(ct, own, indices, shape=(size, shape[axis], *rest))
     return transpose(out, [0, *range(2, 2 + axis), 1, *range(2 + axis, out.ndim)])
 
-
-# -- index arrays for the leading axes -------------------------------------------------------------------------------
-
-
-def _index_impl(x: Array, *arrays: Array) -> Array:
-    return x[tuple(arrays)]
-
-
-def _index_add_impl(ct: Array, *arrays: Array, shape: tuple[int, ...]) -> Array:
-    out = np.zeros(shape, ct.dtype)
-    np.add.at(out, tuple(arrays), ct)
-    return out
-
-
-def _index_spec(x: TensorSpec, *arrays: TensorSpec) -> TensorSpec:
-    lead = np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
-    return TensorSpec((*lead, *x.shape[len(arrays) :]), x.dtype)
-
-
-def _index_batch(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
-    """Batched arrays are padded to a common rank; a batched x (or target) gets the batch number as one more index."""
-    x, *arrays = inputs
-    rank = max(a.ndim - f for a, f in zip(arrays, flags[1:], strict=True))
-    size = batching.batch_size(flags, inputs)
-    lined = [
-        reshape(a, (size, *([1] * (rank - a.ndim + 1)), *tuple(a.shape)[1:])) if f else a
-        for a, f in zip(arrays, flags[1:], strict=True)
-    ]
-    own = np.arange(size).reshape((size, *([1] * rank)))
-    if op is INDEX:
-        return apply(op, x, own, *lined) if flags[0] else apply(op, x, *lined)
-    lead = np.broadcast_shapes(*(tuple(a.shape) for a in lined), own.shape)
-    if not flags[0]:
-        x = broadcast_to(x, (size, *tuple(x.shape)))
-    x = reshape(x, (*lead, *tuple(x.shape)[1 + rank :]))
-    return apply(op, x, own, *lined, shape=(size, *attrs["shape"]))
-
-
-INDEX = general(
-    "index",
-    "x *arrays",
-    _index_impl,
-    vjp=lambda ct, x_spec, arrays: (apply(INDEX_ADD, ct, *arrays, shape=tuple(x_spec.shape)), *(None for _ in arrays)),
-    jvp=lambda tangents, arrays: apply(INDEX, tangents[0], *arrays),
-    infer=_index_spec,
-    batch=_index_batch,
-    call=lambda x, *arrays: apply(INDEX, convert(x), *(convert(a) for a in arrays)),
-    fails=Fails.VALUES,
-    samples=lambda: [
-        Sample(normal(4, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]])),
-        Sample(normal(4, 3), np.array([3, 3])),
-        Sample(normal(4), np.array([9]), raises=(IndexError, "out of bounds")),
-    ],
-)
-INDEX_ADD = general(
-    "index_add",
-    "ct *arrays",
-    _index_add_impl,
-    vjp=lambda ct, arrays: (apply(INDEX, ct, *arrays), *(None for _ in arrays)),
-    jvp=lambda tangents, arrays, shape: apply(INDEX_ADD, tangents[0], *arrays, shape=shape),
-    infer=lambda ct, *arrays, shape: TensorSpec(shape, ct.dtype),
-    batch=_index_batch,
-    call=lambda ct, *arrays, shape: apply(INDEX_ADD, convert(ct), *(convert(a) for a in arrays), shape=shape),
-    fails=Fails.VALUES,
-    samples=lambda: [
-        Sample(normal(2, 3, 2), np.array([2, 0, 2]), np.array([[1], [0]]), shape=(4, 3, 2)),
-        Sample(normal(2, 3), np.array([3, 3]), shape=(4, 3)),
-    ],
-)
 
 # -- replacement -----------------------------------------------------------------------------------------------------
 
@@ -489,7 +420,7 @@ def _getitem_arrays(x: Tensor, key: Key) -> Tensor:
     if len(places) == 1:
         return apply(TAKE, x, arrays[0], axis=places[0])
     front = transpose(x, (*places, *rest)) if places != list(range(len(places))) else x
-    out = apply(INDEX, front, *arrays)
+    out = read_places(front, *arrays)
     adjacent = places[-1] - places[0] == len(places) - 1
     if not adjacent or places[0] == 0:
         return out
@@ -538,7 +469,7 @@ def gather(
         x = transpose(x, order)
     count = places.ndim - batch
     grids = [grid(n, i, places.ndim) for i, n in enumerate(lead)]
-    out = apply(INDEX, x, *grids, places)
+    out = read_places(x, *grids, places)
     if place > batch:
         between = place - batch
         out = transpose(
@@ -590,11 +521,11 @@ CHECKED_INDICES = nondiff(
 )
 
 
-OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, INDEX, INDEX_ADD, UPDATE, UPDATED, CHECKED_INDICES)
+OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, UPDATE, UPDATED, CHECKED_INDICES)
 COMPOSITES = (gather,)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import grid, is_symbolic, zeros, zeros_like
-from gradtape.ops.dynamic import getitem_at, is_dynamic
+from gradtape.ops.dynamic import add_places, getitem_at, is_dynamic, read_places
 from gradtape.ops.elementwise import cast
-from gradtape.ops.shape import broadcast_to, normal_axis, reshape, transpose, unbroadcast
+from gradtape.ops.shape import normal_axis, reshape, transpose, unbroadcast

@@ -17,7 +17,8 @@ from gradtape.core.typing import Dims, Size
 from gradtape.ir.types import ListSpec
 from gradtape.ops import list_values, lists
 from gradtape.ops.compare import equal
-from gradtape.ops.index import INDEX, TAKE
+from gradtape.ops.dynamic import read_places
+from gradtape.ops.index import TAKE
 from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, reshape, transpose
@@ -103,7 +104,7 @@ def get(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) ->
     rows = _stacked(values)
     if not flags[0]:
         return apply(TAKE, rows, index, axis=0)
-    return apply(INDEX, rows, index, np.arange(int(index.shape[0])))
+    return read_places(rows, index, np.arange(int(index.shape[0])))
 
 
 def _stacked(values: Tensor) -> Tensor:

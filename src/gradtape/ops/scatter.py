@@ -1,8 +1,8 @@
 """Reading and writing single places: gather_nd, scatter_nd, tensor_scatter_nd_*, slices by begin and size, masks, blocks.
 
 Index tuples become one flat row number each (`flat_index`, which also checks them), so all of it rests on rows of axis 0:
-`take` and `take_add`, and two primitives of this file, a replacement and an extremum of rows. Where a place is written
-twice, additions and extrema combine and a replacement keeps the last, the only one that gets a gradient.
+`take` and `take_add`, `update_at`, and a primitive of this file, an extremum of rows. Where a place is written twice, additions
+and extrema combine and a replacement keeps the last, the only one that gets a gradient.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Axis, Dims, Integer, Integers, Shape, TensorLike
 from gradtape.dtypes import bool_
 from gradtape.errors import InvalidArgumentError, InvalidIndexError
+from gradtape.ir.slots import slots
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import entries, fits, is_symbolic, static_shape
+from gradtape.ops.dynamic import UPDATE_AT
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range, gather, getitem
 from gradtape.ops.sampling import normal, spread
 from gradtape.ops.segment import unsorted_segment_prod
@@ -242,19 +244,6 @@ def strided_slice(
 # -- writing rows ----------------------------------------------------------------------------------------------------
 
 
-def _put_rows_into(x: Array, indices: Array, values: Array) -> Array:
-    x[indices] = values
-    return x
-
-
-def _last_writers_impl(indices: Array, *, count: int) -> Array:
-    flat = indices.ravel()
-    last = np.full(count, -1)
-    # NumPy writes in the order of the indices, so what stands here in the end is the number of the last who wrote there.
-    last[flat] = np.arange(flat.size)
-    return (last[flat] == np.arange(flat.size)).reshape(indices.shape)
-
-
 def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """Each batch entry gets its own range of rows."""
     x, indices, values = batching.all_batched(flags, inputs)
@@ -263,56 +252,6 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
     own = np.arange(size).reshape((size, *([1] * (indices.ndim - 1)))) * count
     flat = reshape(x, (size * count, *tuple(x.shape)[2:]))
     return reshape(apply(op, flat, cast(indices, "int64") + convert(own), values, **attrs), tuple(x.shape))
-
-
-LAST_WRITERS: Op = nondiff(
-    "last_writers", "indices", _last_writers_impl,
-    infer=lambda indices, *, count: TensorSpec(indices.shape, "bool"),
-    reason="indices have no derivative", batch=batching.looped,
-    call=lambda indices, count: apply(LAST_WRITERS, convert(indices), count=count),
-    fails=Fails.VALUES,
-    samples=lambda: [Sample(np.array([1, 0, 1]), 3), Sample(np.zeros(0, int), 3)],
-)  # fmt: skip
-
-
-# out = x outside the written rows and values inside: x̄ is ct with these rows cleared, v̄ the rows of ct that were not
-# overwritten by a later value for the same place.
-def with_zero_rows(ct: Tensor, indices: Tensor, values_spec: TensorSpec) -> Tensor:
-    """ct with zeros in the rows that were overwritten."""
-    return apply(PUT_ROWS, ct, indices, zeros(values_spec.shape, ct.dtype))
-
-
-def kept_rows(ct: Tensor, indices: Tensor) -> Tensor:
-    """The rows of ct that were written, zero for writes that were overwritten themselves."""
-    rows = apply(TAKE, ct, indices, axis=0)
-    wins = apply(LAST_WRITERS, indices, count=ct.shape[0])
-    return rows * cast(reshape(wins, (*tuple(wins.shape), *([1] * (rows.ndim - wins.ndim)))), rows.dtype)
-
-
-PUT_ROWS: Op = general(
-    "put_rows", "x indices values",
-    lambda x, indices, values: _put_rows_into(np.array(x), indices, values),
-    overwrites=_put_rows_into,
-    vjps=(
-        lambda ct, indices, values_spec: with_zero_rows(ct, indices, values_spec),
-        None,
-        lambda ct, indices: kept_rows(ct, indices),
-    ),
-    jvps=(
-        lambda t, indices, values_spec: with_zero_rows(t, indices, values_spec),
-        None,
-        lambda t, indices, x_spec: apply(PUT_ROWS, zeros(x_spec.shape, x_spec.dtype), indices, t),
-    ),
-    infer=lambda x, indices, values: TensorSpec(x.shape, x.dtype),
-    batch=_batch_rows,
-    call=lambda x, indices, values: apply(PUT_ROWS, convert(x), convert(indices), convert(values)),
-    fails=Fails.VALUES,
-    samples=lambda: [
-        Sample(normal(4, 2), np.array([2, 0]), normal(2, 2)),
-        Sample(normal(4), np.array([1, 1, 3]), normal(3)),
-        Sample(normal(4), np.zeros(0, int), normal(0)),
-    ],
-)  # fmt: skip
 
 
 def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool) -> Array:
@@ -389,7 +328,7 @@ def combine_rows(tensor: Tensor, places: Tensor, values: Tensor, mode: str) -> T
             f"scatter_{mode}: values of shape {tuple(values.shape)} do not fit the rows {(*tuple(places.shape), *dims[1:])}"
         ) from error
     if mode == "update":
-        return apply(PUT_ROWS, tensor, places, values)
+        return apply(UPDATE_AT, tensor, values, places, key=slots(1))
     if mode in ("max", "min"):
         return apply(EXTREME_ROWS, tensor, places, values, largest=mode == "max")
     if mode in ("mul", "div"):
@@ -514,14 +453,13 @@ def tensor_scatter_nd_min(
     return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "min")
 
 
-OPS = (FLAT_INDEX, LAST_WRITERS, PUT_ROWS, EXTREME_ROWS)
+OPS = (FLAT_INDEX, EXTREME_ROWS)
 COMPOSITES = (
     gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update, tensor_scatter_nd_add,
     tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
 )  # fmt: skip
 
 from gradtape.ops.compare import equal
-from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims

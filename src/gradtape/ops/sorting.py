@@ -18,7 +18,8 @@ from gradtape.core.typing import Array, Axis, Integer, TensorLike
 from gradtape.dtypes import DTypeLike, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.index import INDEX, TAKE, gather
+from gradtape.ops.dynamic import read_places
+from gradtape.ops.index import TAKE, gather
 from gradtape.ops.sampling import integers, normal, spread
 from gradtape.ops.shape import TRANSPOSE, normal_axis
 
@@ -104,7 +105,7 @@ def along(x: Tensor, order: Tensor, axis: int) -> Tensor:
         x, order = apply(TRANSPOSE, x, perm=swap), apply(TRANSPOSE, order, perm=swap)
     # `take` has one order for all lines; with the positions of the other axes as indices each line has its own.
     lines = [grid(x.shape[i], i, last + 1) for i in range(last)]
-    out = apply(INDEX, x, *lines, order)
+    out = read_places(x, *lines, order)
     return out if axis == last else apply(TRANSPOSE, out, perm=swap)
 
 

@@ -1,6 +1,6 @@
 """Sums with a value that is zero almost everywhere become additions at a place.
 
-The derivative of reading a part is that part put into zeros (`put_slice`, `put_at`, `index_add`, `take_add`, an item added to a
+The derivative of reading a part is that part put into zeros (`put_slice`, `put_at`, `take_add`, an item added to a
 list of zeros), and cotangents of several readings are added up; in a loop that costs the whole array at each step.
 `add_at(acc, v, key)` costs the part, once `bufferize` has made it in place; what is added where a value was just put is added
 to that value before it goes there. Where the sparse value comes out of a branch, the total goes into the branch and is added
@@ -20,13 +20,13 @@ from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, program, uses
 from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
-from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD, UPDATE
+from gradtape.ops.index import PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
 from gradtape.ops.structured import CHECKPOINTED, COND, SCAN, WHILE
 from gradtape.passes.facts import attr_key, same_type, uniform
 
 _SUMS = (ADD, LIST_ADD)
-_INTO_ZEROS = (PUT_SLICE, PUT_AT, INDEX_ADD, TAKE_ADD)
+_INTO_ZEROS = (PUT_SLICE, PUT_AT, TAKE_ADD)
 _AT = (ADD_AT, LIST_ADD_AT)
 _SPARSE = frozenset((*_INTO_ZEROS, *_AT))
 _LOOPS = (SCAN, WHILE, CHECKPOINTED)
@@ -135,8 +135,6 @@ def _replaced(scope: Rebuild, operation: Operation, readers: _Uses) -> bool:
 
 def _key(producer: Operation) -> tuple[Any, ...]:
     """Where an operation puts its first operand into zeros."""
-    if producer.op is INDEX_ADD:
-        return tuple(Slot(i) for i in range(len(producer.operands) - 1))
     if producer.op is TAKE_ADD:
         return (*((slice(None),) * producer.attrs["axis"]), Slot(0))
     key: tuple[Any, ...] = producer.attrs["key"]

@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, rebuild
-from gradtape.ops.dynamic import UPDATE_AT
 from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.reduce import REDUCE_MEAN, REDUCE_SUM
-from gradtape.ops.scatter import PUT_ROWS
 from gradtape.ops.select import WHERE
 from gradtape.ops.shape import SLICE_AXIS
 from gradtape.ops.staged import MASKED_MULTIPLY
@@ -181,14 +178,6 @@ def _turned(scope: Rebuild, operation: Operation, operands: list[Value]) -> Valu
     return scope.emit(GETITEM, [x], [operation.results[0].type], {"key": key}).result
 
 
-def _replaced_rows(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
-    """Rows at places are replaced as by x[places] = values, which can be done in place."""
-    x, places, values = operands
-    if x.type.dtype is not values.type.dtype or not len(x.type.shape):
-        return None
-    return scope.emit(UPDATE_AT, [x, values, places], [operation.results[0].type], {"key": (Slot(0),)}).result
-
-
 def _whole_axis(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
     """A part of an axis that is all of it (the types say so)."""
     return operands[0] if operation.attrs["start"].__class__ is int and operation.attrs["start"] == 0 else None
@@ -209,7 +198,6 @@ RULES: dict[Any, tuple[Rule, ...]] = {
     WHERE: (_where_known,),
     GETITEM: (_whole, _read_back),
     PUT_SLICE: (_turned,),
-    PUT_ROWS: (_replaced_rows,),
     SLICE_AXIS: (_whole_axis,),
     REDUCE_SUM: (_no_axes,),
     REDUCE_MEAN: (_no_axes,),

@@ -19,18 +19,15 @@ from gradtape.backends.llvm.writing.ir_text import Index, Writer
 from gradtape.core.opdef import Op
 from gradtape.dtypes import int64
 from gradtape.ir.graph import Operation, Value
-from gradtape.ir.slots import Slot
 from gradtape.ops.dynamic import PLACES_AT, WINNERS_AT
 from gradtape.ops.matrix import MATRIX_DIAG, MATRIX_DIAG_PART
-from gradtape.ops.scatter import FLAT_INDEX, LAST_WRITERS
+from gradtape.ops.scatter import FLAT_INDEX
 
 # -- positions
 
 
 def _key(operation: Operation) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The key whose places are meant, and the shape that it reads."""
-    if operation.op is LAST_WRITERS:
-        return (Slot(0),), (operation.attrs["count"],)
     key = operation.attrs["key"]
     return (key if isinstance(key, tuple) else (key,)), operation.attrs["shape"]
 
@@ -181,7 +178,6 @@ def _reads(operation: Operation, value: Value, table: Lowerings) -> str:
     return "recipe" if supported(operation) else "memory"
 
 
-_WINNERS = Lowering(memory=_winners, reads=_reads, finds_sizes=True)
 LOWERINGS: dict[Op, Lowering] = {
     PLACES_AT: Lowering(element=_position, accepts=supported, prepare=_opened, fails=always, finds_sizes=True),
     FLAT_INDEX: Lowering(
@@ -191,8 +187,7 @@ LOWERINGS: dict[Op, Lowering] = {
         fails=always,
         finds_sizes=True,
     ),
-    WINNERS_AT: _WINNERS,
-    LAST_WRITERS: _WINNERS,
+    WINNERS_AT: Lowering(memory=_winners, reads=_reads, finds_sizes=True),
     MATRIX_DIAG: Lowering(
         element=_diagonal,
         accepts=lambda operation: _known_matrix(operation.operands[0], operation.result, operation.attrs["k"]),

@@ -19,7 +19,7 @@ from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ops.dynamic import GETITEM_AT
-from gradtape.ops.index import CHECKED_INDICES, GETITEM, INDEX, TAKE
+from gradtape.ops.index import CHECKED_INDICES, GETITEM, TAKE
 from gradtape.ops.staged import SIZED
 
 Key = tuple[Any, ...]
@@ -32,8 +32,6 @@ def key_of(operation: Operation) -> tuple[Key, list[Value]]:
     rest = operation.operands[1:]
     if op is TAKE:
         return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
-    if op is INDEX:
-        return tuple(Slot(i) for i in range(len(rest))), rest
     key = attrs["key"]
     return (key if isinstance(key, tuple) else (key,)), rest
 
@@ -117,7 +115,6 @@ LOWERINGS: dict[Op, Lowering] = {
     GETITEM: replace(_READ, cost=0, aligned=_aligned, strided=layouts.is_plain, layout=layouts.indexed),
     GETITEM_AT: replace(_READ, strided=layouts.is_span, layout=layouts.spanned),
     TAKE: _READ,
-    INDEX: _READ,
     CHECKED_INDICES: replace(
         _CHECKED, prepare=_prepare_checked, accepts=lambda operation: is_integer(operation.operands[0].type.dtype)
     ),

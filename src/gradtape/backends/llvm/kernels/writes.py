@@ -26,14 +26,13 @@ from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
-from gradtape.ops.index import INDEX_ADD, PUT_SLICE, TAKE_ADD, UPDATE
+from gradtape.ops.index import PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.padding import PAD
-from gradtape.ops.scatter import EXTREME_ROWS, PUT_ROWS
+from gradtape.ops.scatter import EXTREME_ROWS
 from gradtape.passes.inplace import TWINS, is_twin, pure_op
 
 UPDATES = (UPDATE, UPDATE_AT, ADD_AT)  # x, a value, and what fills the slots of the key
-ROWS = (PUT_ROWS, EXTREME_ROWS)  # x, the places of rows, and values for them
-PUTS = (PUT_SLICE, PUT_AT, TAKE_ADD, INDEX_ADD, PAD)  # a part, and what fills the slots
+PUTS = (PUT_SLICE, PUT_AT, TAKE_ADD, PAD)  # a part, and what fills the slots
 
 
 def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
@@ -43,12 +42,10 @@ def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
         key = attrs["key"]
         return (key if isinstance(key, tuple) else (key,)), operation.operands[2:]
     rest = operation.operands[1:]
-    if op in ROWS:
+    if op is EXTREME_ROWS:  # x, the places of rows, and values for them
         return (Slot(0),), rest[:1]
     if op is TAKE_ADD:
         return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
-    if op is INDEX_ADD:
-        return tuple(Slot(i) for i in range(len(rest))), rest
     if op is PAD:
         part = operation.operands[0].type.shape
         return tuple(slice(a, a + d) for d, (a, _) in zip(part, attrs["paddings"], strict=True)), []
@@ -62,7 +59,7 @@ def supported(operation: Operation) -> bool:
     op = pure_op(operation.op)
     if op in UPDATES:
         x, value = operation.operands[:2]
-    elif op in ROWS:
+    elif op is EXTREME_ROWS:
         x, _, value = operation.operands
     else:
         x, value = operation.result, operation.operands[0]
@@ -74,7 +71,7 @@ def supported(operation: Operation) -> bool:
 
 def _adds(operation: Operation) -> bool:
     op = pure_op(operation.op)
-    return op in (ADD_AT, TAKE_ADD, INDEX_ADD) or (op is PUT_AT and _has_arrays(operation))
+    return op in (ADD_AT, TAKE_ADD) or (op is PUT_AT and _has_arrays(operation))
 
 
 def _has_arrays(operation: Operation) -> bool:
@@ -204,5 +201,5 @@ LOWERINGS: dict[Op, Lowering] = {
     **dict.fromkeys(PUTS, _written(_put)),
     **dict.fromkeys(UPDATES, _written(_update)),
     **{TWINS[op]: _written(_update, in_place=True) for op in UPDATES},
-    **dict.fromkeys(ROWS, _written(_rows)),
+    EXTREME_ROWS: _written(_rows),
 }
