@@ -14,6 +14,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph import control_calls as control, convert
 from gradtape.functions.building import Building
 from gradtape.functions.guards import Guards
+from gradtape.functions.staging.places import MISSING, Cell
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.graph import Block
 from gradtape.trace.effects import KEYS, LENGTH, TRACER
@@ -52,26 +53,12 @@ class Recorder:
     def same(self, a: Any, b: Any) -> bool:
         return a is b
 
-    def before_list(self, target: list[Any]) -> None:
-        self.log.append(("list", list(target)))
+    def before(self, target: Any) -> None:
+        self.log.append((type(target).__name__, type(target)(target)))
 
-    def before_dict(self, target: dict[Any, Any]) -> None:
-        self.log.append(("dict", dict(target)))
-
-    def before_set(self, target: set[Any]) -> None:
-        self.log.append(("set", set(target)))
-
-    def before_item(self, target: Any) -> None:
-        self.log.append(("write item", type(target)(target)))
-
-    def before_attr(self, target: Any, name: str) -> None:
-        self.log.append(("write attr", name, getattr(target, name, "missing")))
-
-    def before_global(self, scope: Any, name: str) -> None:
-        self.log.append(("write global", name, scope.globals.get(name)))
-
-    def before_free(self, scope: Any, name: str) -> None:
-        self.log.append(("write free", name, scope.cells[name].cell_contents))
+    def note(self, place: Any) -> None:
+        name = place.label.strip("`") if isinstance(place, Cell) else place.name
+        self.log.append((f"write {type(place).__name__.lower()}", name, "missing" if place.read() is MISSING else place.read()))
 
 
 @pytest.fixture
@@ -115,7 +102,7 @@ def test_writes_of_outside_names(recorder: Recorder) -> None:
     globals()["WEIGHT"] = 3
     assert count == 5
     writes = [entry for entry in recorder.log if entry[0] != "outer"]
-    assert writes == [("write free", "count", 1), ("write global", "WEIGHT", 3), ("write free", "count", 2)]
+    assert writes == [("write cell", "count", 1), ("write global", "WEIGHT", 3), ("write cell", "count", 2)]
 
 
 def test_attributes_and_items(recorder: Recorder) -> None:
@@ -128,10 +115,10 @@ def test_attributes_and_items(recorder: Recorder) -> None:
 
     assert convert(f)(Box(1), {"b": 0}) == 8
     assert recorder.log == [
-        ("attr", "Box", "v"), ("write attr", "v", 1), ("attr", "Box", "v"),
-        ("write item", {"b": 0}), ("changed", {"b": 0, "a": 2}), ("item", "dict", "a"),
-        ("write item", {"b": 0, "a": 2}), ("changed", {"b": 0, "a": 4}),
-        ("write item", {"b": 0, "a": 4}), ("changed", {"a": 4}),
+        ("attr", "Box", "v"), ("write attribute", "v", 1), ("attr", "Box", "v"),
+        ("dict", {"b": 0}), ("changed", {"b": 0, "a": 2}), ("item", "dict", "a"),
+        ("dict", {"b": 0, "a": 2}), ("changed", {"b": 0, "a": 4}),
+        ("dict", {"b": 0, "a": 4}), ("changed", {"a": 4}),
         ("item", "dict", "a"), ("attr", "Box", "v"), ("attr", "Box", "v"),
     ]  # fmt: skip
 
@@ -187,7 +174,7 @@ def test_called_functions_are_converted(recorder: Recorder) -> None:
 
     assert convert(f)(1) == (4, [4], 1)
     assert [entry for entry in recorder.log if entry[:2] == ("outer", "WEIGHT")] == [("outer", "WEIGHT", "global")] * 5
-    assert ("write attr", "k", "missing") in recorder.log
+    assert ("write attribute", "k", "missing") in recorder.log
 
 
 def test_the_tracer_chooses_the_value(recorder: Recorder) -> None:
@@ -217,7 +204,7 @@ def staged(monkeypatch: pytest.MonkeyPatch, recorder: Recorder) -> list[Any]:
 
     monkeypatch.setattr(control, "is_staged", lambda value: isinstance(value, Staged))
     for name in ("stage_if", "stage_while", "stage_for"):
-        monkeypatch.setattr(control.staging, name, stage(name))
+        monkeypatch.setattr(control, name, stage(name))
     return calls
 
 

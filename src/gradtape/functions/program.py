@@ -467,7 +467,7 @@ def _held(container: Any, rebuild: Any) -> Holder:
         target = caller.containers[places[0]] if places else container
         tracer = active()
         if tracer is not None:  # another function is being traced: it is that trace's write too
-            tracer.before_item(target)
+            tracer.before(target)
         return target
 
     if places:
@@ -538,7 +538,7 @@ def _rebind(target: Any, version: Any) -> None:
         return
     tracer = active()
     if tracer is not None:
-        tracer.before_tensor(target)
+        tracer.before(target)
     rebind(target, version if version.wraps else box(version._data, version._node))
     _changed(target)
 

@@ -38,18 +38,15 @@ from gradtape.functions.staging.conditions import emitted
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loop_memory import LoopMemory
 from gradtape.functions.staging.places import (
-    ArrayContent,
     Attribute,
     Cell,
-    DequeContent,
     DictContent,
     Global,
     ListContent,
     Log,
     Place,
-    SetContent,
-    TensorVersion,
     VariableValue,
+    content_of,
 )
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.functions.staging.trials import Trials
@@ -81,7 +78,7 @@ class VariableEntry:
 
 
 class Tracer:
-    """The world of one trace. The methods `outer`, `attr`, `item` and `before_*` are called by converted code."""
+    """The world of one trace. The methods `outer`, `attr`, `item`, `note` and `before` are called by converted code."""
 
     def __init__(
         self, specs: Sequence[Any], names: Sequence[str], name: str, lifted: set[Any], building: Building, concrete_inputs: bool
@@ -90,7 +87,7 @@ class Tracer:
         self.trace = Trace(self.block, self._outside)
         self.aliases = Aliases(self, choose, tracking=TRACK in lifted)
         self.trace.typing.asked = symbols_in(list(specs))
-        self.trace.before_write = self.before_tensor
+        self.trace.before_write = self.before
         self.trace.after_write = self.changed
         self.trace.tape_watches = self.aliases.watched
         self.trace.tape_asked = self.aliases.asked
@@ -265,13 +262,7 @@ class Tracer:
             else:
                 self.guards.length(container)
             return value
-        content = (
-            ListContent(container)
-            if isinstance(container, list)
-            else DictContent(container)
-            if isinstance(container, dict)
-            else None
-        )
+        content = content_of(container)
         if content is not None and content.key in self.lifted and content.key not in self.installed:
             self._install(content)
             return container[key]
@@ -415,46 +406,17 @@ class Tracer:
             return not isinstance(place, Cell) or id(place.cell) not in self.own
         return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
 
-    def before_list(self, target: list[Any]) -> None:
-        self.aliases.before(target)
-        self.note(ListContent(target))
-
-    def before_dict(self, target: dict[Any, Any]) -> None:
-        self.aliases.before(target)
-        self.note(DictContent(target))
-
-    def before_set(self, target: set[Any]) -> None:
-        self.note(SetContent(target))
-
-    def before_deque(self, target: Any) -> None:
-        if id(target) in self.external:
+    def before(self, target: Any) -> None:
+        """A container or tensor is about to be changed in place; of other objects converted code notes no items."""
+        if (place := content_of(target)) is None:
+            return
+        if isinstance(target, deque) and id(target) in self.external:
             raise InvalidArgumentError(
                 f"{user_location()}: a deque from outside cannot be changed by a gt.function: it is not known what it will "
                 "hold at the next call. Use a list, or make the deque inside the function"
             )
-        self.note(DequeContent(target))
-
-    def before_item(self, target: Any) -> None:
-        if isinstance(target, list):
-            self.before_list(target)
-        elif isinstance(target, dict):
-            self.before_dict(target)
-        elif isinstance(target, deque):
-            self.before_deque(target)
-
-    def before_attr(self, target: Any, name: str) -> None:
-        if not isinstance(target, (Tensor, Readable)):
-            self.note(Attribute(target, name))
-
-    def before_global(self, scope: Any, name: str) -> None:
-        self.note(Global(scope.globals, name))
-
-    def before_free(self, scope: Any, name: str) -> None:
-        self.note(Cell(scope.cells[name], name))
-
-    def before_tensor(self, tensor: Tensor) -> None:
-        self.aliases.before(tensor)
-        self.note(TensorVersion(tensor))
+        self.aliases.before(target)
+        self.note(place)
 
     def same(self, a: Any, b: Any) -> Any:
         """`a is b`: known only when the program runs if the path decides which objects they are."""
@@ -463,9 +425,6 @@ class Tracer:
     def changed(self, target: Any) -> None:
         """A list, dict or tensor was written."""
         self.aliases.changed(target)
-
-    def before_array(self, array: Any) -> None:
-        self.note(ArrayContent(array))
 
     def before_variable(self, variable: Variable) -> None:
         self.note(VariableValue(self.variable(variable)))

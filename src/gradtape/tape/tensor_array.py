@@ -20,6 +20,7 @@ from gradtape.dtypes import DType, as_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from gradtape.functions.staging.branches import valued
 from gradtape.functions.staging.joins import list_of
+from gradtape.functions.staging.places import ArrayContent
 from gradtape.functions.staging.staged_values import Maybe, PendingSize, StagedItems, staged_items
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
@@ -141,7 +142,7 @@ class TensorArray:
         tracer = active()
         if tracer is None:
             return False
-        tracer.before_array(self)
+        tracer.note(ArrayContent(self))
         return len(tracer.logs) > 1 or self._pending() or staged_items(self._items) is not None
 
     def _stage(self, spec: TensorSpec) -> Any:

@@ -2,10 +2,10 @@
 
 `active()` is None when nothing is traced: converted code then does the plain thing at once. Otherwise it has the methods
 `outer(scope, name, value)`, `attr(object, name, value)` and `item(container, key, value)`, each called after a read and
-returning the value to use, `converted(function)`, and `before_list`, `before_dict`, `before_set`, `before_attr(object, name)`,
-`before_item(container)`, `before_global(scope, name)`, `before_free(scope, name)`, called before a write, and
-`changed(container)`, called after a list or dict was written (by a method of it: only if `follows_changes`); `same(a, b)` is
-`a is b`. The key of a read of a whole container is `LENGTH` (its length) or `KEYS` (the tuple of its keys or members).
+returning the value to use, `converted(function)`, and, called before a write, `before(container)` and `note(place)` (of a name
+or attribute: `functions/staging/places.py`); `changed(container)` is called after a list or dict was written (by a method of
+it: only if `follows_changes`); `same(a, b)` is `a is b`. The key of a read of a whole container is `LENGTH` (its length) or
+`KEYS` (the tuple of its keys or members).
 """
 
 from __future__ import annotations

@@ -40,6 +40,11 @@ def call(operator_name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(operator(operator_name), list(args), [])
 
 
+def outer(verb: str, kind: str, name: str, *args: ast.expr) -> ast.Call:
+    """`ag__.verb_outer(scope__, 'kind', 'name', args)`: something is done with a name from outside the function."""
+    return call(f"{verb}_outer", load(SCOPE), constant(kind), constant(name), *args)
+
+
 def thunk(expression: ast.expr) -> ast.Lambda:
     """`lambda: expression`."""
     return ast.Lambda(arguments(), expression)

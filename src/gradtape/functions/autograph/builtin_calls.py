@@ -14,18 +14,16 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from gradtape.functions.autograph.reading import attr, before_change, del_attr, iterate, own_method, set_attr
+from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr
 from gradtape.functions.foreign_calls import asking, own_iterator
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.staging import absent, staged_code as _staging
-from gradtape.functions.staging.branches import is_staged, valued
+from gradtape.functions.staging import absent, staged_builtins as staging
+from gradtape.functions.staging.branches import is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
 from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.trace.effects import KEYS, LENGTH, active
 from gradtape.trace.weak import WeakTensor
-
-staging: Any = _staging
 
 CHANGES = {
     "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
@@ -65,7 +63,7 @@ def container_method(tracer: Any, method: Any) -> Any:
     """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
     container, name = method.__self__, method.__name__
     if name in CHANGES:
-        before_change(tracer, container)
+        tracer.before(container)
         return _changing(tracer, container, _container_method(tracer, method, container, name))
     return _container_method(tracer, method, container, name)
 
@@ -247,7 +245,7 @@ def _getattr(*args: Any) -> Any:
     if len(args) != 3 or not isinstance(args[1], str):
         return getattr(*args)
     if absent.is_absent(attribute := _own(*args[:2])):
-        return staging.stage_if_exp(attribute.flag, lambda: attribute.value, lambda: args[2])
+        return stage_if_exp(attribute.flag, lambda: attribute.value, lambda: args[2])
     return attr(args[0], args[1]) if _hasattr(*args[:2]) else args[2]
 
 
@@ -297,7 +295,7 @@ def _changing_list(function: Any) -> Any:
         if not args or args[0].__class__ is not list:
             return function(*args, **kwargs)
         tracer = active()
-        tracer.before_list(args[0])
+        tracer.before(args[0])
         result = function(*args, **kwargs)
         tracer.changed(args[0])
         return result

@@ -15,13 +15,26 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.raising import ending, raising
 from gradtape.functions.autograph.reading import in_, iterate, not_in, there
 from gradtape.functions.foreign_calls import asking, own_iterator
-from gradtape.functions.staging import staged_code as _staging
-from gradtape.functions.staging.branches import BOTH_LIVE, NO_STATE, Dead, State, is_staged, valued
+from gradtape.functions.staging.branches import (
+    BOTH_LIVE,
+    NO_STATE,
+    Dead,
+    State,
+    is_staged,
+    stage_and,
+    stage_if,
+    stage_if_exp,
+    stage_or,
+    truth,
+    valued,
+)
 from gradtape.functions.staging.iterables import is_staged_iterable
+from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.python_iterables import used_up
+from gradtape.functions.staging.staged_builtins import assert_
+from gradtape.functions.staging.staged_values import Maybe
 from gradtape.trace.effects import active
 
-staging: Any = _staging
 Thunk = Callable[[], Any]
 MAX_GUARDED = 10_000
 
@@ -52,7 +65,7 @@ def if_stmt(
 ) -> None:  # fmt: skip
     """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
-        staging.stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
+        stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
         return
     if truly(test):
         body()
@@ -78,7 +91,7 @@ def while_stmt(
     for turn in tracer.trials.measured(count(), state, None):
         go_on = test()
         if is_staged(go_on := valued(go_on)):
-            staging.stage_while(test, ending(body), state, first=go_on)
+            stage_while(test, ending(body), state, first=go_on)
             return
         if not go_on:
             return
@@ -97,7 +110,7 @@ def for_stmt(
     if tracer is None:
         items: Iterable[Any] = iterated
     elif is_staged_iterable(iterated := there(iterated)):
-        staging.stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
+        stage_for(iterated, extra_test, ending(body), State(get_state, set_state, names, line))
         return
     elif tracer.trials.for_loop(iterated, extra_test, body, state := State(get_state, set_state, names, line)):
         return
@@ -187,14 +200,14 @@ def one_name(state: State, name: str) -> State:
 def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
-        return staging.stage_and(first, ending(second), _state_of(second))
+        return stage_and(first, ending(second), _state_of(second))
     return second() if truly(first) else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
-        return staging.stage_or(first, ending(second), _state_of(second))
+        return stage_or(first, ending(second), _state_of(second))
     return first if truly(first) else second()
 
 
@@ -203,20 +216,20 @@ def not_(value: Any) -> Any:
     if value is not True and value is not False and active() is not None and is_staged(value := valued(value)):
         from gradtape.ops.compare import logical_not
 
-        return logical_not(staging.truth(value))
+        return logical_not(truth(value))
     return not truly(value)
 
 
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
-        return staging.stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
+        return stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
     return body() if truly(test) else orelse()
 
 
 def is_(left: Any, right: Any) -> Any:
     """`left is right`; a value that may be None when the program runs is asked then."""
-    if (left.__class__ is staging.Maybe or right.__class__ is staging.Maybe) and (left is None or right is None):
+    if (left.__class__ is Maybe or right.__class__ is Maybe) and (left is None or right is None):
         maybe = right if left is None else left
         if maybe.missing is None:
             return not_(maybe.flag)
@@ -251,7 +264,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
     """`assert test, message()`."""
     if active() is not None and is_staged(test := valued(test)):
-        staging.assert_(test, message, line)  # noqa: PT009  (not a unit test)
+        assert_(test, message, line)
     elif not test:
         raise raising(AssertionError(message()) if message is not None else AssertionError())
 

@@ -152,7 +152,7 @@ class FunctionEmitter:
             if kind == VARIABLE:
                 continue
             (self.frame.declared_global if kind == GLOBAL else self.frame.declared_nonlocal).add(name)
-            hooks.append(ast.Expr(build.call(f"before_{kind}", build.load(build.SCOPE), build.constant(name))))
+            hooks.append(ast.Expr(build.outer("before", kind, name)))
         return hooks
 
     # -- blocks and frames ---------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def _walrus(emitter: FunctionEmitter, node: ast.NamedExpr) -> ast.expr:
     value, name = emitter.expr(node.value), node.target.id
     kind = emitter.scope.kind(name)
     if kind != VARIABLE:
-        return build.located(build.call(f"set_{kind}", build.load(build.SCOPE), build.constant(name), value), node)
+        return build.located(build.outer("set", kind, name, value), node)
     emitter.bind([name])
     node.value = value
     return node

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradtape.functions.staging import staged_code as _staging
 from gradtape.functions.staging.branches import is_staged
+from gradtape.functions.staging.staged_builtins import StagedText
 from gradtape.trace.effects import active
 
-staging: Any = _staging
 CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
@@ -26,5 +25,5 @@ def fstring(parts: tuple[Any, ...]) -> Any:
     """The joined text of an f-string."""
     for piece in parts:
         if not isinstance(piece, str):
-            return staging.fstring(parts)
+            return StagedText(parts)
     return "".join(parts)

@@ -14,17 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.numpy_calls import joined
+from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, asking, changing, entering, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.staging import absent, staged_code as _staging
+from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
+from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global
 from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
 from gradtape.trace.effects import KEYS, LENGTH, active
 
-staging: Any = _staging
+_UNBOUND = "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
@@ -42,7 +45,7 @@ def ld(value: Any, name: str) -> Any:
 def ld_free(value: Any, name: str) -> Any:
     """A variable of a function around this one that may have no value."""
     if value.__class__ is Undefined:
-        raise NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")
+        raise NameError(_UNBOUND.format(name))
     return ld(value, name)
 
 
@@ -54,62 +57,36 @@ def outer(scope: Bindings, name: str, value: Any) -> Any:
     return ld_free(value, name) if value.__class__ is Undefined or value.__class__ is Maybe else value
 
 
-def before_global(scope: Bindings, name: str) -> None:
-    """A global is about to be written."""
+def _place(scope: Bindings, kind: str, name: str) -> Global | Cell:
+    """Where a name that is no variable of the converted function lives."""
+    return Global(scope.globals, name) if kind == GLOBAL else Cell(scope.cells[name], name)
+
+
+def before_outer(scope: Bindings, kind: str, name: str) -> Global | Cell:
+    """A global or captured variable is about to be written."""
+    place = _place(scope, kind, name)
     if (tracer := active()) is not None:
-        tracer.before_global(scope, name)
+        tracer.note(place)
+    return place
 
 
-def before_free(scope: Bindings, name: str) -> None:
-    """A captured variable is about to be written."""
-    if (tracer := active()) is not None:
-        tracer.before_free(scope, name)
-
-
-def set_global(scope: Bindings, name: str, value: Any) -> Any:
-    """`global name; name = value`."""
-    before_global(scope, name)
-    scope.globals[name] = value
+def set_outer(scope: Bindings, kind: str, name: str, value: Any) -> Any:
+    """`global name; name = value`, or the same with `nonlocal`."""
+    before_outer(scope, kind, name).write(value)
     return value
 
 
-def set_free(scope: Bindings, name: str, value: Any) -> Any:
-    """`nonlocal name; name = value`."""
-    before_free(scope, name)
-    scope.cells[name].cell_contents = value
-    return value
+def del_outer(scope: Bindings, kind: str, name: str) -> None:
+    """`global name; del name`, or the same with `nonlocal`."""
+    place = before_outer(scope, kind, name)
+    if place.read() is MISSING:
+        raise NameError(f"name '{name}' is not defined" if kind == GLOBAL else _UNBOUND.format(name))
+    place.write(MISSING)
 
 
-def del_global(scope: Bindings, name: str) -> None:
-    """`global name; del name`."""
-    before_global(scope, name)
-    if name not in scope.globals:
-        raise NameError(f"name '{name}' is not defined")
-    del scope.globals[name]
-
-
-def del_free(scope: Bindings, name: str) -> None:
-    """`nonlocal name; del name`."""
-    before_free(scope, name)
-    try:
-        _ = scope.cells[name].cell_contents
-    except ValueError:
-        message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-        raise NameError(message) from None
-    del scope.cells[name].cell_contents
-
-
-def forget_global(scope: Bindings, name: str) -> None:
-    """The end of `except E as name` where the name is a global."""
-    before_global(scope, name)
-    scope.globals.pop(name, None)
-
-
-def forget_free(scope: Bindings, name: str) -> None:
-    """The end of `except E as name` where the name is captured."""
-    before_free(scope, name)
-    scope.cells[name].cell_contents = None
-    del scope.cells[name].cell_contents
+def forget_outer(scope: Bindings, kind: str, name: str) -> None:
+    """The end of `except E as name` where the name is a global or captured."""
+    before_outer(scope, kind, name).write(MISSING)
 
 
 def class_defined(cls: Any) -> None:
@@ -148,10 +125,15 @@ def set_attr(target: Any, name: str, value: Any) -> None:
         if setter is not None:
             setter(target, value)
             return
-        tracer.before_attr(target, name)
+        _before_attr(tracer, target, name)
         if isinstance(target, np.ndarray):
             changing(target)
     setattr(target, name, value)
+
+
+def _before_attr(tracer: Any, target: Any, name: str) -> None:
+    if not isinstance(target, (Tensor, Readable)):
+        tracer.note(Attribute(target, name))
 
 
 def _converted_setter(target: Any, name: str) -> Any:
@@ -167,7 +149,7 @@ def _converted_setter(target: Any, name: str) -> Any:
 def del_attr(target: Any, name: str) -> None:
     """`del target.name`."""
     if (tracer := active()) is not None:
-        tracer.before_attr(target, name)
+        _before_attr(tracer, target, name)
     delattr(target, name)
 
 
@@ -213,7 +195,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`."""
     if (tracer := active()) is not None:
         target = there(target)
-        tracer.before_item(target)
+        tracer.before(target)
         if _staged_item(target, key) and not isinstance(target, np.ndarray):
             staging.set_item(target, key, value)
             tracer.changed(target)
@@ -248,7 +230,7 @@ def del_item(target: Any, key: Any) -> None:
     """`del target[key]`."""
     if (tracer := active()) is not None:
         target = there(target)
-        tracer.before_item(target)
+        tracer.before(target)
         if _staged_item(target, key):
             staging.del_item(target, key)
             return
@@ -267,7 +249,7 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
     """`target += value` and its kin: the new value. `operation` is the name of a function of `operator`, as "iadd"."""
     function = getattr(operator, operation)
     if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set, deque)):
-        before_change(tracer, target)
+        tracer.before(target)
         if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
             result = staging.inplace(operation, target, value)
         else:
@@ -295,18 +277,6 @@ def times(left: Any, right: Any) -> Any:
         if value.__class__ is list and staged_items(value) is not None:
             return staging.repeated(value)
     return left * right
-
-
-def before_change(tracer: Any, target: Any) -> None:
-    """A container is about to be changed by one of its methods."""
-    if isinstance(target, list):
-        tracer.before_list(target)
-    elif isinstance(target, dict):
-        tracer.before_dict(target)
-    elif isinstance(target, deque):
-        tracer.before_deque(target)
-    else:
-        tracer.before_set(target)
 
 
 class _Managed:
@@ -409,9 +379,9 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
 def append(target: list[Any], value: Any) -> None:
     """One more item of a list comprehension."""
     if (tracer := active()) is not None:
-        tracer.before_list(target)
+        tracer.before(target)
         if staged_items(target) is not None:
-            staging.method(target, "append")(value)
+            staging.list_method(target, "append")(value)
             return
     target.append(value)
 
@@ -419,7 +389,7 @@ def append(target: list[Any], value: Any) -> None:
 def add(target: set[Any], value: Any) -> None:
     """One more member of a set comprehension."""
     if (tracer := active()) is not None:
-        tracer.before_set(target)
+        tracer.before(target)
     target.add(value)
 
 

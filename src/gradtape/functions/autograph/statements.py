@@ -127,7 +127,7 @@ def _handler(emitter: FunctionEmitter, handler: ast.ExceptHandler) -> set[str] |
         forget: ast.stmt = build.assign(name, undefined(name))
     else:
         kind = emitter.scope.kind(name)
-        forget = ast.Expr(build.call(f"forget_{kind}", build.load(build.SCOPE), build.constant(name)))
+        forget = ast.Expr(build.outer("forget", kind, name))
     handler.body = [build.located(ast.Try([*bind, *body], [], [], [forget]), handler)]
     return emitter.definite
 

@@ -31,7 +31,7 @@ def store(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.st
             if emitter.is_variable(name):
                 emitter.bind([name])
                 return [build.located(ast.Assign([target], value), target)]
-            write = build.call(f"set_{emitter.scope.kind(name)}", build.load(build.SCOPE), build.constant(name), value)
+            write = build.outer("set", emitter.scope.kind(name), name, value)
             return [build.located(ast.Expr(build.located(write, target)), target)]
         case ast.Tuple() | ast.List():
             return _unpack(emitter, target, value)
@@ -127,7 +127,7 @@ def _delete_one(emitter: FunctionEmitter, target: Any) -> list[ast.stmt]:
     match target:
         case ast.Name(id=name) if emitter.scope.kind(name) != VARIABLE:
             kind = emitter.scope.kind(name)
-            return [ast.Expr(build.call(f"del_{kind}", build.load(build.SCOPE), build.constant(name)))]
+            return [ast.Expr(build.outer("del", kind, name))]
         case ast.Name(id=name):
             if not emitter.exposed(name):
                 return [ast.Delete([target])]

@@ -38,7 +38,7 @@ def whole(container: Any) -> None:
             f"{container[name].missing.name}the key {name!r} was not set on the path that was taken, and which keys a dict "
             "has as a whole must not depend on the path: set it before the loop or branch (d[key] = None will do)"
         )
-        active().before_dict(container)
+        active().before(container)
         container[name] = container[name].need(InvalidArgumentError, text)
 
 

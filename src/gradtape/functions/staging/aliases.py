@@ -31,7 +31,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.functions.staging.conditions import Condition, Flag, alike, both, either, emitted, one_slot, opposite
 from gradtape.functions.staging.escape import Escape
 from gradtape.functions.staging.joins import JoinError, to_spec
-from gradtape.functions.staging.places import DictContent, ListContent, Place, TensorVersion
+from gradtape.functions.staging.places import ListContent, content_of
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.elementwise import cast
 from gradtape.ops.lists import LIST_LEN, list_set
@@ -54,13 +54,6 @@ def has_identity(value: Any) -> bool:
     if isinstance(value, Tensor):
         return not isinstance(value, (WeakTensor, TracedList))
     return isinstance(value, (list, dict))
-
-
-def content_of(value: Any) -> Place:
-    """The place where a list, dict or tensor keeps what it holds."""
-    if isinstance(value, Tensor):
-        return TensorVersion(value)
-    return ListContent(value) if isinstance(value, list) else DictContent(value)
 
 
 # -- objects ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from gradtape.functions.staging.aliases import has_identity
 from gradtape.functions.staging.conditions import Flag
 from gradtape.functions.staging.escape import Escape
 from gradtape.functions.staging.joins import Phi, tensors_in
-from gradtape.functions.staging.places import Cell, Global, Log, VariableValue
+from gradtape.functions.staging.places import Cell, Content, Global, Log, VariableValue
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.graph import Block, Value
 from gradtape.trace.effects import active
@@ -168,8 +168,8 @@ class TracedBody:
     def _reference(self, escape: Escape) -> None:
         """The references held here."""
         for place, old in self.log.entries.values():
-            if not isinstance(place, (Global, Cell, VariableValue)) and "target" in getattr(type(place), "__slots__", ()):
-                escape.reference(place.target)  # type: ignore[attr-defined]
+            if isinstance(place, Content):
+                escape.reference(place.target)
             escape.reference(old)
         for values in (self.objects, self.ends, self.contents.values(), self.places.values(), (self.result, self.value)):
             escape.references(values)

@@ -74,81 +74,66 @@ class Attribute(Place):
             setattr(target, self.name, value)
 
 
-class ListContent(Place):
-    """All items of a list."""
+class Content(Place):
+    """What an object holds that is changed in place. `kind` begins its key, `kept` copies what it holds."""
 
     __slots__ = ("target",)
+    kind = ""
+    name = ""  # in messages, if that is not the kind
+    kept: Any = None
 
-    def __init__(self, target: list[Any]) -> None:
-        super().__init__(("list", id(target)), "a list")
+    def __init__(self, target: Any) -> None:
+        super().__init__((self.kind, id(target)), f"a {self.name or self.kind}")
         self.target = target
 
     def read(self) -> Any:
-        return list(self.target)
-
-    def write(self, value: Any) -> None:
-        self.target[:] = value
-
-
-class DictContent(Place):
-    """All items of a dict."""
-
-    __slots__ = ("target",)
-
-    def __init__(self, target: dict[Any, Any]) -> None:
-        super().__init__(("dict", id(target)), "a dict")
-        self.target = target
-
-    def read(self) -> Any:
-        return dict(self.target)
+        return self.kept(self.target)
 
     def write(self, value: Any) -> None:
         self.target.clear()
         self.target.update(value)
 
 
-class DequeContent(Place):
+class ListContent(Content):
+    """All items of a list."""
+
+    __slots__ = ()
+    kind, kept = "list", list
+
+    def write(self, value: Any) -> None:
+        self.target[:] = value
+
+
+class DictContent(Content):
+    """All items of a dict."""
+
+    __slots__ = ()
+    kind, kept = "dict", dict
+
+
+class SetContent(Content):
+    """All members of a set."""
+
+    __slots__ = ()
+    kind, kept = "set", frozenset
+
+
+class DequeContent(Content):
     """All items of a `collections.deque`."""
 
-    __slots__ = ("target",)
-
-    def __init__(self, target: deque[Any]) -> None:
-        super().__init__(("deque", id(target)), "a deque")
-        self.target = target
-
-    def read(self) -> Any:
-        return tuple(self.target)
+    __slots__ = ()
+    kind, kept = "deque", tuple
 
     def write(self, value: Any) -> None:
         self.target.clear()
         self.target.extend(value)
 
 
-class SetContent(Place):
-    """All members of a set."""
-
-    __slots__ = ("target",)
-
-    def __init__(self, target: set[Any]) -> None:
-        super().__init__(("set", id(target)), "a set")
-        self.target = target
-
-    def read(self) -> Any:
-        return frozenset(self.target)
-
-    def write(self, value: Any) -> None:
-        self.target.clear()
-        self.target.update(value)
-
-
-class TensorVersion(Place):
+class TensorVersion(Content):
     """The version a tensor object stands for: `t[i] = v` gives it another."""
 
-    __slots__ = ("target",)
-
-    def __init__(self, target: Tensor) -> None:
-        super().__init__(("tensor", id(target)), "a tensor")
-        self.target = target
+    __slots__ = ()
+    kind = "tensor"
 
     def read(self) -> Any:
         target = self.target
@@ -159,19 +144,16 @@ class TensorVersion(Place):
         if value.__class__ is not target.__class__:
             target.__class__ = value.__class__
         if value.wraps:
-            target.level = value.level  # type: ignore[attr-defined]
+            target.level = value.level
         target._data = value._data
         target._node = value._node
 
 
-class Lifted(Place):
+class Lifted(Content):
     """A concrete tensor that becomes a value of the program, in place: undone like a write, but nobody's state."""
 
-    __slots__ = ("target",)
-
-    def __init__(self, target: Tensor) -> None:
-        super().__init__(("lifted", id(target)), "a tensor")
-        self.target = target
+    __slots__ = ()
+    kind, name = "lifted", "tensor"
 
     def read(self) -> Any:
         return self.target.__class__, self.target._data, self.target._node
@@ -235,26 +217,30 @@ class Cell(Place):
             return MISSING
 
     def write(self, value: Any) -> None:
+        self.cell.cell_contents = value
         if value is MISSING:
             del self.cell.cell_contents
-        else:
-            self.cell.cell_contents = value
 
 
-class ArrayContent(Place):
+class ArrayContent(Content):
     """The content of a TensorArray."""
 
-    __slots__ = ("target",)
-
-    def __init__(self, target: Any) -> None:
-        super().__init__(("array", id(target)), "a TensorArray")
-        self.target = target
+    __slots__ = ()
+    kind, name = "array", "TensorArray"
 
     def read(self) -> Any:
         return self.target.snapshot()
 
     def write(self, value: Any) -> None:
         self.target.restore(value)
+
+
+_CONTENTS = ((list, ListContent), (dict, DictContent), (Tensor, TensorVersion), (set, SetContent), (deque, DequeContent))
+
+
+def content_of(value: Any) -> Any:
+    """The place where a container or tensor keeps what it holds; None for what is not changed in place."""
+    return next((place(value) for kind, place in _CONTENTS if isinstance(value, kind)), None)
 
 
 class Log:

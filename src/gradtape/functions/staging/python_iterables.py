@@ -17,7 +17,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.staging.iterables import Enumerate, PulledIterable, Range, Reversed, StagedIterable, TensorRows, Zip
-from gradtape.functions.staging.staged_builtins import array_item, numbers_at
+from gradtape.functions.staging.staged_builtins import Fixed
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.shape import stack
 from gradtape.trace.effects import LENGTH, active
@@ -101,19 +101,6 @@ def python_reversed(sequence: Any) -> Any:
     return own_iterator(backwards)
 
 
-class LikeNumbers(StagedIterable):
-    """Python numbers of one type."""
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        self.values = values
-
-    def length(self) -> int:
-        return len(self.values)
-
-    def item(self, index: Any) -> Any:
-        return self.values[index] if index.__class__ is int else numbers_at(self.values, index)
-
-
 class LikeTensors(TensorRows):
     """Tensors of one type: rows of one tensor. Changing one of them in place must change the one in the list."""
 
@@ -129,26 +116,13 @@ class LikeTensors(TensorRows):
         return row
 
 
-class ArrayRows(StagedIterable):
-    """The rows of a NumPy array."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def length(self) -> int:
-        return len(self.array)
-
-    def item(self, index: Any) -> Any:
-        return self.array[index] if index.__class__ is int else array_item(self.array, index)
-
-
 def python_items(iterated: Any, few: int) -> Callable[[], StagedIterable] | None:
     """What makes of Python values something that a loop of the program can go over; None for all others, and for `few`."""
     kind = iterated.__class__
     if kind is range:
         return (lambda: Range(iterated.start, iterated.stop, iterated.step)) if len(iterated) > few else None
     if kind is np.ndarray:
-        return (lambda: ArrayRows(iterated)) if iterated.ndim and len(iterated) > few else None
+        return (lambda: Fixed(iterated)) if iterated.ndim and len(iterated) > few else None
     if isinstance(iterated, Tensor) and iterated.ndim and iterated.shape[0].__class__ is int:
         return (lambda: TensorRows(iterated)) if iterated.shape[0] > few else None
     if kind is list or kind is tuple:
@@ -174,7 +148,7 @@ def _sequence(values: Any) -> Callable[[], StagedIterable] | None:
     first = values[0]
     if first.__class__ in NUMBERS:
         if all(v.__class__ is first.__class__ for v in values):
-            return lambda: LikeNumbers(_noted(values))
+            return lambda: Fixed(_noted(values))
         return None
     if isinstance(first, Tensor):
         alike = all(isinstance(v, Tensor) and v.dtype == first.dtype and v.shape == first.shape for v in values)

@@ -32,7 +32,7 @@ from gradtape.functions.staging.iterables import (
 )
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import stage_for
-from gradtape.functions.staging.staged_values import Maybe, staged_items
+from gradtape.functions.staging.staged_values import Maybe, require, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
 from gradtape.ops import elementwise, sorting, staged
@@ -123,11 +123,6 @@ class _Template:
         return tuple(pieces)
 
 
-def fstring(parts: Sequence[Any]) -> StagedText:
-    """An f-string with staged values in it."""
-    return StagedText(parts)
-
-
 def print_(*args: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
     """`print` at each run of the program, in its place among the other effects."""
     template = _Template()
@@ -205,8 +200,7 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
     if len(pairs) > MAX_CASES or not all(isinstance(value, Tensor) for _, value in pairs):
         refuse_in_trial(f"one of {len(pairs)} things is looked up by a number of the loop")
     any_holds = functools.reduce(logical_or, [flag for flag, _ in pairs])
-    attrs = {"template": (f"not {what} of the container",), "exception": exception}
-    current_trace().emit(staged.ASSERT, [truth(any_holds)], attrs)
+    require(truth(any_holds), exception, f"not {what} of the container")
     value = pairs[-1][1]
     for flag, other in reversed(pairs[:-1]):
         value = stage_if_exp(flag, always(other), always(value))
@@ -249,27 +243,20 @@ def set_item(target: Any, key: Any, value: Any) -> None:
                 "a dict gets a new key known only when the function runs; set all keys before the loop, or use a list, a "
                 "TensorArray or a tensor"
             )
-        _check_found(functools.reduce(logical_or, [equal(key, k) for k in keys]), InvalidArgumentError)
+        text = "a dict got a key in a staged loop that it did not have before: set all keys before the loop"
+        require(truth(functools.reduce(logical_or, [equal(key, k) for k in keys])), InvalidArgumentError, text)
         for k in keys:
             target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
     else:
         count = len(target)
         refuse_in_trial("an item of a Python list is set by a number of the loop")
         flags = [logical_or(equal(key, i), equal(key, i - count)) for i in range(count)]
+        text = "list assignment index out of range"
         if not flags:
-            raise IndexError("list assignment index out of range")
-        _check_found(functools.reduce(logical_or, flags), IndexError)
+            raise IndexError(text)
+        require(truth(functools.reduce(logical_or, flags)), IndexError, text)
         for i, flag in enumerate(flags):
             target[i] = stage_if_exp(flag, lambda: value, functools.partial(target.__getitem__, i))
-
-
-def _check_found(flag: Any, exception: type[Exception]) -> None:
-    text = (
-        "list assignment index out of range"
-        if exception is IndexError
-        else "a dict got a key in a staged loop that it did not have before: set all keys before the loop"
-    )
-    current_trace().emit(staged.ASSERT, [truth(flag)], {"template": (text,), "exception": exception})
 
 
 def del_item(target: Any, key: Any) -> None:
@@ -315,9 +302,6 @@ def list_method(target: list[Any], name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: staged_lists.method(target, name, args, kwargs)
 
 
-method = list_method
-
-
 def container_call(container: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A method of a Python container given something staged."""
     if name == "extend" and isinstance(container, list):
@@ -355,18 +339,13 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
     if not isinstance(have, int):
         if star is not None:
             raise InvalidArgumentError("a starred name cannot take the rest of a tensor whose length is known only at run time")
-        _check_found_length(value, count)
+        same = equal(current_trace().dim(value.shape[0]), count)
+        require(same, ValueError, f"a tensor of {count} rows was expected")
         return [value[i] for i in range(count)]
     if star is None and have != count:
         few = "not enough" if have < count else "too many"
         raise ValueError(f"{few} values to unpack (expected {count}{f', got {have}' if have < count else ''})")
     return [value[i] for i in range(have)]
-
-
-def _check_found_length(value: Any, count: int) -> None:
-    flag = equal(current_trace().dim(value.shape[0]), count)
-    attrs = {"template": (f"a tensor of {count} rows was expected",), "exception": ValueError}
-    current_trace().emit(staged.ASSERT, [flag], attrs)
 
 
 # -- builtins --------------------------------------------------------------------------------------------------------
@@ -413,15 +392,15 @@ def _extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         best, best_key = values[0], keys[0]
         for v, k in zip(values[1:], keys[1:], strict=True):
             flag = better(k, best_key)
-            best = stage_if_exp(flag, always(v), always(best)) if is_staged(flag) else v if flag else best
-            best_key = (
-                best
-                if key is None
-                else (stage_if_exp(flag, always(k), always(best_key)) if is_staged(flag) else k if flag else best_key)
-            )
+            best = _one_of(flag, v, best)
+            best_key = best if key is None else _one_of(flag, k, best_key)
         return best
 
     return choose
+
+
+def _one_of(flag: Any, a: Any, b: Any) -> Any:
+    return stage_if_exp(flag, always(a), always(b)) if is_staged(flag) else a if flag else b
 
 
 def _sequence(value: Any) -> list[Any]:
@@ -473,7 +452,7 @@ def _sorted_copies(values: Any, key: Any, reverse: bool) -> list[Any]:
     return list(unstack(sorting.sort(whole, direction="DESCENDING" if reverse else "ASCENDING")))
 
 
-def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any], lazily: Callable[..., Any]) -> Callable[..., Any]:
+def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def decide(values: Any) -> Any:
         if staged_items(values) is not None:
             values = staged_lists.stacked(values)
@@ -501,12 +480,13 @@ def list_of(values: Any) -> Any:
     if isinstance(count, int):
         return [items.item(i) for i in range(count)]
     collected: list[Any] = []
-    stage_for(items, None, lambda v: _append(collected, v), NO_STATE)
+    stage_for(items, None, lambda v: append(collected, v), NO_STATE)
     return collected
 
 
-def _append(target: list[Any], value: Any) -> None:
-    active().before_list(target)
+def append(target: list[Any], value: Any) -> None:
+    """`target.append(value)`."""
+    active().before(target)
     if staged_items(target) is not None:
         staged_lists.append(target, value)
     else:
@@ -519,9 +499,9 @@ def _filter(function: Any, values: Any) -> list[Any]:
     def step(value: Any) -> None:
         keep = value if function is None else function(value)
         if is_staged(keep := valued(keep)):
-            stage_if(keep, lambda: _append(kept, value), lambda: None, NO_STATE)
+            stage_if(keep, lambda: append(kept, value), lambda: None, NO_STATE)
         elif keep:
-            _append(kept, value)
+            append(kept, value)
 
     stage_for(iterable(values), None, step, NO_STATE)
     return kept
@@ -541,8 +521,8 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "bool": truth, "range": _range, "enumerate": lambda x, start=0: Enumerate(iterable(x), start), "zip": _zip,
     "reversed": lambda x: Reversed(iterable(x)), "map": lambda f, *xs: Mapped(f, [iterable(x) for x in xs]),
     "filter": _filter, "list": lambda x=(): list_of(x), "tuple": lambda x=(): tuple(list_of(x)), "sum": _sum, "sorted": _sorted,
-    "max": _extreme(greater), "min": _extreme(less), "any": _quantifier(reduce_any, logical_or, stage_if_exp),
-    "all": _quantifier(reduce_all, logical_and, stage_if_exp),
+    "max": _extreme(greater), "min": _extreme(less), "any": _quantifier(reduce_any, logical_or),
+    "all": _quantifier(reduce_all, logical_and),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
 from gradtape.functions.staging.loops import stage_for, stage_while
+from gradtape.functions.staging.staged_builtins import append
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.compare import equal
 from gradtape.ops.shape import stack
@@ -126,35 +127,18 @@ def staged_over(elems: Any, fn: Any, run: Callable[[], Any], may_try: bool = Tru
 
 def staged_map(fn: Any, elems: Any) -> Any:
     """Results of all rows, stacked."""
-    collected: list[list[Any]] = []
-    outline: list[Any] = []
-
-    def step(item: Any) -> None:
-        _collect(collected, outline, converted(fn)(item))
-
-    _loop(Structure(elems), step, lambda: (), lambda values: None, ())
-    return _stacked(collected, outline)
+    return staged_scan(lambda _, row: ((), converted(fn)(row)), (), elems, backwards=False)[1]
 
 
 def staged_fold(fn: Any, elems: Any, initializer: Any, backwards: bool, every: bool) -> Any:
     """foldl, foldr (the last value) and scan (`every` value)."""
-    rows: StagedIterable = Structure(elems)
-    if backwards:
-        rows = Reversed(rows)
-    value: list[Any] = [initializer]
-    collected: list[list[Any]] = []
-    outline: list[Any] = []
 
-    def step(item: Any) -> None:
-        value[0] = tree.map_structure(convert, converted(fn)(value[0], item))
-        if every:
-            _collect(collected, outline, value[0])
+    def step(value: Any, row: Any) -> tuple[Any, Any]:
+        value = tree.map_structure(convert, converted(fn)(value, row))
+        return value, value if every else ()
 
-    def put(values: Any) -> None:
-        value[0] = values[0]
-
-    _loop(rows, step, lambda: (value[0],), put, ("the accumulated value",))
-    return _stacked(collected, outline) if every else value[0]
+    last, stacked = staged_scan(step, initializer, elems, backwards)
+    return stacked if every else last
 
 
 def staged_scan(fn: Any, carry: Any, elems: Any, backwards: bool) -> tuple[Any, Any]:
@@ -164,35 +148,20 @@ def staged_scan(fn: Any, carry: Any, elems: Any, backwards: bool) -> tuple[Any, 
     collected: list[list[Any]] = []
     outline: list[Any] = []
 
-    def step(item: Any) -> None:
-        result, row = fn(state[0], item)
+    def step(row: Any) -> None:
+        result, y = fn(state[0], row)
         state[0] = tree.map_structure(convert, result)
-        _collect(collected, outline, row)
+        flat = [convert(part) for part in tree.flatten(y)]
+        if not outline:
+            outline.append(y)
+            collected.extend([] for _ in flat)
+        for target, value in zip(collected, flat, strict=True):
+            append(target, value)
 
     def put(values: Any) -> None:
         state[0] = values[0]
 
-    _loop(Reversed(rows) if backwards else rows, step, lambda: (state[0],), put, ("the carried value",))
-    return state[0], _stacked(collected, outline)
-
-
-def _loop(rows: StagedIterable, step: Any, get: Any, put: Any, names: tuple[str, ...]) -> None:
-    stage_for(rows, None, step, State(get, put, names, 0))
-
-
-def _collect(collected: list[list[Any]], outline: list[Any], result: Any) -> None:
-    flat = [convert(r) for r in tree.flatten(result)]
-    if not outline:
-        outline.append(result)
-        collected.extend([] for _ in flat)
-    for target, value in zip(collected, flat, strict=True):
-        active().before_list(target)
-        if staged_items(target) is not None:
-            staged_lists.append(target, value)
-        else:
-            target.append(value)
-
-
-def _stacked(collected: list[list[Any]], outline: list[Any]) -> Any:
+    carried = State(lambda: (state[0],), put, ("the carried value",), 0)
+    stage_for(Reversed(rows) if backwards else rows, None, step, carried)
     parts = [staged_lists.stacked(c) if staged_items(c) is not None else stack(c) for c in collected]
-    return tree.pack_sequence_as(outline[0], parts)
+    return state[0], tree.pack_sequence_as(outline[0], parts)

@@ -66,11 +66,16 @@ class Maybe(Readable):
 
     def need(self, exception: type[Exception], text: str) -> Any:
         """The value; if it is missing when the program runs, this error."""
-        current_trace().emit(staged.ASSERT, (self.flag,), {"template": (text,), "exception": exception})
+        require(self.flag, exception, text)
         return self.value
 
     def __repr__(self) -> str:
         return f"<maybe {self.value!r}>"
+
+
+def require(flag: Any, exception: type[Exception], text: str) -> None:
+    """Raise this error when the program runs and the flag does not hold."""
+    current_trace().emit(staged.ASSERT, (flag,), {"template": (text,), "exception": exception})
 
 
 class StagedItems:
