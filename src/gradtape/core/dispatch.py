@@ -28,6 +28,7 @@ from gradtape.core.conversion import (
     twin as twin,
     typed,
 )
+from gradtape.core.float_events import FORMS, below_the_user, rerun
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.opdef import Op
@@ -112,7 +113,13 @@ def form({settings}):
         try:
             result = watched_run(op, {arrays}, {attrs}) if WATCHERS else {run}
         except FAILURES as error:
-            return failed(op, {inputs}, {arrays}, {attrs}, error)
+            try:
+                done, result = failed(op, {inputs}, {arrays}, {attrs}, error)
+            except Exception as said:
+                said.__traceback__ = None
+                raise  # a bare one does not add this frame: the traceback ends at the user's line
+            if done:
+                return result
 {several}
         out = Tensor()
         out._data = result
@@ -140,6 +147,7 @@ def form(name: str, **blanks: str) -> Callable[..., Callable[..., Any]]:
     """The function that makes calls of one form, given its settings. A form finds the rest in this module."""
     file = f"{__file__}<{name}>"
     INTERNAL.add(file)
+    FORMS.add(file)
     space: dict[str, Any] = {}
     exec(compile(PROTOCOL.format(**blanks), file, "exec"), globals(), space)  # noqa: S102  (our own template)
     maker: Callable[..., Callable[..., Any]] = space["form"]
@@ -185,14 +193,21 @@ def several(op: Op, datas: list[Any], nodes: Nodes, watched: int, attrs: dict[st
     return unrecorded(op, nodes, out) if scope is None else record_general(scope, op, tuple(datas), nodes, attrs, out)
 
 
-FAILURES = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError)  # what an impl says of its inputs
+# what an impl, or NumPy in it, says of its inputs
+FAILURES = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisionError, RuntimeWarning)
 
 
-def failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Exception) -> Any:
-    """An impl that cannot run now may be part of a program; else its error is raised in our words."""
+def failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Exception) -> tuple[bool, Any]:
+    """An impl that cannot run now may be part of a program: (True, what stands for it); NumPy's warnings are the user's: (False,
+    the result). Else the error is raised in our words."""
     if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
-        return trace.emit(op, inputs, attrs)
-    raise explained(op, datas, attrs, error) from error
+        return True, trace.emit(op, inputs, attrs)
+    if isinstance(error, RuntimeWarning):
+        return False, rerun(op, datas, attrs, error)
+    entry = error.__traceback__
+    while entry is not None and below_the_user(entry.tb_frame):
+        entry = entry.tb_next
+    raise explained(op, datas, attrs, error) from (None if entry is None else error)  # whose function was called sees it
 
 
 def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

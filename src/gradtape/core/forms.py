@@ -14,12 +14,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from sys import _getframe
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.conversion import convert, plain
 from gradtape.core.dispatch import ANY_OP, MISS as MISS, QUICK, apply, apply_wrapped, explained, form, promote
+from gradtape.core.float_events import OPERATORS
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.save_plan import save_plan
@@ -229,4 +231,5 @@ def binary(op: Op, doc: str = "", common: Callable[..., tuple[Any, ...]] = promo
     call = _binary(op, op.impl, op.floating, fixed, keeps, general, op.weak)
     if fixed:
         FORMS.append(("binary", op, call))
+        OPERATORS.update([op.impl.__code__] if isinstance(op.impl, FunctionType) else [])
     return _named(call, op, doc)

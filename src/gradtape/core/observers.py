@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from gradtape.core.record import Record
-    from gradtape.core.tensor import Tensor
 
 
 class Tools:
@@ -88,9 +87,7 @@ class TapeObserver:
     def left(self) -> None:
         """The tape's block ends."""
 
-    def recorded(
-        self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Tensor | tuple[Tensor, ...]
-    ) -> None:
+    def recorded(self, record: Record, inputs: Sequence[Any], nodes: Sequence[Record | None], out: Any) -> None:
         """One operation was recorded; `inputs` are bare arrays, `out` a tensor or a tuple of tensors."""
 
     def asked(self, records: Sequence[Record]) -> None:

@@ -12,6 +12,7 @@ TOOLS.fill(
         "nan_report": ("gradtape.tools.nan_report", "nan_report"),
         "note_nan": ("gradtape.tools.nan_report", "note_nan"),
         "non_finite": ("gradtape.tools.nan_words", "non_finite"),
+        "float_event": ("gradtape.tools.nan_words", "float_event"),
         "observe_debug": ("gradtape.tools.operands", "observe_debug"),
         "check": ("gradtape.tools.tape_check", "check"),
         "check_function": ("gradtape.tools.function_check", "compare"),

@@ -6,6 +6,7 @@ import html
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gradtape.tools.lanes import bad, lanewise
 from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
 from gradtape.tools.nan_texts import reason
 from gradtape.tools.operands import UNKNOWN, program_of
+from gradtape.tools.picture_sites import Sites
 
 SHOWN = 5  # indices and values
 
@@ -279,3 +281,16 @@ def non_finite(op: Op, inputs: Sequence[Any], outs: Sequence[Any], where: Locati
     rows += [("where", counts + first), ("values", _listed(values, _at(out, places[0]))), ("why", why), ("cure", cure)]
     head = f"check_numerics: {op.name} gave a value that is not finite"
     return "\n".join([head, *(f"  {name:<6} {text}" for name, text in rows)])
+
+
+def float_event(op: Op, result: Any, event: str, frame: FrameType) -> str:
+    """The warning for an operation that ran into something: what, in which expression, why, and what to do. The words are the
+    same for other numbers: a line is told of once."""
+    expression = " ".join(Sites().at(frame.f_code, frame.f_lasti).expression.split())
+    what = f"{op.name} in `{expression}`" if expression else op.name
+    if " encountered in " not in event or not any(bad(out).any() for out in (result if isinstance(result, tuple) else (result,))):
+        return f"{what}: {event.removesuffix('.')}"
+    return f"{what} is not finite: {'; '.join(reason(op, 'forward'))}. {NEXT}"
+
+
+NEXT = "tape.nan_report() says what comes of it, gt.debugging.enable_check_numerics() stops here"

@@ -1,0 +1,105 @@
+"""Floating-point events are told at the user's line, once, with the operation, the expression and the next step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from gradtape.core.float_events import listen
+from gradtape.core.record import INTERNAL
+from tests.harness.cases import Case
+from tests.harness.checks import cases_of
+
+SPECIAL = (0.0, -1.0, 1e30, np.inf, np.nan)
+
+
+@contextmanager
+def heard(action: str = "always") -> Iterator[list[warnings.WarningMessage]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)  # type: ignore[arg-type]
+        listen()
+        yield caught
+
+
+def line_of(text: str) -> int:
+    return next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.endswith(f"# {text}"))
+
+
+@pytest.mark.parametrize("case", cases_of("forward"), ids=repr)
+def test_no_operation_warns_at_a_line_of_the_library(case: Case) -> None:
+    """On unlikely numbers: what is warned of is said of the line that calls, which is one of the harness."""
+    for number in SPECIAL:
+        with heard() as caught:
+            try:
+                case.call([np.full_like(leaf, number) for leaf in case.leaves])
+            except Exception as error:  # some operations refuse such numbers
+                assert not isinstance(error, Warning), error
+        for warning in caught:
+            assert warning.filename not in INTERNAL, warning
+            if issubclass(warning.category, RuntimeWarning):
+                assert warning.filename.endswith("cases.py"), warning
+
+
+def test_the_words() -> None:
+    loss = gt.constant([1.0, 0.0])
+    with heard() as caught:
+        np.testing.assert_array_equal(gt.math.log(loss - 1), [-np.inf, np.nan])  # log
+    (warning,) = caught
+    assert (warning.filename, warning.lineno) == (__file__, line_of("log"))
+    assert str(warning.message) == (
+        "log in `gt.math.log(loss - 1)` is not finite: log(0) is -inf, and the log of a negative number is NaN; keep the "
+        "argument positive, gt.math.log(gt.maximum(x, 1e-7)), or take gt.nn.log_softmax of the logits. tape.nan_report() says "
+        "what comes of it, gt.debugging.enable_check_numerics() stops here"
+    )
+
+
+def test_once_per_line_whatever_the_numbers() -> None:
+    with heard("default") as caught:
+        for value in (0.0, -1.0, -2.0):
+            gt.sqrt(gt.constant([value, value - 1.0])) / 0.0
+    assert [str(w.message).split(" is")[0] for w in caught] == [
+        "sqrt in `gt.sqrt(gt.constant([value, value - 1.0]))`", "divide in `gt.sqrt(gt.constant([value, value - 1.0])) / 0.0`",
+    ]  # fmt: skip
+
+
+def test_a_variable_is_named_as_the_code_names_it() -> None:
+    weights = gt.Variable([0.0], name="anything")
+    with heard() as caught:
+        weights**-1.5
+    assert str(caught[0].message).startswith("power in `weights**-1.5` is not finite: a negative number to a fractional power")
+
+
+def test_those_who_asked_for_something_else_get_it() -> None:
+    x = gt.constant(-1.0)
+    with heard() as caught, np.errstate(all="ignore"):
+        gt.sqrt(x)
+    assert not caught
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        gt.sqrt(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gt.sqrt(x)
+    with pytest.raises(RuntimeWarning, match=r"sqrt in `gt.sqrt\(x\)` is not finite"):  # warnings are errors in the tests
+        gt.sqrt(x)
+
+
+def test_a_function_of_the_user_warns_for_itself_and_runs_once() -> None:
+    calls = []
+
+    def function(array: np.ndarray) -> np.ndarray:
+        calls.append(array)
+        return np.log(array)  # NumPy
+
+    with heard() as caught:
+        gt.numpy_function(function, [gt.constant(-1.0)], gt.float32)
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line_of("NumPy"))]
+    assert len(calls) == 1
+    with pytest.raises(RuntimeWarning, match="invalid value encountered in log"):
+        gt.numpy_function(function, [gt.constant(-1.0)], gt.float32)
+    assert len(calls) == 2
