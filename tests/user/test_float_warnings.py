@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +35,8 @@ def line_of(text: str) -> int:
 def test_no_operation_warns_at_a_line_of_the_library(case: Case) -> None:
     """On unlikely numbers: what is warned of is said of the line that calls, which is one of the harness."""
     for number in SPECIAL:
-        with heard() as caught:
-            try:
-                case.call([np.full_like(leaf, number) for leaf in case.leaves])
-            except Exception as error:  # some operations refuse such numbers
-                assert not isinstance(error, Warning), error
+        with heard() as caught, suppress(ValueError, TypeError):  # some operations refuse such numbers
+            case.call([np.full_like(leaf, number) for leaf in case.leaves])
         for warning in caught:
             assert warning.filename not in INTERNAL, warning
             if issubclass(warning.category, RuntimeWarning):

@@ -198,8 +198,8 @@ FAILURES = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, ZeroDivisi
 
 
 def failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Exception) -> tuple[bool, Any]:
-    """An impl that cannot run now may be part of a program: (True, what stands for it); NumPy's warnings are the user's: (False,
-    the result). Else the error is raised in our words."""
+    """An impl that cannot run now may be part of a program: (True, what stands for it). NumPy's warnings go to the user:
+    (False, the result). Else the error is raised in our words."""
     if (trace := TRACING.get()) is not None and symbols_in(attrs):  # dimensions of the program that is being traced
         return True, trace.emit(op, inputs, attrs)
     if isinstance(error, RuntimeWarning):

@@ -1,8 +1,8 @@
 """Floating-point events of eager operations (log of -1, division by zero), told at the user's line, in the user's words.
 
-NumPy and SciPy warn at the line that calls them, which is ours. A filter of Python's warnings makes such a warning an exception if it
-arises below a form of dispatch and nowhere else; dispatch then runs the operation again, silently, and warns where the user
-stands. Who told Python to ignore these warnings, or NumPy to ignore, raise or call, gets what was asked for.
+NumPy and SciPy warn at the line that calls them, which is ours. A filter of Python's warnings makes such a warning an
+exception if it arises below a form of dispatch and nowhere else; dispatch then runs the operation again, silently, and warns
+where the user stands. Who told Python to ignore these warnings, or NumPy to ignore, raise or call, gets what was asked for.
 """
 
 from __future__ import annotations

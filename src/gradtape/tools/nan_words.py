@@ -288,7 +288,9 @@ def float_event(op: Op, result: Any, event: str, frame: FrameType) -> str:
     same for other numbers: a line is told of once."""
     expression = " ".join(Sites().at(frame.f_code, frame.f_lasti).expression.split())
     what = f"{op.name} in `{expression}`" if expression else op.name
-    if " encountered in " not in event or not any(bad(out).any() for out in (result if isinstance(result, tuple) else (result,))):
+    if " encountered in " not in event or not any(
+        bad(out).any() for out in (result if isinstance(result, tuple) else (result,))
+    ):
         return f"{what}: {event.removesuffix('.')}"
     return f"{what} is not finite: {'; '.join(reason(op, 'forward'))}. {NEXT}"
 
