@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ from gradtape.ir.graph import Block
 from gradtape.ops.elementwise import ADD, COS, MULTIPLY, SIN, SUBTRACT, TANH
 from gradtape.ops.reduce import REDUCE_SUM
 from gradtape.ops.staged import MASKED_MULTIPLY
+from tests.backends.agreement import compared
 from tests.backends.build import program, tensor
+from tests.zoo.checks import gradients
+from tests.zoo.test_zoo import ENTRIES
 
 
 @pytest.fixture(autouse=True)
@@ -196,3 +200,43 @@ def test_a_part_that_fails_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> 
         else:
             with pytest.raises(IndexError, match="index 7 is out of bounds"):
                 f(x, gt.constant(i))
+
+
+def two_loops(x: Any, w: Any, last: Any) -> Any:
+    """Both loops check the places of their accesses ahead, with the same number."""
+    s = gt.zeros_like(w)
+    for i in gt.range(3):
+        s = gt.tanh(s * w + x[last - i])
+    for i in gt.range(3):
+        s = gt.sin(s * w - x[last - i])
+    return gt.reduce_sum(s)
+
+
+CUT = [entry for entry in ENTRIES.values() if entry.order and zlib.crc32(entry.name.encode()) % 16 == 1]
+
+
+@pytest.fixture
+def cut_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every program is cut wherever it can be."""
+    monkeypatch.setattr(parts, "LONG", 0)
+    monkeypatch.setattr(parts, "PART", 1)
+
+
+@pytest.mark.usefixtures("cut_everywhere")
+def test_parts_share_what_stands_before_a_loop() -> None:
+    x, w = gt.constant(np.arange(6.0).reshape(3, 2)), gt.constant([0.3, 0.7], dtype=gt.float64)
+    with compared(), gt.GradientTape() as tape:
+        tape.watch([x, w])
+        y = gt.function(two_loops)(x, w, gt.constant(2))
+    with gt.GradientTape() as plain:
+        plain.watch([x, w])
+        z = two_loops(x, w, gt.constant(2))
+    for a, b in zip(tape.gradient(y, [x, w]), plain.gradient(z, [x, w]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("cut_everywhere")
+@pytest.mark.parametrize("entry", CUT, ids=str)
+def test_programs_of_the_zoo_in_parts(entry: Any) -> None:
+    with compared():
+        gradients(entry, entry.inputs[0], gt.function)

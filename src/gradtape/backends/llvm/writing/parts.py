@@ -57,10 +57,10 @@ class _Cutting:
         self.size = 0
 
     def _segments(self) -> Iterator[_Segment]:
-        lines = self.writer.lines
-        labels = {"%" + line[:-1] for line in lines if line.endswith(":")}
+        written = self.writer.lines  # some hold several lines: what was put in place later (`LoopFacts.close`)
+        labels = {"%" + line[:-1] for text in written for line in text.split("\n") if line.endswith(":")}
         for (first, label), (end, _) in pairwise([(1, "body"), *self.writer.seams]):  # after the label of the first block
-            segment = _Segment(label, lines[first:end], {}, {})
+            segment = _Segment(label, [line for text in written[first:end] for line in text.split("\n")], {}, {})
             for line in segment.lines:
                 match = DEFINED.match(line)
                 if match is not None:
