@@ -44,6 +44,84 @@ def other_dtype() -> None:
     ranks.all_reduce(np.ones(3, np.float32 if ME else np.float64))
 
 
+def other_dtype_of_a_message() -> None:
+    if ME == 0:
+        ranks.send(np.ones(3), dest=1)
+    else:
+        ranks.recv((3,), source=0, dtype="float32")
+
+
+def message_and_sum() -> None:
+    x = gt.constant(np.ones(3))
+    ranks.all_reduce(x) if ME == 0 else ranks.recv((3,), source=0)
+
+
+def message_nobody_takes() -> None:
+    if ME == 0:
+        ranks.send(np.ones(3), dest=1)
+    ranks.barrier()
+
+
+@gt.function
+def _summed(x, n):  # type: ignore[no-untyped-def]
+    for _ in gt.range(n):
+        x = ranks.all_reduce(x * 0.5)
+    return x
+
+
+def other_program() -> None:
+    @gt.function
+    def f(x):  # type: ignore[no-untyped-def]
+        y = ranks.all_reduce(x * 2.0)
+        return y if ranks.rank() == 0 else ranks.all_gather(y)
+
+    f(gt.constant(np.ones(3)))
+
+
+def other_shape_in_a_program() -> None:
+    _summed(gt.constant(np.ones(3 + ME)), 4)
+
+
+def compiled_ends_early() -> None:
+    x = gt.constant(np.ones(3))
+    _summed(x, 4)
+    if ME == 0:
+        _summed(x, 4)
+
+
+def other_length() -> None:
+    _summed(gt.constant(np.ones(3)), gt.constant(5 + ME))
+    ranks.barrier()
+
+
+def other_turns() -> None:
+    """As many operations on both ranks in the end, but not the same ones."""
+
+    @gt.function
+    def f(x, n, m):  # type: ignore[no-untyped-def]
+        for _ in gt.range(n):
+            x = ranks.all_reduce(x * 0.5)
+        for _ in gt.range(m):
+            x = ranks.all_reduce(x * 0.5, "max")
+        return x
+
+    print("numbers", f(gt.constant(np.ones(3)), gt.constant(5 + ME), gt.constant(5 - ME)).numpy())
+
+
+def failure_is_caught() -> None:
+    @gt.function
+    def f(x, limit):  # type: ignore[no-untyped-def]
+        for _ in gt.range(1000):
+            x = ranks.all_reduce(x)
+            gt.debugging.assert_less(x, limit, message="too large")
+        return x
+
+    try:
+        f(gt.constant(np.array(1.0)), gt.constant(1e300 if ME == 0 else 100.0))
+    except ValueError:
+        print("caught")
+
+
 def number_that_differs() -> None:
     w = ranks.replicated(np.array([1.0, 2.0]))
     with gt.GradientTape() as tape:
@@ -64,6 +142,13 @@ def compiled_raises() -> None:
     if ME == 1:
         raise ValueError("rank one gives up")
     f(gt.constant(np.array(1.0)))
+
+
+def assigned_without_aggregation() -> None:
+    strategy = ranks.MirroredStrategy()
+    with strategy.scope():
+        v = gt.Variable(0.0)
+    strategy.run(lambda: v.assign(np.float32(ME)))
 
 
 def sleeps() -> None:

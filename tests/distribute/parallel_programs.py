@@ -124,14 +124,39 @@ def gauss_seidel(steps: int) -> Any:
     return [int(count), float(energy.numpy()), float(domega.numpy()), *ranks.all_gather(df).numpy().ravel().tolist()]
 
 
-PROGRAMS = {"mlp": mlp, "lstm": lstm, "heat": heat, "gauss_seidel": gauss_seidel}
+def aggregated(steps: int) -> Any:
+    """What replicas assign to a variable becomes one value: the mean of the batch, its sum, rank 0's part; eager and compiled."""
+    strategy = gt.distribute.MirroredStrategy()
+    kinds = gt.distribute.VariableAggregation
+    with strategy.scope():
+        mean, total, first = (
+            gt.Variable(np.zeros(3), trainable=False, aggregation=kind)
+            for kind in (kinds.MEAN, kinds.SUM, kinds.ONLY_FIRST_REPLICA)
+        )
+
+        def step(x: Any) -> Any:
+            mean.assign(gt.reduce_mean(x, axis=0))
+            total.assign_add(gt.reduce_sum(x, axis=0))
+            first.assign(ranks.broadcast(x[0] + 1.0) * 2.0)
+            return mean + total
+
+        rows = np.random.default_rng(4).normal(size=(24, 3))
+        (own,) = strategy.experimental_distribute_dataset([rows])
+        for run in (step, gt.function(step)):
+            for _ in range(min(steps, 2)):
+                strategy.run(run, args=(gt.constant(own),))
+        first.assign_sub(strategy.run(lambda: first * 0.5))
+    return [v.numpy().tolist() for v in (mean, total, first)]
+
+
+PROGRAMS = {"aggregated": aggregated, "mlp": mlp, "lstm": lstm, "heat": heat, "gauss_seidel": gauss_seidel}
 
 if __name__ == "__main__":
     long = "--long" in sys.argv
     lengths = (
-        {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
+        {"aggregated": 2, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
         if long
-        else {"mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
+        else {"aggregated": 2, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
     )
     answers = {name: program(lengths[name]) for name, program in PROGRAMS.items()}
     if ME == 0:

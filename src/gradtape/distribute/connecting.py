@@ -39,4 +39,5 @@ def connect() -> None:
     HOOKS.array_kind = LOCAL
     HOOKS.kind_of = kind_of
     HOOKS.among_ranks = among_ranks
-    watch_over(world, debug=ranks_debugged())
+    world.debug = ranks_debugged()
+    watch_over(world)

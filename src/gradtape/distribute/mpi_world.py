@@ -1,8 +1,8 @@
 """The ranks of an MPI run as a `world`: what `ops/collective.py` asks for, done by mpi4py.
 
-Everything is posted without blocking and waited for in one place (`_done`), which sleeps where there are more ranks than cores,
-listens for ranks that have failed or ended, and so never waits for somebody who will not come. The only
-file that imports mpi4py.
+Everything is posted without blocking and waited for in one place (`finish`), which sleeps where there are more ranks than
+cores, listens for ranks that have failed or ended (`watching.py`), and so never waits for somebody who will not come. Before
+each operation the ranks ask whether all call the same (`agreement.py`). The only file that imports mpi4py.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.typing import Array
+from gradtape.distribute.agreement import Agreement, post_of
 from gradtape.distribute.native_mpi import NativeMpi, native_mpi
-from gradtape.distribute.rank_errors import RankError, Statement
-from gradtape.ops.collective import OneRank
+from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
+from gradtape.distribute.traffic import Traffic
+from gradtape.distribute.watching import Post, Watch
+from gradtape.ir.graph import Block
+from gradtape.ir.walk import program
+from gradtape.ops.collective import COMMUNICATIONS, OneRank
 
 _SPINS = 200  # tests of a request before anything else is looked at
-_NAPS = 5e-5  # seconds between two looks where ranks share cores
-_PATIENCE = 0.5  # seconds after which a rank that waits asks whether the others are still there
+_TRANSFER = {True: "transfer", False: "message"}
 
 
 class MpiWorld(OneRank):
@@ -36,80 +40,60 @@ class MpiWorld(OneRank):
 
         self.mpi = MPI
         self.comm = MPI.COMM_WORLD.Dup()
-        self.control = MPI.COMM_WORLD.Dup()  # where ranks say that they end; collectives do not pass here
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.crowded = here.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
         here.Free()
-        self.ended: dict[int, str] = {}  # rank → what it said when it ended
-        self.statement: Statement | None = None  # the operation that runs, said when something goes wrong
-        self.check: Callable[[MpiWorld, Statement], None] | None = None  # debug mode: compares the ranks' statements first
-        self.seconds, self.bytes, self.calls = 0.0, 0, 0
+        self.watch = Watch(self)
+        self.agreement = Agreement(self)
+        self.debug = False  # whether every operation of compiled programs is compared, too
+        self.traffic = Traffic()
+        self._abandoned: Any = None  # memory of an operation that failed: MPI may still write there
 
     @functools.cached_property
     def natively(self) -> NativeMpi | None:
-        """How native code calls MPI itself; not in debug mode, which looks at every operation first."""
-        return None if self.check is not None else native_mpi(self)
+        """How native code calls MPI itself; not in debug mode, nor where every operation is measured."""
+        return None if self.debug or self.traffic.lines is not None else native_mpi(self)
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 
-    def _done(self, *requests: Any) -> None:
-        """Wait for what was posted."""
-        for request in requests:
-            spins, start = 0, 0.0
-            while not request.Test():
-                spins += 1
-                if spins < _SPINS and not self.crowded:
-                    continue
-                start = self.paused(start or time.monotonic(), self.statement)
-
-    def paused(self, start: float, statement: object) -> float:
-        """A short pause in which others may run; after some time, a look whether all are still there. Gives the new `start`."""
-        time.sleep(_NAPS if self.crowded else 0.0)
-        now = time.monotonic()
-        if now - start < _PATIENCE:
-            return start
-        self._listen(statement)
-        return now
-
-    def wait(self, request: Any, seconds: float) -> bool:
-        """Whether a request is done within some time."""
-        end = time.monotonic() + seconds
+    def finish(self, request: Any, post: Callable[[], Post]) -> None:
+        """Wait for a request; `post` says in what, if it takes long."""
+        spins, waiting = 0, None
         while not request.Test():
-            if time.monotonic() > end:
-                return False
-            time.sleep(_NAPS)
-        return True
+            spins += 1
+            if spins < _SPINS and not self.crowded:
+                continue
+            if waiting is None:
+                waiting = self.watch.wait()
+            waiting.pause(post)
 
-    def _listen(self, statement: object) -> None:
-        """A rank that has ended will not answer: say so instead of waiting for it."""
-        while self.control.Iprobe(source=self.mpi.ANY_SOURCE):
-            status = self.mpi.Status()
-            words = self.control.recv(source=self.mpi.ANY_SOURCE, status=status)
-            self.ended[status.source] = words
-        if self.ended and statement is not None:
-            other, words = next(iter(self.ended.items()))
-            raise RankError(f"rank {self.rank} waits in {statement} for rank {other}, which {words}")
+    def agree(self, statement: ProgramStatement) -> None:
+        """Compare what compiled programs do."""
+        begun = time.perf_counter()
+        self.agreement.settled(statement, self.agreement.posted(statement))
+        self.traffic.total.waited += time.perf_counter() - begun
 
-    def say_ended(self, words: str) -> None:
-        """Tell all others that this rank will take part in nothing any more."""
-        self._last_words = [self.control.isend(words, other) for other in range(self.size) if other != self.rank]
+    def failed(self, block: Block, error: object) -> None:
+        """A compiled program was left in the middle."""
+        if any(operation.op in COMMUNICATIONS for operation in program(block)):
+            self.agreement.broken = f"rank {self.rank} has left a compiled program in the middle, in which others wait: {error}"
 
     def _run(self, statement: Statement, post: Callable[[], tuple[Any, ...]]) -> None:
-        self.statement = statement
-        if self.check is not None:
-            self.check(self, statement)
-        start = time.perf_counter()
+        begun = time.perf_counter()
         try:
-            self._done(*post())
+            # first: libraries end the process if they get data of other types than they were told
+            self.agreement.settled(statement, self.agreement.posted(statement))
+            agreed = time.perf_counter()
+            self._abandoned = post
+            for request in post():
+                self.finish(request, lambda: post_of(statement, self.agreement.count, _TRANSFER[statement.alike]))
         except self.mpi.Exception as error:
             raise RankError(f"rank {self.rank}: {statement} failed: {error.Get_error_string()}") from None
-        self.seconds += time.perf_counter() - start
-        self.bytes += statement.bytes
-        self.calls += 1
-        self.statement = None
+        self._abandoned = None
+        self.traffic.add(statement, agreed - begun, time.perf_counter() - agreed)
 
     # -- operations -------------------------------------------------------------------------------------------------------
 
@@ -172,7 +156,7 @@ class MpiWorld(OneRank):
             coming = () if source < 0 else (self.comm.Irecv(_bytes(out), source, tag),)
             return (*coming, *(() if dest < 0 else (self.comm.Isend(_bytes(given), dest, tag),)))
 
-        self._run(Statement(f"sendrecv to {dest} from {source}", x, alike=False), post)
+        self._run(Statement(f"sendrecv to {dest} from {source}", x, (dest, source, tag)), post)
         return out[()]
 
     def edges(self, x: Array, periodic: bool) -> Array:
@@ -181,11 +165,11 @@ class MpiWorld(OneRank):
         below, above = self.neighbours(periodic)
 
         def post() -> tuple[Any, ...]:
-            # what goes up has tag 1, what goes down tag 2: on a ring of two both go to the same rank
-            requests = [] if below < 0 else [self.comm.Irecv(_bytes(out[0]), below, 1)]
-            requests += [] if above < 0 else [self.comm.Irecv(_bytes(out[1]), above, 2)]
-            requests += [] if above < 0 else [self.comm.Isend(_bytes(given[1]), above, 1)]
-            return (*requests, *([] if below < 0 else [self.comm.Isend(_bytes(given[0]), below, 2)]))
+            # two tags: on a ring of two ranks both edges go to the same one
+            requests = [] if below < 0 else [self.comm.Irecv(_bytes(out[0]), below, UPWARDS)]
+            requests += [] if above < 0 else [self.comm.Irecv(_bytes(out[1]), above, DOWNWARDS)]
+            requests += [] if above < 0 else [self.comm.Isend(_bytes(given[1]), above, UPWARDS)]
+            return (*requests, *([] if below < 0 else [self.comm.Isend(_bytes(given[0]), below, DOWNWARDS)]))
 
         self._run(Statement("halo_exchange", x), post)
         return out
@@ -199,11 +183,11 @@ class MpiWorld(OneRank):
 
     def send(self, x: Array, dest: int, tag: int) -> None:
         given = _contiguous(x)
-        self._run(Statement(f"send to {dest}", x, alike=False), lambda: (self.comm.Isend(_bytes(given), dest, tag),))
+        self._run(Statement(f"send to {dest}", x, (dest, -1, tag)), lambda: (self.comm.Isend(_bytes(given), dest, tag),))
 
     def recv(self, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, tag: int) -> Array:
         out = np.empty(shape, dtype)
-        statement = Statement(f"recv from {source}", out, alike=False)
+        statement = Statement(f"recv from {source}", out, (-1, source, tag))
         self._run(statement, lambda: (self.comm.Irecv(_bytes(out), source, tag),))
         return out[()]
 

@@ -7,11 +7,14 @@ through its own functions what mpi4py says of it, or native code does not call i
 from __future__ import annotations
 
 import ctypes
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradtape.backends.llvm.runtime import machine
+from gradtape.distribute.program_exchanges import ProgramExchanges
+from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement
+from gradtape.distribute.watching import Post
+from gradtape.ir.graph import Block
 
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
@@ -34,6 +37,7 @@ class NativeMpi:
         self._world = world
         self._test_all = library.MPI_Testall
         self.crowded = world.crowded
+        self.tags = (UPWARDS, DOWNWARDS)
         self.handle = "i32" if mpi._sizeof(mpi.Comm) == 4 else "ptr"
         handles = {
             "comm": world.comm, "sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN,
@@ -42,7 +46,9 @@ class NativeMpi:
         self.places = {name: i for i, name in enumerate(handles)}
         self._table = (ctypes.c_uint64 * len(handles))(*[mpi._handleof(thing) & (1 << 64) - 1 for thing in handles.values()])
         self._nobody = int(mpi.PROC_NULL)
+        self._done = (ctypes.c_int64 * 2)()  # operations of branches and loops: a digest of which, and how many
         machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
+        machine.symbol("gt_mpi_done", ctypes.addressof(self._done))
         for name in _FUNCTIONS:
             machine.symbol(f"gt_{name}", ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
 
@@ -50,15 +56,30 @@ class NativeMpi:
         """A rank as MPI numbers it; -1 is nobody."""
         return rank if rank >= 0 else self._nobody
 
+    def exchanges(self, block: Block) -> ProgramExchanges | None:
+        """What a program exchanges with other ranks; None if it exchanges nothing that all ranks take part in."""
+        exchanges = ProgramExchanges(block)
+        return exchanges if exchanges.text else None
+
+    def begins(self, digest: int, line: str) -> None:
+        """A program begins: all ranks must run one with the same operations between them."""
+        self._world.agree(ProgramStatement("a compiled program", line, digest))
+
+    def ends(self, line: str) -> None:
+        """A program ends whose values decided which operations ran: they must have been the same on all ranks."""
+        words = f"the end of a compiled program after {self._done[1]} operations between ranks in its loops and branches"
+        self._world.agree(ProgramStatement(words, line, self._done[0] & 0xFFFFFFFFFFFF))
+
     def wait(self, requests: int, count: int, words: str) -> None:
         """Wait for requests that native code posted and tested in vain."""
         flag, statuses = ctypes.c_int(0), (ctypes.c_uint64 * 32)()
-        start = 0.0
+        waiting = None
         while not flag.value:
             if self._test_all(count, ctypes.c_void_p(requests), ctypes.byref(flag), statuses):
                 raise RuntimeError(f"{words} failed")
             if not flag.value:
-                start = self._world.paused(start or time.monotonic(), words)
+                waiting = waiting or self._world.watch.wait()
+                waiting.pause(lambda: Post(self._world.agreement.count, "program", words, place=self._done[0]))
 
 
 def native_mpi(world: MpiWorld) -> NativeMpi | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -10,23 +11,32 @@ from gradtape.core.record import user_frame
 from gradtape.dtypes import as_dtype
 from gradtape.errors import OpError
 
+UPWARDS, DOWNWARDS = 32766, 32765  # tags of edges: above those of users, below what every MPI allows
+
 
 class RankError(OpError, RuntimeError):
     """An operation between ranks that cannot succeed: another rank failed, ended, or does something else."""
 
 
 class Statement:
-    """One operation between ranks, as this rank calls it. `alike`: all ranks must call it with one shape and dtype."""
+    """One operation between ranks, as this rank calls it: all ranks with one shape and dtype, unless it is a `message`, which
+    has a receiver, a sender (-1: nobody) and a tag."""
 
-    __slots__ = ("alike", "bytes", "dtype", "frame", "name", "shape")
+    __slots__ = ("bytes", "dest", "digest", "dtype", "frame", "name", "shape", "source", "tag")
 
-    def __init__(self, name: str, x: Any, alike: bool = True) -> None:
+    def __init__(self, name: str, x: Any, message: tuple[int, int, int] | None = None) -> None:
         self.name = name
         self.shape = np.shape(x)
         self.dtype = x.dtype
         self.bytes = x.nbytes
-        self.alike = alike
+        self.dest, self.source, self.tag = message or (-1, -1, -1)
+        self.digest = crc32(f"{'' if message else name}{self.shape}{self.dtype.str}".encode())
         self.frame = user_frame(2)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all ranks call it."""
+        return self.tag < 0
 
     @property
     def line(self) -> str:
@@ -37,6 +47,18 @@ class Statement:
     def words(self) -> str:
         """The operation and its operand."""
         return f"{self.name} of {as_dtype(self.dtype).name}{list(self.shape)}"
+
+    def __str__(self) -> str:
+        return f"{self.words} at {self.line}"
+
+
+class ProgramStatement:
+    """A compiled program that begins or ends: `digest` says which operations between ranks it has, or has done."""
+
+    alike, bytes = True, 0
+
+    def __init__(self, words: str, line: str, digest: int) -> None:
+        self.words, self.line, self.digest = words, line, digest
 
     def __str__(self) -> str:
         return f"{self.words} at {self.line}"

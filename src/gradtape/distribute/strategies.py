@@ -48,7 +48,7 @@ class VariableSynchronization(Enum):
 
 
 class VariableAggregation(Enum):
-    """Accepted, as TensorFlow has it: what replicas assign is the same on all ranks already."""
+    """What becomes of values that differ between replicas when a replica assigns them to a variable that is the same on all."""
 
     NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
 
@@ -136,7 +136,8 @@ class Strategy:
         current = _CURRENT.set(self)
         STATE.replica = HOOKS.world.rank
         try:
-            return fn(*args, **kwargs or {})
+            with variable_creator_scope(_mirrored):
+                return fn(*args, **kwargs or {})
         finally:
             STATE.replica = replica
             _CURRENT.reset(current)
@@ -215,13 +216,65 @@ def own_rows(rows: Any) -> Any:
     return convert(np.asarray(part)) if isinstance(part, Tensor) and ranks > 1 else part  # which rows differs between ranks
 
 
+class MirroredVariable(Variable):
+    """A variable that is the same on all ranks, whatever replicas assign."""
+
+    __slots__ = ()  # a variable becomes one after it was made: they must look alike in memory
+    _aggregation = VariableAggregation.NONE
+
+    def assign(
+        self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Replace the value by what the replicas' values are together."""
+        return super().assign(self._together(value, "assign"))
+
+    def assign_add(
+        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Add what the replicas' values are together."""
+        return super().assign_add(self._together(delta, "assign_add"))
+
+    def assign_sub(
+        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Subtract what the replicas' values are together."""
+        return super().assign_sub(self._together(delta, "assign_sub"))
+
+    def take_version(self, tensor: Tensor) -> None:
+        """What a compiled function assigned: the program has done what is to be done with the replicas' values."""
+        super().assign(tensor)
+
+    def _together(self, value: TensorLike, method: str) -> TensorLike:
+        if HOOKS.world.size == 1 or _REPLICA.get() is None or isinstance(value, (int, float, complex)):
+            return value
+        tensor = convert(value) if isinstance(value, (Tensor, Variable)) else convert(value, hint=self.dtype)
+        if is_replicated(tensor):
+            return tensor
+        if self._aggregation is VariableAggregation.NONE:
+            raise InvalidArgumentError(
+                f"{method}: inside Strategy.run, variable '{self.name}' is to get a value that may differ between replicas, and "
+                "must be the same on all. Say what becomes of such values: gt.Variable(..., aggregation="
+                "gt.distribute.VariableAggregation.MEAN), or SUM or ONLY_FIRST_REPLICA; or keep one value per replica with "
+                "synchronization=gt.distribute.VariableSynchronization.ON_READ"
+            )
+        if self._aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
+            return broadcast(tensor)
+        return all_reduce(tensor, self._aggregation.name.lower())
+
+
 def _mirrored(next_creator: Callable[..., Variable], **kwargs: Any) -> Variable:
+    asked = kwargs.get("aggregation")
+    aggregation = VariableAggregation[asked.upper()] if isinstance(asked, str) else asked or VariableAggregation.NONE
     variable = next_creator(**kwargs)
-    if kwargs.get("synchronization") in (VariableSynchronization.ON_READ, "ON_READ"):
+    # one scope in another, as of a strategy around its `run`: done already
+    if variable._key in MIRRORED or kwargs.get("synchronization") in (VariableSynchronization.ON_READ, "ON_READ"):
         return variable
-    if HOOKS.world.size > 1:
-        variable.assign(HOOKS.world.broadcast(variable._stored, 0))
+    if HOOKS.world.size > 1 and not variable._stored.wraps:
+        variable.assign(HOOKS.world.broadcast(variable._stored._data, 0))
     MIRRORED.add(variable._key)
+    if type(variable) is Variable:
+        variable.__class__ = MirroredVariable
+        vars(variable)["_aggregation"] = aggregation
     return variable
 
 

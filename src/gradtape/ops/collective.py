@@ -77,6 +77,9 @@ class OneRank:
         """`x[1]` of the rank below and `x[0]` of the rank above; zeros beyond the ends, unless the ranks form a ring."""
         return np.array(x[::-1]) if periodic else np.zeros_like(x)
 
+    def failed(self, block: Any, error: object) -> None:
+        """A compiled program ended with an error: whoever waits for it must hear it."""
+
     def send(self, x: Array, dest: int, tag: int) -> None:
         """`x` goes to rank `dest`."""
         raise InvalidArgumentError("send: there is no other rank to send to")

@@ -206,6 +206,12 @@ def _peer(number: int | None, caller: str, name: str) -> int:
     return int(number)
 
 
+def _tag(tag: int, caller: str) -> int:
+    if not 0 <= tag < 32765:  # MPI promises 15 bits; the last ones are for `halo_exchange`
+        raise InvalidArgumentError(f"{caller}: tag must be a number from 0 to 32764, got {tag}")
+    return int(tag)
+
+
 @composite(samples=lambda: [Sample(normal(2, 3), 0, 0), Sample(normal(2), 3, 0, raises=(ValueError, "dest must be"))])
 def sendrecv(x: TensorLike, dest: int | None, source: int | None, tag: int = 0) -> Tensor:
     """Send `x` to rank `dest` and give what rank `source` sends, of the same shape; zeros where `source` is None.
@@ -215,7 +221,7 @@ def sendrecv(x: TensorLike, dest: int | None, source: int | None, tag: int = 0) 
     array([1., 2.], dtype=float32)
     """
     peers = {"dest": _peer(dest, "sendrecv", "dest"), "source": _peer(source, "sendrecv", "source")}
-    return swap_with(convert(x), **peers, tag=tag)
+    return swap_with(convert(x), **peers, tag=_tag(tag, "sendrecv"))
 
 
 def send(x: TensorLike, dest: int, tag: int = 0) -> None:
@@ -225,7 +231,7 @@ def send(x: TensorLike, dest: int, tag: int = 0) -> None:
     >>> if gt.distribute.size() > 1 and gt.distribute.rank() == 0:
     ...     gt.distribute.send([1.0, 2.0], dest=1)
     """
-    send_to(convert(x), dest=_peer(dest, "send", "dest"), tag=tag)
+    send_to(convert(x), dest=_peer(dest, "send", "dest"), tag=_tag(tag, "send"))
 
 
 def recv(shape: Shape, source: int, dtype: DTypeLike = "float32", tag: int = 0) -> Tensor:
@@ -236,7 +242,7 @@ def recv(shape: Shape, source: int, dtype: DTypeLike = "float32", tag: int = 0) 
     ...     x = gt.distribute.recv((2,), source=0)
     """
     dims = static_shape(shape)
-    return recv_from(shape=dims, dtype=as_dtype(dtype), source=_peer(source, "recv", "source"), tag=tag)
+    return recv_from(shape=dims, dtype=as_dtype(dtype), source=_peer(source, "recv", "source"), tag=_tag(tag, "recv"))
 
 
 @composite(

@@ -395,10 +395,10 @@ class Optimizer:
             if self._decays(variable):
                 w = w - w * _as(rate * self.weight_decay, w)  # type: ignore[operator]
             value, new = self.update(TENSORS, w, g, [s.read() for s in slots], _as(scaled, w))
-            variable.assign(_whole(value, variable))
+            Variable.assign(variable, _whole(value, variable))  # gradients of replicas are summed: no aggregation
             for slot, content in zip(slots, new, strict=True):
-                slot.assign(content)
-        self._iterations.assign(counter + np.int64(1))
+                Variable.assign(slot, content)
+        Variable.assign(self._iterations, counter + np.int64(1))
 
     def __repr__(self) -> str:
         rate = self._exact if self._exact is not None else self._rate

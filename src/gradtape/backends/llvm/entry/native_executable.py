@@ -22,7 +22,7 @@ from gradtape import config
 from gradtape.backends.llvm.entry import calling_convention, kept_programs, native_report as report, packing
 from gradtape.backends.llvm.entry.conformity import check_results
 from gradtape.backends.llvm.entry.stacked import StackedList
-from gradtape.backends.llvm.kernels import native_lists as lists
+from gradtape.backends.llvm.kernels import native_lists as lists, rank_calls
 from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
@@ -81,11 +81,17 @@ def _callback(context: int, number: int, words: Any, done: Any) -> None:
 
 
 def _patience(context: int, number: int, words: Any, done: Any) -> None:
-    """Wait for what an operation between ranks has posted: words[1] requests at words[0]."""
+    """Wait for what an operation between ranks has posted, words[1] requests at words[0]; or compare the ranks' programs, when
+    one begins (-1, its digest in words[0]) or ends (-2)."""
     calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
     operation = calls.calls[number].operation
     try:
-        HOOKS.world.natively.wait(words[0], words[1], f"{operation.op.name} at {operation.loc}")
+        if words[1] > 0:
+            HOOKS.world.natively.wait(words[0], words[1], f"{operation.op.name} at {operation.loc}")
+        elif words[1] == -1:
+            HOOKS.world.natively.begins(words[0], operation.loc)
+        else:
+            HOOKS.world.natively.ends(operation.loc)
     except BaseException as error:
         calls.errors[threading.get_ident()] = (operation, error)
         return
@@ -272,6 +278,7 @@ class NativeExecutable:
     def failed(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
         operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
+        HOOKS.world.failed(self._traced, error or f"operation {status} failed")
         if error is None and status == CALLBACK_FAILED:  # nobody else can end a call back without an error of its own
             raise KeyboardInterrupt
         if error is not None and not isinstance(error, Exception):
@@ -346,6 +353,8 @@ def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[c
         place += spec.words
     w.settle(first)
     wanted = {i: home for i, home in homes.items() if not isinstance(returns[i].type, ListSpec)}
+    if HOOKS.world.natively is not None:
+        rank_calls.begin(scope, block)
     lowered_results = scope.write(arguments, wanted, outermost=True)
     place = 0
     for i, (spec, lowered) in enumerate(zip(returns, lowered_results, strict=True)):
@@ -362,6 +371,8 @@ def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[c
             scope.copied(lowered, homes[i])
         place += spec.words
     w.seam()
+    if program.exchanges is not None:
+        rank_calls.end(scope)
     w.go("leave")  # memory that is left is freed with the context
     w.start("leave")
     w.do(f"ret i32 {w.load('i32', '%status')}")

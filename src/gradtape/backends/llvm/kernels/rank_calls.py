@@ -17,10 +17,33 @@ from gradtape.backends.llvm.writing.element_types import bytes_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.ir.graph import Operation
+from gradtape.ir.graph import Block, Operation
 from gradtape.ops.collective import ALL_EXTREME, ALL_STACK, ALL_SUM, ALL_SWAP, FROM_ROOT, SUM_SCATTER, SWAP_EDGES, SWAP_WITH
 
 _TESTS = 3000  # of a request before Python waits for it: some tenths of a millisecond
+
+
+def begin(scope: Scope, block: Block) -> None:
+    """Before anything else, the ranks compare which operations between them their programs have."""
+    exchanges = scope.program.exchanges = HOOKS.world.natively.exchanges(block)
+    if exchanges is not None:
+        _ask(scope, exchanges.first, "i64", exchanges.digest, -1)
+
+
+def end(scope: Scope) -> None:
+    """Before results are given, they compare which ones ran, if values decided that."""
+    exchanges = scope.program.exchanges
+    if exchanges.uncertain:
+        _ask(scope, exchanges.first, "i64", 0, -2)
+
+
+def _ask(scope: Scope, operation: Operation, kind: str, word: Index, number: int) -> None:
+    w, calls = scope.writer, scope.program.calls
+    words = w.cell("i64", 2)
+    w.store(kind, word, words)
+    w.store("i64", number, w.at("i64", words, 1))
+    calls.append(NumpyCall(operation, [False], [None] * len(operation.operands)))
+    call_python(scope, "gt_mpi_patience", "ptr %context", f"i32 {len(calls) - 1}", f"ptr {words}")
 
 
 class _Exchange:
@@ -80,7 +103,6 @@ class _Exchange:
         w, program = self.w, self.scope.program
         program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
         flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
-        words = w.cell("i64", 2)
         w.store("i32", 0, tests)
         test, again, slow, done = (w.label(stem) for stem in ("test", "again", "slow", "received"))
         w.go(test)
@@ -93,16 +115,26 @@ class _Exchange:
         w.store("i32", count, tests)
         w.branch(w.let(f"icmp slt i32 {count}, {0 if self.mpi.crowded else _TESTS}"), test, slow)
         w.start(slow)
-        w.store("ptr", self.requests, words)
-        w.store("i64", self.posted, w.at("i64", words, 1))
-        program.calls.append(NumpyCall(self.operation, [False], [None] * len(self.operation.operands)))
-        call_python(self.scope, "gt_mpi_patience", "ptr %context", f"i32 {len(program.calls) - 1}", f"ptr {words}")
+        _ask(self.scope, self.operation, "ptr", self.requests, self.posted)
         w.go(done)
         w.start(done)
+
+    def count_done(self) -> None:
+        """Whether this operation runs, values decide: what was done is compared when the program ends."""
+        w = self.w
+        done = self.scope.program.module.outside("gt_mpi_done")
+        digest = w.let(f"mul i64 {w.load('i64', done)}, 1000003")
+        elements = w.product(self.given.dims)
+        digest = w.let(f"add i64 {digest}, {w.add(elements, self.scope.program.exchanges.uncertain[self.operation])}")
+        w.store("i64", digest, done)
+        place = w.at("i64", done, 1)
+        w.store("i64", w.let(f"add i64 {w.load('i64', place)}, 1"), place)
 
     def result(self) -> list[Lowered]:
         if self.posted:
             self.wait()
+        if self.operation in self.scope.program.exchanges.uncertain:
+            self.count_done()
         self.scope.program.notes.append(Note("mpi", (self.operation.op.name,), self.operation.loc))
         value = self.operation.result
         return [Scalar(self.scope.load(self.home, ()), value.type.dtype) if is_number(value) else self.home]
@@ -112,9 +144,9 @@ def _all_reduce(code: _Exchange) -> None:
     kind = code.operation.attrs.get("kind", "sum")
     count = code.count(code.w.product(code.home.dims))
     arguments = (*_ends(code), count, code.dtype, code.handle(kind), code.comm)
-    if code.mpi.crowded:
+    if code.mpi.crowded or code.operation in code.scope.program.exchanges.uncertain:
         code.call("MPI_Iallreduce", *arguments)
-    else:  # nearly half the time for a few numbers
+    else:  # nearly half the time for a few numbers; all ranks come here, since they run the same program
         code.block("MPI_Allreduce", *arguments)
 
 
@@ -163,11 +195,11 @@ def _swap_edges(code: _Exchange) -> None:
     )
     if not code.operation.attrs["periodic"]:
         code.zero()
-    # what goes up has tag 1, what goes down tag 2: on a ring of two both go to the same rank
-    code.call("MPI_Irecv", into[0], count, code.dtype, f"i32 {below}", "i32 1", code.comm)
-    code.call("MPI_Irecv", into[1], count, code.dtype, f"i32 {above}", "i32 2", code.comm)
-    code.call("MPI_Isend", source[1], count, code.dtype, f"i32 {above}", "i32 1", code.comm)
-    code.call("MPI_Isend", source[0], count, code.dtype, f"i32 {below}", "i32 2", code.comm)
+    up, down = (f"i32 {tag}" for tag in code.mpi.tags)  # two: on a ring of two ranks both edges go to the same one
+    code.call("MPI_Irecv", into[0], count, code.dtype, f"i32 {below}", up, code.comm)
+    code.call("MPI_Irecv", into[1], count, code.dtype, f"i32 {above}", down, code.comm)
+    code.call("MPI_Isend", source[1], count, code.dtype, f"i32 {above}", up, code.comm)
+    code.call("MPI_Isend", source[0], count, code.dtype, f"i32 {below}", down, code.comm)
 
 
 _WRITERS = {

@@ -76,8 +76,7 @@ class NativeProgram:
         self.writer = Writer(
             module, name, "ptr noalias %context, ptr noalias %arguments, ptr noalias %results, ptr noalias %frame"
         )
-        self.tables = tables
-        self.frame = FrameLayout()
+        self.tables, self.frame = tables, FrameLayout()
         self.sizes: dict[str, Index] = {}  # of symbols
         self.calls: list[Any] = []  # callbacks.NumpyCall, by number: operations that call back into Python
         self.notes: list[Note] = []
@@ -86,6 +85,7 @@ class NativeProgram:
         self.fixed: frozenset[str] = frozenset()  # the symbols of the parameters of the function being written
         self.stack = 0  # bytes used of it
         self.effects = False  # whether the program does something that must not happen twice
+        self.exchanges: Any = None  # distribute: what it exchanges with other ranks
         self.loops: list[Any] = []  # ranges.LoopFacts: counted loops around what is being written
         self.wide: dict[str, Index] = {}  # registers of 32 bits that are also known as 64-bit numbers
         self.modular: dict[str, Index] = {}  # the same, before they wrapped around: see `ranges.py`

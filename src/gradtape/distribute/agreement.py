@@ -1,0 +1,103 @@
+"""Whether the ranks do the same thing, asked with every operation between them: two numbers travel beside the data.
+
+An operation that all ranks call is compared by its name, shape and dtype before it runs. A compiled program is compared by the
+operations between ranks that are in it, before it runs; where values decide which of them run, also by what was done, before it
+gives results. A message carries the dtype and shape of what was sent. Only when something differs are words exchanged, to say
+what each rank called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradtape.distribute.rank_errors import ProgramStatement, RankError, Statement
+from gradtape.distribute.watching import Post
+
+if TYPE_CHECKING:
+    from gradtape.distribute.mpi_world import MpiWorld
+
+_WORDS = 512  # bytes of what a rank says it called
+
+
+class Agreement:
+    """Compares the statements of ranks."""
+
+    def __init__(self, world: MpiWorld) -> None:
+        self._world = world
+        self._comm = world.mpi.COMM_WORLD.Dup()
+        self.count = 0  # operations that all ranks call, so far
+        self.broken = ""  # why this rank can take part in nothing any more
+        self._headers: list[Any] = []  # of messages that were sent
+
+    def posted(self, statement: Statement | ProgramStatement) -> Any:
+        """Ask, without waiting for the answer."""
+        if self.broken:
+            raise RankError(self.broken)
+        if isinstance(statement, Statement) and not statement.alike:
+            return self._posted_message(statement)
+        self.count += 1
+        own, both = np.array((statement.digest, -statement.digest)), np.empty(2, np.int64)
+        return self._comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
+
+    def settled(self, statement: Statement | ProgramStatement, posted: Any) -> None:
+        """Wait for the answer, and fail if the ranks do not agree."""
+        request, own, both = posted
+        if request is None:
+            return
+        together = statement.alike
+        self._world.finish(request, lambda: post_of(statement, self.count, "together" if together else "message"))
+        if not together:
+            digest, words = bytes(both).rstrip(b"\0").decode(errors="replace").split("\n")
+            if int(digest) != statement.digest:
+                raise RankError(
+                    f"rank {self._world.rank} calls {statement}, but rank {statement.source} calls {words}"  # type: ignore[union-attr]
+                )
+        elif both[0] != own[0] or both[1] != own[1]:
+            self._raise(statement)
+
+    def _raise(self, statement: Statement | ProgramStatement) -> None:
+        """All ranks have heard that they do not agree: say what each of them calls."""
+        texts = np.zeros((self._world.size, _WORDS), np.uint8)
+        own = _padded(str(statement))
+        request = self._comm.Iallgather(own, texts)
+        self._world.finish(request, lambda: post_of(statement, self.count, "together"))
+        said = [bytes(text).rstrip(b"\0").decode(errors="replace") for text in texts]
+        raise RankError(
+            "the ranks do not call the same operation: " + "; ".join(f"rank {r} calls {words}" for r, words in enumerate(said))
+        )
+
+    def _posted_message(self, statement: Statement) -> Any:
+        """The header of a message goes ahead of it; whoever receives compares."""
+        self._headers = [pair for pair in self._headers if not pair[0].Test()]
+        if statement.dest >= 0:
+            header = _padded(f"{statement.digest}\n{statement}")
+            self._headers.append((self._comm.Isend(header, statement.dest, statement.tag), header))
+        if statement.source < 0:
+            return None, None, None
+        both = np.zeros(_WORDS, np.uint8)
+        return self._comm.Irecv(both, statement.source, statement.tag), None, both
+
+    def unheard(self) -> str:
+        """What others sent here and nobody received; empty where there is nothing."""
+        mpi, status, said = self._world.mpi, self._world.mpi.Status(), []
+        while self._comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status):
+            header = np.zeros(_WORDS, np.uint8)
+            self._comm.Recv(header, status.source, status.tag)
+            said.append(f"rank {status.source}'s {bytes(header).rstrip(bytes(1)).decode(errors='replace').split(chr(10))[-1]}")
+        return "; ".join(said)
+
+
+def _padded(text: str) -> Any:
+    data = text.encode()
+    # the line is at the end, and matters most
+    data = data if len(data) <= _WORDS else data[: _WORDS // 2] + data[-(_WORDS // 2) :]
+    return np.frombuffer(data.ljust(_WORDS, b"\0"), np.uint8).copy()
+
+
+def post_of(statement: Statement | ProgramStatement, count: int, kind: str) -> Post:
+    """A statement as others must know it."""
+    if isinstance(statement, Statement):
+        return Post(count, kind, str(statement), statement.dest, statement.source)
+    return Post(count, kind, str(statement))

@@ -1,0 +1,50 @@
+"""Which operations between ranks a program has: what must be the same on all ranks that run it together.
+
+Messages are left out: their two ends are different programs. What is found is a text, and the operations that run only if
+values say so (in branches, in loops whose length is not known): of these the ranks can only compare what was done.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from gradtape.ir.graph import Block, Operation
+from gradtape.ir.walk import callee_of
+from gradtape.ops.collective import COMMUNICATIONS, MESSAGES, SWAP_WITH
+from gradtape.ops.structured import CALL, CUSTOM, SCAN
+
+
+class ProgramExchanges:
+    """Of one program."""
+
+    def __init__(self, block: Block) -> None:
+        self.first: Operation | None = None
+        self.uncertain: dict[Operation, int] = {}  # operations that run if values say so → a digest of each
+        self.text = self._read(block, False)
+
+    @property
+    def digest(self) -> int:
+        """The text as a number."""
+        return crc32(self.text.encode())
+
+    def _read(self, block: Block, uncertain: bool) -> str:
+        return "".join([self._of(operation, uncertain) for operation in block.operations])
+
+    def _of(self, operation: Operation, uncertain: bool) -> str:
+        if operation.op in COMMUNICATIONS:
+            if operation.op in MESSAGES or operation.op is SWAP_WITH:
+                return ""
+            self.first = self.first or operation
+            type = operation.operands[0].type
+            sizes = [size if isinstance(size, int) else "?" for size in type.shape]
+            text = f"{operation.op.name} {type.dtype.name}{sizes} {sorted(operation.attrs.items())};"
+            if uncertain:
+                self.uncertain[operation] = crc32(text.encode())
+            return text
+        callee = callee_of(operation)
+        if callee is not None:
+            return self._read(callee, uncertain)
+        length = operation.attrs.get("length")
+        known = operation.op in (CALL, CUSTOM) or (operation.op is SCAN and isinstance(length, int))
+        inner = "|".join([self._read(region, uncertain or not known) for region in operation.regions.values()])
+        return f"{operation.op.name} {length}({inner})" if inner.strip("|") else ""

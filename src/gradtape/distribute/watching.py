@@ -1,0 +1,157 @@
+"""Waiting for other ranks without waiting for ever: who waits long says so, and hears who has failed, ended or waits, too.
+
+Nothing is decided by a clock alone: a rank may take hours to come. What ends a wait is a rank that has ended before the
+operation, or that *all* ranks wait, in operations that do not belong together. Rank 0 is told who waits, and judges.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gradtape.distribute.rank_errors import RankError
+
+if TYPE_CHECKING:
+    from gradtape.distribute.mpi_world import MpiWorld
+
+_NAP = 5e-5  # seconds between two tests where ranks share cores
+_LOOK = 0.5  # seconds between two looks at the others
+_SURE = 4.0, 30.0  # seconds in which all wait before it is called a deadlock: in eager operations, in compiled programs
+
+
+@dataclass(frozen=True)
+class Post:
+    """What a rank waits in, as others must know it."""
+
+    count: int  # of operations that all ranks call: its own number, or that of the last one before a message
+    kind: str  # "together", "transfer" (all ranks have come, data are on their way), "message", "program"
+    words: str  # operation and line
+    dest: int = -1
+    source: int = -1
+    place: int = 0  # inside a program: what was done there so far
+
+
+class Watch:
+    """The words that ranks exchange beside their data."""
+
+    def __init__(self, world: MpiWorld) -> None:
+        self._world, self._mpi = world, world.mpi
+        self._comm = world.mpi.COMM_WORLD.Dup()  # collectives do not pass here
+        self.ended: dict[int, tuple[int, str]] = {}  # rank → how many operations it took part in, what it said
+        self._beats: dict[int, tuple[int, float, Post]] = {}  # rank → how often it said so, for how long it waits, where
+        self._sent: list[Any] = []
+        self.crowded = world.crowded
+
+    def wait(self) -> Waiting:
+        """A new wait."""
+        return Waiting(self)
+
+    def say_ended(self, words: str, failed: bool = False) -> None:
+        """Tell all others that this rank will take part in nothing any more."""
+        world = self._world
+        for other in range(world.size):
+            if other != world.rank:
+                self._sent.append(self._comm.isend(("ended", -1 if failed else world.agreement.count, words), other))
+
+    def leave(self) -> None:
+        """Wait until all ranks have said that they ended."""
+        all_here, waiting = self._comm.Ibarrier(), self.wait()
+        while not all_here.Test():
+            time.sleep(1e-3)
+            self._hear()
+            if self._world.rank == 0:
+                waiting.judge(Post(-1, "ended", "the end of its program"))
+
+    def tell(self, seconds: float, post: Post) -> None:
+        """Tell the judge that this rank waits."""
+        self._sent = [request for request in self._sent if not request.Test()]
+        self._sent.append(self._comm.isend(("waits", seconds, post), 0))
+
+    def _hear(self) -> None:
+        comm = self._comm
+        while comm.Iprobe(source=self._mpi.ANY_SOURCE):  # also: words that are not taken keep who sent them from leaving
+            status = self._mpi.Status()
+            kind, number, said = comm.recv(source=self._mpi.ANY_SOURCE, status=status)
+            if kind == "ended":
+                self.ended[status.source] = number, said
+            else:
+                times, _, before = self._beats.get(status.source, (0, 0.0, None))
+                self._beats[status.source] = (times + 1 if said == before else 1), number, said
+
+    def blamed(self, post: Post) -> tuple[int, str] | None:
+        """A rank that has ended and will not come; what it said."""
+        self._hear()
+        for other, (count, words) in self.ended.items():
+            # who took part in as many operations as this one may leave before it is over here
+            needed = count < post.count if post.kind != "message" else other in (post.dest, post.source)
+            if needed or count < 0:
+                return other, words
+        return None
+
+    def stuck(self, own: Post) -> list[str]:
+        """What every rank waits in, if none can go on; else nothing."""
+        posts = {0: own}
+        for other in range(1, self._world.size):
+            times, seconds, post = self._beats.get(other, (0, 0.0, own))
+            if other in self.ended:
+                posts[other] = Post(self.ended[other][0], "ended", "the end of its program")
+            elif times < 2 or seconds < _SURE[post.kind == "program"]:
+                return []
+            else:
+                posts[other] = post
+        if any(post.kind == "transfer" for post in posts.values()) or all(post.kind == "ended" for post in posts.values()):
+            return []
+        for rank, post in posts.items():
+            partner = posts.get(post.source)
+            if post.kind == "message" and partner is not None and partner.kind == "message" and partner.dest == rank:
+                return []
+        if len({(post.kind, post.count, post.place) for post in posts.values()}) == 1 and own.kind != "message":
+            return []
+        return [f"rank {rank} in {posts[rank].words}" for rank in sorted(posts)]
+
+    def forget_beats(self) -> None:
+        """What was said before this wait began is old."""
+        self._hear()
+        self._beats.clear()
+
+
+class Waiting:
+    """One wait of this rank."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._begun = self._last = time.monotonic()
+        self._looks = 0
+
+    def pause(self, post: Any) -> None:
+        """Let others run for a moment; from time to time, look for ranks that will not come. `post` gives a `Post`."""
+        time.sleep(_NAP if self._watch.crowded else 0.0)
+        now = time.monotonic()
+        # half a second, then more and more seldom: thousands of ranks may wait for one
+        if now - self._last >= min(_LOOK * (1 + self._looks / 8), 5.0):
+            self._last = now
+            self._look(post())
+
+    def _look(self, post: Post) -> None:
+        watch, world = self._watch, self._watch._world
+        self._looks += 1
+        other = watch.blamed(post)
+        if other is not None and self._looks > 1:  # its last message may be on the way
+            raise RankError(f"rank {world.rank} waits in {post.words} for rank {other[0]}, which {other[1]}")
+        if world.rank != 0:
+            watch.tell(time.monotonic() - self._begun, post)
+        elif self._looks == 1:
+            watch.forget_beats()
+        else:
+            self.judge(post)
+
+    def judge(self, post: Post) -> None:
+        """On rank 0: end a deadlock."""
+        if time.monotonic() - self._begun > _SURE[post.kind == "program"]:
+            stuck = self._watch.stuck(post)
+            if stuck:
+                raise RankError(
+                    f"all ranks wait for one another: {'; '.join(stuck)}. Every rank must call the same operations between all "
+                    "ranks in the same order, and each message needs a sender and a receiver"
+                )
