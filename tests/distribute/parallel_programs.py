@@ -125,7 +125,7 @@ def gauss_seidel(steps: int) -> Any:
 
 
 def aggregated(steps: int) -> Any:
-    """What replicas assign to a variable becomes one value: the mean of the batch, its sum, rank 0's part; eager and compiled."""
+    """What replicas assign to a variable becomes one value: a mean, a sum, what rank 0 has; eagerly and compiled."""
     strategy = gt.distribute.MirroredStrategy()
     kinds = gt.distribute.VariableAggregation
     with strategy.scope():

@@ -38,7 +38,7 @@ CASES = {
     "other_shape_in_a_program": rf"{SAME}rank 0 calls a compiled program at .*{HERE}; rank 1 calls a compiled program at",
     "other_length": rf"{STUCK}rank 0 in the end of a compiled program after 5 operations .*; rank 1 in all_sum at .*{HERE}",
     "other_turns": rf"{SAME}rank 0 calls the end of a compiled program after 10 operations between ranks .*{HERE}",
-    "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' is to get a value that may differ",
+    "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' would get a value that may differ",
     "failure_is_caught": r"rank 1 has left a compiled program in the middle, in which others wait",
 }
 

@@ -370,9 +370,9 @@ def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[c
         else:
             scope.copied(lowered, homes[i])
         place += spec.words
-    w.seam()
     if program.exchanges is not None:
         rank_calls.end(scope)
+    w.seam()
     w.go("leave")  # memory that is left is freed with the context
     w.start("leave")
     w.do(f"ret i32 {w.load('i32', '%status')}")
