@@ -252,8 +252,8 @@ class MirroredVariable(Variable):
             return tensor
         if self._aggregation is VariableAggregation.NONE:
             raise InvalidArgumentError(
-                f"{method}: inside Strategy.run, variable '{self.name}' would get a value that may differ between replicas, but "
-                "is the same on all. Say what becomes of such values: gt.Variable(..., aggregation="
+                f"{method}: inside Strategy.run, variable '{self.name}' would get a value that may differ between replicas, "
+                "but is the same on all. Say what becomes of such values: gt.Variable(..., aggregation="
                 "gt.distribute.VariableAggregation.MEAN), or SUM or ONLY_FIRST_REPLICA; or keep one value per replica with "
                 "synchronization=gt.distribute.VariableSynchronization.ON_READ"
             )
