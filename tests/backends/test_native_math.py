@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradtape.backends.llvm import compile_block
+from gradtape.backends.llvm.kernels import math_calls
 from gradtape.backends.llvm.runtime import machine
 from gradtape.ops import registry
 from tests.backends.build import program, tensor
@@ -233,6 +234,26 @@ def test_loops_use_vectors(name: str) -> None:
         block = program([tensor(999, dtype=dtype)] * len(op.args), lambda b, *xs: b(op, *xs, **attrs))
         text = str(machine.optimized(compile_block(block).source)[0])
         assert re.search(rf"store <\d+ x {kind}>", text), f"{name} of {dtype} is computed one by one"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", [*NAMES, "lgamma", "digamma"])
+def test_functions_that_come_often_are_called(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the loops of a long program a function is code only once: the others call it on vectors, with the same results."""
+    op = registry.op_by_name(name)
+    x = np.abs(np.random.default_rng(2).normal(size=40)).astype(dtype) % 0.9 + 0.05
+    x = x + 1.0 if name == "acosh" else x
+    block = program([tensor(40, dtype=dtype)] * len(op.args), lambda b, *xs: b(op, *xs))
+    inlined = compile_block(block)
+    monkeypatch.setattr(math_calls, "INLINED_IN_LOOPS", 0)
+    called = compile_block(block)
+    if ".apart" not in called.source:  # written out where it stands: a root, an absolute value
+        assert "call" not in re.findall(r"define i32 @main.*?\n}", inlined.source, re.S)[0].replace("call void @llvm", "")
+        return
+    text = str(machine.optimized(called.source)[0])
+    assert re.search(r"call .*<\d+ x \w+> @gt\.[\w.]+\.apart\.\d+\(", text), "called one by one"
+    xs = [x] * len(op.args)
+    np.testing.assert_array_max_ulp(called(*xs)[0], inlined(*xs)[0], 1)
 
 
 def test_bounded_functions_stay_in_bounds() -> None:

@@ -43,7 +43,7 @@ def demand(table: Table, loop: RolledLoop, repeated: Any, hopeful: bool) -> Dema
         return wanted
     users, numbers = users[outside], numbers[outside]
     whole = np.zeros(len(users), bool)
-    for user in np.unique(users).tolist():
+    for user in sorted(set(users.tolist())):  # np.unique would load numpy.ma first, which takes longer than most programs
         if user < len(table.items) and table.items[user].op in GATHERING:
             places = {place for place, _ in covers(table.operands(user, user + 1, 1)[0], loop)}
             axis = new_axis(table.items[user])
@@ -52,7 +52,7 @@ def demand(table: Table, loop: RolledLoop, repeated: Any, hopeful: bool) -> Dema
             whole |= (users == user) & np.isin((numbers - loop.base) % loop.width, list(places))
     users, numbers = users[~whole], numbers[~whole]
     iterations, places = np.divmod(numbers - loop.base, loop.width)
-    for place in np.unique(places).tolist():
+    for place in sorted(set(places.tolist())):
         here = places == place
         carried = depth(loop, place)
         handed = iterations[here] >= loop.count - max(carried, 1)

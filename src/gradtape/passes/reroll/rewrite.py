@@ -39,7 +39,7 @@ class _Rewriter:
         self.ends = [loop.end for loop, _ in loops]
         owners = np.searchsorted(self.bases, table.sources, "right") - 1
         inside = (owners >= 0) & (table.sources < np.array(self.ends)[owners])
-        self.readers = set(np.unique(table.users[inside]).tolist())
+        self.readers = set(table.users[inside].tolist())
         self.loc: Any = None
         self._read: dict[int, Value] = {}  # what the item at hand has read so far
         self._renamed = False

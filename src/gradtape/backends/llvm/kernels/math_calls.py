@@ -54,7 +54,8 @@ LGAMMA, DIGAMMA = MathFunction(special.lgamma, widened=True), MathFunction(speci
 ERFINV, ERFCINV, NDTRI = (MathFunction(method, widened=True) for method in (special.erfinv, special.erfcinv, special.ndtri))
 
 PURE = "nounwind willreturn memory(none)"
-INLINED = 16  # calls of one function on single numbers that are inlined
+# How many calls of one function are inlined. A long program of them would be many times longer, and hardly quicker.
+INLINED, INLINED_IN_LOOPS = 16, 16
 
 
 def call(w: Writer, function: MathFunction, suffix: str, operands: Sequence[str], alone: bool) -> str:
@@ -64,22 +65,49 @@ def call(w: Writer, function: MathFunction, suffix: str, operands: Sequence[str]
     if alone and function.alone:
         c_function = w.module.declare(_c_name(function, suffix), f"{kind} ({', '.join([kind] * len(operands))})")
         return w.let(f"call {kind} {c_function}({arguments}) {PURE}")
-    return w.let(f"call {kind} {_own(w.module, function, suffix, alone)}({arguments})")
+    name, limit = f"gt.{function.name}.{suffix}", INLINED if alone else INLINED_IN_LOOPS
+    apart = w.module.uses(f"{name} alone" if alone else name) > limit
+    callee = _own(w.module, function, suffix, apart)
+    on_vectors = ""
+    if apart and not alone:
+        variants = ",".join(_of_lanes(w.module, callee, function, suffix, n) for n in machine.lanes())
+        on_vectors = f' {PURE} "vector-function-abi-variant"="{variants}"'
+    return w.let(f"call {kind} {callee}({arguments}){on_vectors}")
 
 
 def _c_name(function: MathFunction, suffix: str) -> str:
     return function.name + ("f" if suffix == "f32" else "")
 
 
-def _own(module: ModuleText, function: MathFunction, suffix: str, alone: bool) -> str:
-    """The function of a module that computes a method: inlined in loops, where LLVM makes vectors of it.
+def _own(module: ModuleText, function: MathFunction, suffix: str, apart: bool) -> str:
+    """The function of a module that computes a method: inlined, so that loops use vectors; `apart`, it is called."""
+    name, attributes = f"gt.{function.name}.{suffix}", "alwaysinline nounwind"
+    if apart:
+        name, attributes = f"{name}.apart", "noinline nounwind"
+    return module.library(name, lambda: _method(module, function, suffix, name, attributes))
 
-    Of single numbers only the first few are: a long program of them would be many times longer, and not quicker.
-    """
-    name = f"gt.{function.name}.{suffix}"
-    if alone and module.uses(name) > INLINED:
-        return module.library(f"{name}.apart", lambda: _method(module, function, suffix, f"{name}.apart", "noinline nounwind"))
-    return module.library(name, lambda: _method(module, function, suffix, name, "alwaysinline nounwind"))
+
+def _of_lanes(module: ModuleText, callee: str, function: MathFunction, suffix: str, lanes: int) -> str:
+    """The form of a function on vectors that is called, not inlined: a loop over the lanes, which becomes vectors itself."""
+    f, name, count = FORMATS[suffix], f"{callee[1:]}.{lanes}", function.arguments
+    vector = f"<{lanes} x {f.type}>"
+
+    def make() -> str:
+        params = ", ".join(f"{vector} %x{k}" for k in range(count))
+        w = Writer(module, name, params, f"internal {vector}", "noinline nounwind")
+        cells = [w.cell(vector, align=64) for _ in range(count)]
+        for k, cell in enumerate(cells):
+            w.store(vector, f"%x{k}", cell)
+        with w.loop(lanes) as lane:
+            numbers = ", ".join(f"{f.type} {w.load(f.type, w.at(f.type, cell, lane))}" for cell in cells)
+            result = w.let(f"call {f.type} {_own(module, function, suffix, False)}({numbers})")
+            w.store(f.type, result, w.at(f.type, cells[0], lane))
+        w.do(f"ret {vector} {w.load(vector, cells[0])}")
+        return "\n".join([w.head, "start:", *w.cells, "  br label %body", *w.lines, "}"])
+
+    module.library(name, make)
+    module.keep(name)
+    return f"_ZGV_LLVM_N{lanes}{'v' * count}_{callee[1:]}({name})"
 
 
 def _method(module: ModuleText, function: MathFunction, suffix: str, name: str, attributes: str) -> str:
