@@ -73,7 +73,7 @@ def varied_results(operation: Operation, operands: set[int]) -> set[int]:
         return {i for i, v in enumerate(operation.results) if moving and differentiable(v)}
     if operation.op is CHECKPOINTED:
         shift = 2 - operation.layout["length"]  # its region takes the first index and the count instead of the length
-        return _results_of(operation.regions["reverse"], {i + shift for i in operands})
+        return _results_of(operation.regions["backward"], {i + shift for i in operands})
     return loop_varied(operation, operands)[1]
 
 
@@ -88,7 +88,7 @@ def useful_operands(operation: Operation, results: set[int]) -> set[int]:
         return set(_rule_places(operation)) if results else set()
     if operation.op is CHECKPOINTED:
         shift = 2 - operation.layout["length"]
-        return {i - shift for i in _params_of(operation.regions["reverse"], results) if i >= 2}
+        return {i - shift for i in _params_of(operation.regions["backward"], results) if i >= 2}
     return loop_useful(operation, results)[1]
 
 

@@ -226,7 +226,7 @@ def _checkpointed(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[s
     rest = [name for name in batch.wide if name != "length"]
     batch.wide = {"inputs": [*bounds(attrs["length"], length), *(t for name in rest for t in batch.wide[name])]}
     batch.flags = {"inputs": [False, False, *(flag for name in rest for flag in batch.flags[name])]}
-    outs = iter(_call(batch, CALL, {}, {"callee": regions["reverse"]}, {})["outputs"])
+    outs = iter(_call(batch, CALL, {}, {"callee": regions["backward"]}, {})["outputs"])
     return {name: [next(outs) for _ in range(count)] for name, count in layout.items()}
 
 

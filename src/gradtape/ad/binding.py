@@ -203,7 +203,7 @@ class RuleWriter:
         arguments = ", ".join([self.argument(parameter) for parameter in parameters(rule)])
         if not name:
             return f"({arguments})"
-        self.space[name + self.suffix] = rule if name in ("add", "in_place", "sparse_rows") else self._bound(rule)
+        self.space[name + self.suffix] = rule if name in ("add_into", "in_place", "sparse_rows") else self._bound(rule)
         return f"{name}{self.suffix}({arguments})"
 
     def argument(self, parameter: str) -> str:
@@ -285,7 +285,7 @@ class PullWriter(RuleWriter):
             yield f"sweep.sparse and node.op is None and (rows := {rows}) is not None", "sweep.add(node, SparseRows(*rows))"
             self.space["SparseRows"] = SparseRows
         if op.add_into is not None:
-            self.space["into"] = eval(f"lambda buffer, ct, rec: {self.call('add', op.add_into)}", self.space)  # noqa: S307
+            self.space["into"] = eval(f"lambda buffer, ct, rec: {self.call('add_into', op.add_into)}", self.space)  # noqa: S307
             yield "node.shape", "sweep.add_into(into, node, rec, ct)"
         if op.in_place is not None:
             self.space["change"] = eval(f"lambda ct, rec: {self.call('in_place', op.in_place)}", self.space)  # noqa: S307

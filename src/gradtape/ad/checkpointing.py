@@ -2,11 +2,11 @@
 
 The forward loop keeps nothing but what side effects gave it (random keys, results of Python functions: effects never run
 twice); prints and asserts are left out of what runs again. `checkpointed` gets the state at the start of the loop, and two
-regions that work on any run of iterations: `advance` goes from the state before it to the state after it; `reverse` is the
+regions that work on any run of iterations: `advance` goes from the state before it to the state after it; `backward` is the
 ordinary pair of a loop that saves residuals and a loop that uses them. The state is what of the carried values the residuals
 depend on. When the program runs, the backend decides from the number of iterations and the limit which states to keep.
 
-A derivative of `checkpointed` is that of `reverse` on all iterations: right to any order, within the limit to first order only.
+A derivative of `checkpointed` is that of `backward` on all iterations: right to any order, within the limit to order one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
     parts = _Parts(loop, half, given, [seeds[loop_result(loop.operation, k)] for k in loop.ys])
     length, static = loop.length(inputs)
     groups = {"length": length, **parts.operands, "cts": loop.starts(inputs, seeds), "seeds": parts.seeds}
-    regions = {"advance": parts.advance(), "reverse": parts.reverse([type_of(t) for t in groups["cts"]])}
+    regions = {"advance": parts.advance(), "backward": parts.backward([type_of(t) for t in groups["cts"]])}
     known = {name for group in groups.values() for t in group for name in _told(t._data)}
     attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
     results = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
@@ -170,7 +170,7 @@ class _Parts:
 
         return region([COUNT, COUNT, *self.types], build, self.layout)
 
-    def reverse(self, cts: list[Any]) -> Block:
+    def backward(self, cts: list[Any]) -> Block:
         """(first, count, state, consts, xs, cotangents after, seeds) → cotangents before, those of the items of xs."""
         seeds = [type_of(t) for t in self.seeds]
         size = len(self.types)
@@ -284,7 +284,7 @@ def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
 
 
 def all_at_once(operation: Operation, inputs: Tensors) -> list[Any]:
-    """The inputs of `reverse` for all iterations."""
+    """The inputs of `backward` for all iterations."""
     given = operation.layout["length"]
     return [*bounds(operation.attrs["length"], inputs[:given]), *inputs[given:]]
 
@@ -297,12 +297,12 @@ def bounds(static: Any, given: Tensors) -> list[Any]:
 
 
 def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any]) -> dict[int, Any]:
-    """Cotangents of the operands: `reverse` runs on all iterations and is differentiated as it is."""
+    """Cotangents of the operands: `backward` runs on all iterations and is differentiated as it is."""
     operation = site.operation
     recording = Recording()
     with limited(None), recording.recording():
         twins = [recording.watched(t) if i in wanted else t for i, t in enumerate(inputs)]
-        outs = replay(clone(operation.regions["reverse"]), all_at_once(operation, twins), sizes="new")
+        outs = replay(clone(operation.regions["backward"]), all_at_once(operation, twins), sizes="new")
         places = sorted(seeds)
         nodes: list[Any] = [twins[i]._node for i in sorted(wanted)]
     cotangents = recording.cotangents([outs[i] for i in places], [seeds[i] for i in places], nodes, boxed=True)

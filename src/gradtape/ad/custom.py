@@ -16,7 +16,7 @@ from gradtape.ad.batch import batched, unbatched
 from gradtape.ad.binding import reboxed
 from gradtape.core.dispatch import record_general, stored, unrecorded
 from gradtape.core.opdef import Op
-from gradtape.core.record import NOBODY, TRACING, Record, Scope, current_scope, scope_of
+from gradtape.core.record import NOBODY, TRACING, Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Tensor
 from gradtape.ops.reduce import reduce_sum
 
@@ -123,7 +123,9 @@ def record_custom(
     return tuple(twins)
 
 
-def _record_batches(inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Any, level: int, scope: Scope) -> list[Any]:
+def _record_batches(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], function: Any, level: int, scope: RecordingScope
+) -> list[Any]:
     """Recorders outside the batching evaluator see one operation on whole batches; what all examples share gets the sum."""
     mine = [_at_level(x, level) for x in inputs]
     flags = [_at_level(o, level) for o in outputs]
@@ -131,7 +133,7 @@ def _record_batches(inputs: Sequence[Tensor], outputs: Sequence[Tensor], functio
 
     def on_batches(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
         here = current_scope()
-        with scope_of(Scope(here.recorders, here.batches + (None,) * (level - here.level))):
+        with scope_of(RecordingScope(here.recorders, here.batches + (None,) * (level - here.level))):
             seeds = tuple(batched(ct, level) if flag else ct for ct, flag in zip(cts, flags, strict=True))
             answers = function(seeds, needed)
         wholes = [None if a is None else unbatched(a, level, size) for a in answers]

@@ -196,7 +196,7 @@ def _halves(operation: Operation, places: list[int], outs: list[Any]) -> Pair:
 
 def _checkpointed(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> Pair:
     """As of a call of `reverse` on all iterations."""
-    block = operation.regions["reverse"]
+    block = operation.regions["backward"]
     given = all_at_once(operation, inputs)
     skipped = operation.layout["length"]
     call = Operation(CALL, block.params, [v.type for v in operation.results], {"callee": block})

@@ -65,7 +65,7 @@ class Evaluation:
             return self._custom(operation, operands, sizes)
         if operation.op is CHECKPOINTED:  # every iteration at once: who looks at each operation keeps its values anyway
             length, rest = _length(operation, operands, sizes)
-            return self.run(operation.regions["reverse"], [_index(0), _index(length), *rest], sizes)
+            return self.run(operation.regions["backward"], [_index(0), _index(length), *rest], sizes)
         return self._scan(operation, operands, sizes) if operation.op is SCAN else self._while(operation, operands, sizes)
 
     def _call(self, callee: Block, operands: list[Any], sizes: Sizes) -> list[Any]:

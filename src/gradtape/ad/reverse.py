@@ -16,7 +16,7 @@ from gradtape.ad.keeping import cheapest
 from gradtape.ad.recording import Recording
 from gradtape.ad.replaying import replay
 from gradtape.core.opdef import Cost
-from gradtape.core.record import Scope, scope_of
+from gradtape.core.record import RecordingScope, scope_of
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.garbage import uncollected
 from gradtape.ir.graph import Block, Operation, Value
@@ -64,7 +64,7 @@ def split(
     with tracing(trace):
         inputs = [recording.watched(t) if i in wanted else t for i, t in enumerate(params_of(root))]
         nodes = [inputs[i]._node for i in sorted(wanted)]
-        with scope_of(Scope((recording,), (None,))):
+        with scope_of(RecordingScope((recording,), (None,))):
             recording.level = LEVEL
             world = _other_ranks(trace, recording, block)
             outs = replay(block, inputs, sizes="same", world=world)

@@ -232,7 +232,7 @@ class _Walk:
             elif node not in self.owned:
                 self.lines.append(f" {name} = array({name})")
             writer.buffer = name
-            self.lines.append(f" {writer.call('add', op.add_into)}")
+            self.lines.append(f" {writer.call('add_into', op.add_into)}")
         elif op.in_place is not None and record.shape:
             shared = record in self.wanted or record not in self.owned
             self.lines.append(f" g = {writer.ct}{'.copy()' if shared else ''}")

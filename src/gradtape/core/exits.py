@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.core.record import INTERNAL, SCOPE, Record, Scope, TapeKey, Unwatched, user_frame
+from gradtape.core.record import INTERNAL, SCOPE, Record, RecordingScope, TapeKey, Unwatched, user_frame
 
 _NUMPY = os.path.dirname(np.__file__)
 LIBRARIES = (_NUMPY + os.sep, os.path.join(os.path.dirname(_NUMPY), "scipy") + os.sep)
@@ -76,7 +76,7 @@ def left(node: Record, how: str) -> None:
             exit.values.append((node if isinstance(node, Unwatched) else weakref.ref(node), _last(scope, key)))
 
 
-def _last(scope: Scope | None, key: TapeKey) -> weakref.ref[Record] | None:
+def _last(scope: RecordingScope | None, key: TapeKey) -> weakref.ref[Record] | None:
     """A weak reference to the last record of a tape; None if there is none, or it does not record here."""
     for recorder in () if scope is None else scope.recorders:
         if recorder.key is key and key.holds and recorder.records:

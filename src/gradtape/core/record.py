@@ -453,7 +453,7 @@ class AskedAt(NamedTuple):
     f_lasti: int
 
 
-class Scope:
+class RecordingScope:
     """Who records in this thread now: an immutable snapshot of the stack of tapes and forward accumulators.
 
     `recorders` are entered outermost first. `batches` are the batching evaluators that are active, outermost first, None
@@ -490,30 +490,30 @@ class Scope:
         self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
         self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 
-    def with_recorder(self, recorder: Recorder) -> Scope:
-        return Scope((*self.recorders, recorder), self.batches)
+    def with_recorder(self, recorder: Recorder) -> RecordingScope:
+        return RecordingScope((*self.recorders, recorder), self.batches)
 
-    def at(self, frame: FrameType) -> tuple[Scope, AskedAt]:
+    def at(self, frame: FrameType) -> tuple[RecordingScope, AskedAt]:
         """The same recorders, while the backward pass is recorded that somebody asked for in this frame; and where that is."""
-        twin = Scope(self.recorders, self.batches)
+        twin = RecordingScope(self.recorders, self.batches)
         twin.covers, twin.meets, twin.subsets, twin.passed = self.covers, self.meets, self.subsets, self.passed
         twin.when = self.when
         site = twin.site = AskedAt(frame.f_code, frame.f_lasti)
         return twin, site
 
-    def without(self, recorder: Recorder) -> Scope:
+    def without(self, recorder: Recorder) -> RecordingScope:
         if recorder not in self.recorders:
             return self
         rest = tuple([r for r in self.recorders if r is not recorder])
-        return Scope(rest, self.batches) if rest or self.level else NOBODY
+        return RecordingScope(rest, self.batches) if rest or self.level else NOBODY
 
-    def below(self, level: int) -> Scope:
+    def below(self, level: int) -> RecordingScope:
         """What is outside the batching evaluator of this level: its inner operations run there."""
-        return Scope(tuple(r for r in self.recorders if r.level < level), self.batches[: level - 1])
+        return RecordingScope(tuple(r for r in self.recorders if r.level < level), self.batches[: level - 1])
 
-    def inside(self, level: int) -> Scope:
+    def inside(self, level: int) -> RecordingScope:
         """The recorders entered inside the batching evaluator of this level: they see its wrapped operations."""
-        return Scope(tuple(r for r in self.recorders if r.level >= level), self.batches)
+        return RecordingScope(tuple(r for r in self.recorders if r.level >= level), self.batches)
 
     def subset(self, nodes: tuple[Record | None, ...]) -> tuple[TapeKey, ...]:
         """The keys of this scope that watch any of `nodes`, as one shared tuple per subset."""
@@ -522,12 +522,12 @@ class Scope:
         return self.subsets.setdefault(wanted, wanted)
 
 
-NOBODY = Scope(())
-SCOPE: ContextVar[Scope | None] = ContextVar("gradtape_scope", default=None)
+NOBODY = RecordingScope(())
+SCOPE: ContextVar[RecordingScope | None] = ContextVar("gradtape_scope", default=None)
 TRACING: ContextVar[ProgramTrace | None] = ContextVar("gradtape_trace", default=None)  # the program being traced, if any
 
 
-def enter_scope(scope: Scope) -> None:
+def enter_scope(scope: RecordingScope) -> None:
     """Make `scope` the current one; an empty one is None, which dispatch tests first."""
     SCOPE.set(scope if scope.recorders or scope.level else None)
 
@@ -547,7 +547,7 @@ def leave(recorder: Recorder) -> None:
 
 
 @contextmanager
-def scope_of(scope: Scope) -> Iterator[None]:
+def scope_of(scope: RecordingScope) -> Iterator[None]:
     """Run a block in another scope."""
     before = SCOPE.get()
     enter_scope(scope)
@@ -557,7 +557,7 @@ def scope_of(scope: Scope) -> Iterator[None]:
         SCOPE.set(before)
 
 
-def current_scope() -> Scope:
+def current_scope() -> RecordingScope:
     """The scope of this thread, empty if nobody records."""
     return SCOPE.get() or NOBODY
 

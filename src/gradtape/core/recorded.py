@@ -11,13 +11,33 @@ from sys import _getframe
 from typing import Any
 
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, RULES, SCOPE, Keys, Nodes, Past, Record, RecordList, Scope, Unwatched, past_of, pasts
+from gradtape.core.record import (
+    INTERNAL,
+    RULES,
+    SCOPE,
+    Keys,
+    Nodes,
+    Past,
+    Record,
+    RecordingScope,
+    RecordList,
+    Unwatched,
+    past_of,
+    pasts,
+)
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
 
 
 def record(
-    scope: Scope, op: Op, nodes: Nodes, saved: tuple[Any, ...], attrs: dict[str, Any] | None, out: Tensor, data: Any, depth: int
+    scope: RecordingScope,
+    op: Op,
+    nodes: Nodes,
+    saved: tuple[Any, ...],
+    attrs: dict[str, Any] | None,
+    out: Tensor,
+    data: Any,
+    depth: int,
 ) -> Tensor:
     """The hot path: only plain tapes record, every watched input is known to all. The frame `depth` up may be the user's."""
     entry = Record()
@@ -54,7 +74,7 @@ def record(
 
 
 def record_mixed(
-    scope: Scope, op: Op, datas: Sequence[Any], nodes: Nodes, attrs: dict[str, Any], out: Tensor, result: Any
+    scope: RecordingScope, op: Op, datas: Sequence[Any], nodes: Nodes, attrs: dict[str, Any], out: Tensor, result: Any
 ) -> Tensor:
     """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most, or one
     that only an inner tape watches, beside another that all know."""
@@ -93,7 +113,9 @@ def record_mixed(
     return out
 
 
-def record_general(scope: Scope, op: Op, inputs: tuple[Any, ...], nodes: Nodes, attrs: dict[str, Any], out: Any) -> Any:
+def record_general(
+    scope: RecordingScope, op: Op, inputs: tuple[Any, ...], nodes: Nodes, attrs: dict[str, Any], out: Any
+) -> Any:
     """Record on every recorder of the scope that watches an input. `out` is a tensor or a tuple of them."""
     keys = scope.keys
     unknown: tuple[Unwatched, ...] = ()
@@ -147,7 +169,7 @@ def unrecorded(op: Op, nodes: Iterable[Record | None], out: Any) -> Any:
     return out
 
 
-def _append(scope: Scope, keys: Keys, entry: Record, values: Any) -> None:
+def _append(scope: RecordingScope, keys: Keys, entry: Record, values: Any) -> None:
     size = 200
     is_complex = False
     for value in values if isinstance(values, tuple) else (values,):
@@ -169,7 +191,7 @@ def _append_to(lists: list[RecordList], entry: Record, size: int) -> None:
             records.sweep()
 
 
-def part_of(scope: Scope, owner: Record, index: int, value: Any) -> Record:
+def part_of(scope: RecordingScope, owner: Record, index: int, value: Any) -> Record:
     """The record of one output of an op with several."""
     entry = Record()
     entry.op = PART

@@ -23,7 +23,7 @@ from gradtape.ad.reverse import Split, split
 from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record, Scope, user_frame
+from gradtape.core.record import SCOPE, Record, RecordingScope, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -255,7 +255,7 @@ class Compiled:
         return self.halves(wanted, self.differentiable_outputs())[0].saved
 
 
-def orders(scope: Scope) -> int:
+def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
     asked again for what it gave."""
     if not scope.orders:
@@ -306,7 +306,12 @@ class Levels:
         }  # fmt: skip
 
     def record(
-        self, scope: Scope, attrs: dict[str, Any], nodes: tuple[Any, ...], unknown: tuple[Any, ...], results: tuple[Any, ...]
+        self,
+        scope: RecordingScope,
+        attrs: dict[str, Any],
+        nodes: tuple[Any, ...],
+        unknown: tuple[Any, ...],
+        results: tuple[Any, ...],
     ) -> list[Tensor]:
         """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope."""
         entry = Record()

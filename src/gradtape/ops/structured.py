@@ -103,19 +103,19 @@ CUSTOM = _region(
 )
 CHECKPOINTED = _region(
     "checkpointed",
-    ("advance", "reverse"),
+    ("advance", "backward"),
     ("in.length", "is", (False, COUNT)),
-    *((f"{region}.in.{group}", "is", (True, COUNT)) for region in ("advance", "reverse") for group in ("first", "count")),
+    *((f"{region}.in.{group}", "is", (True, COUNT)) for region in ("advance", "backward") for group in ("first", "count")),
     *((f"in.{group}", "fits", f"advance.in.{group}") for group in ("state", "consts", "xs")),
-    *((f"in.{group}", "fits", f"reverse.in.{group}") for group in ("state", "consts", "xs")),
+    *((f"in.{group}", "fits", f"backward.in.{group}") for group in ("state", "consts", "xs")),
     ("advance.out.state", "fits", "advance.in.state"),
-    ("advance.out.state", "fits", "reverse.in.state"),
-    ("in.cts", "fits", "reverse.in.cts"),
-    ("in.seeds", "fits", "reverse.in.seeds"),
-    ("reverse.out.cts", "fits", "reverse.in.cts"),
-    ("reverse.out.cts", "fits", "out.cts"),
+    ("advance.out.state", "fits", "backward.in.state"),
+    ("in.cts", "fits", "backward.in.cts"),
+    ("in.seeds", "fits", "backward.in.seeds"),
+    ("backward.out.cts", "fits", "backward.in.cts"),
+    ("backward.out.cts", "fits", "out.cts"),
     ("in.cts", "fits", "out.cts"),
-    ("reverse.out.ys", "fits", "out.ys"),
+    ("backward.out.ys", "fits", "out.ys"),
 )
 LEAF = "leaf"  # of a `custom`: the derivative goes to its value, if that depends on what is asked for, else to its input
 
@@ -131,8 +131,8 @@ def result_types(op: Op, regions: dict[str, Any], attrs: dict[str, Any]) -> tupl
         callee = attrs["callee"]
         return [v.type for v in callee.results], {"outputs": len(callee.results)}
     if op is CHECKPOINTED:
-        reverse = regions["reverse"]
-        return [v.type for v in reverse.results], dict(reverse.result_layout)
+        backward = regions["backward"]
+        return [v.type for v in backward.results], dict(backward.result_layout)
     body = regions["body"]
     carried = [v.type for v in body.group("carried")]
     ys: list[Any] = [ListSpec(v.type) for v in body.result_group("ys")]

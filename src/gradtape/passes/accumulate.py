@@ -202,7 +202,7 @@ def _slot(loop: Operation, place: int) -> int:
 def _only_adds(loop: Operation, place: int, known: dict[Block, _Uses]) -> bool:
     """Whether a loop does nothing with a carried value but add sparse values to it."""
     if loop.op is CHECKPOINTED:
-        part = loop.regions["reverse"]
+        part = loop.regions["backward"]
         return _leads(part, part.group("cts")[place], part.result_group("cts")[place], known)
     body, test = loop.regions["body"], loop.regions.get("test")
     if test is not None and _uses(test, known)[test.group("carried")[place]]:

@@ -18,7 +18,7 @@ from gradtape.core.record import (
     WATCHING,
     Record,
     Recorder,
-    Scope,
+    RecordingScope,
     TapeKey,
     current_scope,
     enter_scope,
@@ -173,10 +173,10 @@ class ForwardAccumulator(Recorder):
         whole = self._tangents.get(node.nodes[0])  # type: ignore[arg-type]  # a part always has its owner
         return None if whole is None else whole[node.attrs["index"]]  # type: ignore[index]
 
-    def _outside(self) -> Scope:
+    def _outside(self) -> RecordingScope:
         """Tapes, and the accumulators entered before this one."""
         scope = current_scope()
         # Its own tangents are not carried through themselves; accumulators around it differentiate what it computes.
         place = next((i for i, r in enumerate(scope.recorders) if r is self), len(scope.recorders))
         kept = tuple(r for i, r in enumerate(scope.recorders) if r.key.holds or i < place)
-        return Scope(kept, scope.batches)
+        return RecordingScope(kept, scope.batches)

@@ -17,7 +17,7 @@ from gradtape.ad.recording import Recording
 from gradtape.core import batching
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op
-from gradtape.core.record import Record, Scope, current_scope, scope_of
+from gradtape.core.record import Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import TensorLike
 from gradtape.dtypes import DTypeLike, numpy_dtype
@@ -248,7 +248,7 @@ def recompute_grad(f: Callable[P, R], *, memory_limit: int | None = None) -> Cal
         # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
         listening = tuple(r for r in scope.recorders if not r.key.holds)
         stand_ins = [StandInRecorder(r, values) for r in scope.recorders if r.key.holds]
-        with scope_of(Scope((*listening, *stand_ins, values), scope.batches)):
+        with scope_of(RecordingScope((*listening, *stand_ins, values), scope.batches)):
             result = f(*args, **kwargs)
         outputs = [convert(r) for r in tree.flatten(result)]
         captured = captured_versions(stand_ins, inputs, outputs)
@@ -268,7 +268,7 @@ def recompute_grad(f: Callable[P, R], *, memory_limit: int | None = None) -> Cal
                 own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
                 return [convert(r) for r in tree.flatten(function(*own_args, **own_kwargs))]
 
-        taping = Scope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
+        taping = RecordingScope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
         with scope_of(taping):
             # What the function read besides its arguments is an input of the record too, by its identity alone.
             given = [*inputs, *(box(np.empty(0), node) for node in captured)]

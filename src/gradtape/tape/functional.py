@@ -18,7 +18,7 @@ from gradtape import tree
 from gradtape.ad.batch import batched, next_level, unbatched
 from gradtape.core.arguments import function_of
 from gradtape.core.dispatch import convert
-from gradtape.core.record import Scope, Unwatched, current_scope, location, scope_of
+from gradtape.core.record import RecordingScope, Unwatched, current_scope, location, scope_of
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
@@ -332,7 +332,7 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
     scope = current_scope()
     # The tangents of all elements at once: a batch of unit vectors on a primal that all of them share.
     unit = rows.identity_rows(source)(0, size)
-    with scope_of(Scope(scope.recorders, (*scope.batches, None))):
+    with scope_of(RecordingScope(scope.recorders, (*scope.batches, None))):
         primal = source.__copy__()
         primal._node = source._node
         with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:

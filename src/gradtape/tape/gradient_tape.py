@@ -23,8 +23,8 @@ from gradtape.core.record import (
     TRACING,
     WATCHING,
     Record,
+    RecordingScope,
     RecordList,
-    Scope,
     TapeKey,
     current_scope,
     enter,
@@ -440,7 +440,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             self._leave_lazy(functools.partial(walk_again, pairs, versions), answers, seeds[0].nbytes)
         return answers
 
-    def _others(self) -> Scope | None:
+    def _others(self) -> RecordingScope | None:
         """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
         itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
         scope = SCOPE.get()
@@ -462,7 +462,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         return cotangents
 
     def _walk(
-        self, scope: Scope | None, cotangents: dict[Record, Any], versions: list[list[Record]], boxed: bool,
+        self, scope: RecordingScope | None, cotangents: dict[Record, Any], versions: list[list[Record]], boxed: bool,
         reached: set[Record] | None, suspects: list[Any], also: set[Any],
     ) -> list[Answer]:  # fmt: skip
         """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions. What

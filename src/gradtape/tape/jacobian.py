@@ -15,7 +15,7 @@ import numpy as np
 from gradtape import tree
 from gradtape.ad.batch import NoSingleValue, batched, next_level, unbatched
 from gradtape.core.dispatch import convert
-from gradtape.core.record import Examples, Scope, current_scope, scope_of
+from gradtape.core.record import Examples, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import Size
 from gradtape.errors import InvalidArgumentError
@@ -148,7 +148,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
         result, reason = mapped_by_tracing(vectorized_map, fn, elems)
         if result is not None:
             return result[0]
-    with scope_of(Scope(scope.recorders, (*scope.batches, Examples(size, batched)))):
+    with scope_of(RecordingScope(scope.recorders, (*scope.batches, Examples(size, batched)))):
         try:
             result = fn(tree.pack_sequence_as(elems, [batched(t, level) for t in full]))
         except (NoSingleValue, InvalidArgumentError) as error:

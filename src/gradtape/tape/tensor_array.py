@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.core.dispatch import apply, convert
-from gradtape.core.record import Scope, TapeKey, current_scope, scope_of
+from gradtape.core.record import RecordingScope, TapeKey, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import DTypeLike, Integer, Size, TensorLike
 from gradtape.dtypes import DType, as_dtype
@@ -464,7 +464,7 @@ class TensorArray:
         if not ended:
             yield
             return
-        with scope_of(Scope((*ended, *scope.recorders), scope.batches)):
+        with scope_of(RecordingScope((*ended, *scope.recorders), scope.batches)):
             yield
 
     def _usable(self, method: str) -> None:

@@ -23,7 +23,7 @@ from gradtape.core.dispatch import apply, plain, record_general, stored
 from gradtape.core.exits import asking_location
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, SCOPE, TRACING, Scope, current_scope, scope_of
+from gradtape.core.record import INTERNAL, SCOPE, TRACING, RecordingScope, current_scope, scope_of
 from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
@@ -253,7 +253,7 @@ class Trace:
         self.outside = outside or Trace.constant_of
         self.blocks: list[Block] = [root]
         self.captures: list[dict[Value, TracedTensor]] = [{}]  # per open block: values of enclosing blocks it uses
-        self.scopes: list[Scope] = []  # who recorded where the inner blocks were opened
+        self.scopes: list[RecordingScope] = []  # who recorded where the inner blocks were opened
         self.loc: Location | None = None  # instead of the user's line, while operations are replayed
         self.types: list[Any] | None = None  # the result types of the next operation, while operations are replayed
         self.typing = Typing()
@@ -518,7 +518,7 @@ class Trace:
         self.constants.append({})
         self.scopes.append(current_scope())
         try:
-            with scope_of(Scope((), (None,))):
+            with scope_of(RecordingScope((), (None,))):
                 yield block
         finally:
             self.blocks.pop()
@@ -584,7 +584,7 @@ def tracing(trace: Trace) -> Iterator[Trace]:
     """Operations on traced tensors go to `trace`; nobody outside records."""
     token = TRACE.set(trace)
     try:
-        with scope_of(Scope((), (None,))):
+        with scope_of(RecordingScope((), (None,))):
             yield trace
     finally:
         TRACE.reset(token)

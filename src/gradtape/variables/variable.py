@@ -21,7 +21,7 @@ from gradtape.ad.batch import BatchedTensor
 from gradtape.core.dispatch import apply, convert, snapshot
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
-from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Scope, Unwatched, VariableKey, leaf
+from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, RecordingScope, Unwatched, VariableKey, leaf
 from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
 from gradtape.core.typing import Array, DTypeLike, Index, Size, TensorLike
@@ -205,7 +205,7 @@ class Variable(Readable):
             return tensor
         return self._read_watched(scope)
 
-    def _read_watched(self, scope: Scope) -> Tensor:
+    def _read_watched(self, scope: RecordingScope) -> Tensor:
         tensor = self._tensor if TRACING_VARIABLES.count else self._stored
         node = tensor._node
         known = () if node is None else node.keys
@@ -224,7 +224,7 @@ class Variable(Readable):
         tracer = active()
         return tracer.trace.onlookers(tensor) if tracer is not None and isinstance(tensor, TracedTensor) else []
 
-    def watched_by(self, new: list[Any], scope: Scope | None) -> Tensor:
+    def watched_by(self, new: list[Any], scope: RecordingScope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
         with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
             tensor = self._tensor if TRACING_VARIABLES.count else self._stored

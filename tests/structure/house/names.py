@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from tests.structure.house.tree import PUBLIC, Module, Tree
 
 VAGUE = ("found", "made")
-REGION_WORDS = {"index", "reverse"}  # operations have these names, but so have a group of operands and an attribute of loops
 
 
 def op_strings(tree: Tree, ops: frozenset[str]) -> dict[str, list[tuple[int, str]]]:
@@ -17,7 +16,6 @@ def op_strings(tree: Tree, ops: frozenset[str]) -> dict[str, list[tuple[int, str
 
     What a module lists in `__all__` are names of its own functions, called like those of NumPy and the array API.
     """
-    ops -= REGION_WORDS
     places = {
         module.relative: [
             (node.lineno, node.value)

@@ -338,7 +338,7 @@ class FunctionSource:
         """A call of the driver, which calls functions made of the regions."""
         emitter = self.emitter
         runs = []
-        for name in ("advance", "reverse"):
+        for name in ("advance", "backward"):
             function, free = emitter.function(operation.regions[name], name)
             sizes = "".join(f", {self.size(symbol)}" for symbol in free)
             runs.append(f"lambda arguments: {function}(arguments{sizes})" if free else function)

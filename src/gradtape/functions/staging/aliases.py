@@ -200,7 +200,7 @@ class Aliases:
         for assumed, value in self.assumed:
             if alike(assumed, flag):
                 return value
-        if not isinstance(flag, Condition) or flag.kind in ("equal", "unknown"):
+        if not isinstance(flag, Condition) or flag.kind in ("one slot", "unknown"):
             return None
         parts = [self.known(part, cache) for part in flag.parts]
         if flag.kind == "not":

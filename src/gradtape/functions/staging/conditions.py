@@ -13,7 +13,7 @@ from gradtape.trace.tracing import TracedTensor, current_trace
 
 
 class Condition:
-    """A flag not computed yet: `and`, `or`, `not` of flags, `equal` of two indices, or `unknown`: nobody can say."""
+    """A flag not computed yet: `and`, `or`, `not` of flags, `one slot` of two indices, or `unknown`: nobody can say."""
 
     __slots__ = ("kind", "known", "parts")
 
@@ -23,7 +23,7 @@ class Condition:
         self.known: Any = None  # where it was computed last
 
 
-Flag = Any  # a bool, a scalar of the program, or an Condition
+Flag = Any  # a bool, a scalar of the program, or a Condition
 
 
 def both(a: Flag, b: Flag) -> Flag:
@@ -51,7 +51,7 @@ def one_slot(i: Any, j: Any) -> Flag:
     """Whether two indices are equal; None is the index of some item, nobody knows which."""
     if i is None or j is None:
         return Condition("unknown", ())
-    return i == j if isinstance(i, int) and isinstance(j, int) else i is j or Condition("equal", (i, j))
+    return i == j if isinstance(i, int) and isinstance(j, int) else i is j or Condition("one slot", (i, j))
 
 
 _CONNECTIVES: dict[str, Any] = {"not": logical_not, "and": logical_and, "or": logical_or}
@@ -64,7 +64,7 @@ def emitted(flag: Flag) -> Any:
     if flag.known is None or current_trace()._home(flag.known._data) is None:
         if flag.kind == "unknown":
             return True  # only asked about objects that must not change any more
-        if flag.kind == "equal":
+        if flag.kind == "one slot":
             flag.known = equal(*flag.parts)
         else:
             parts = [emitted(part) for part in flag.parts]

@@ -18,7 +18,7 @@ from gradtape.backends.llvm.runtime.symbols import DESCR, DIMS, RANK, TYPE, desc
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Member, Pointer
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, RULES, SCOPE, Record, RecordList, Scope, past_of_pair
+from gradtape.core.record import INTERNAL, RULES, SCOPE, Record, RecordingScope, RecordList, past_of_pair
 from gradtape.core.recorded import record_mixed
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
@@ -66,9 +66,9 @@ def laid_out(thing: object, *names: str) -> bool:
 
 
 ARRAY, NODE = slot(Tensor, "_data"), slot(Tensor, "_node")
-SCOPE_CODE, SCOPE_FAST = slot(Scope, "code"), slot(Scope, "fast")
-SCOPE_KEYS, SCOPE_WHEN, SCOPE_SITE = slot(Scope, "keys"), slot(Scope, "when"), slot(Scope, "site")
-SCOPE_RECORDS, SCOPE_LISTS = slot(Scope, "records"), slot(Scope, "lists")
+SCOPE_CODE, SCOPE_FAST = slot(RecordingScope, "code"), slot(RecordingScope, "fast")
+SCOPE_KEYS, SCOPE_WHEN, SCOPE_SITE = slot(RecordingScope, "keys"), slot(RecordingScope, "when"), slot(RecordingScope, "site")
+SCOPE_RECORDS, SCOPE_LISTS = slot(RecordingScope, "records"), slot(RecordingScope, "lists")
 NODE_KEYS, BUDGET, FILE = slot(Record, "keys"), slot(RecordList, "budget"), slot(type(slot.__code__), "co_filename")
 
 
