@@ -185,7 +185,7 @@ def compiled(function, *args):
 
 def halves(function, *args, wanted=(0,)):
     made = compiled(function, *args)
-    _, forward, backward = made.halves(frozenset(wanted), made.differentiable_outputs())
+    _, forward, backward = made.halves(frozenset(wanted), made.differentiable_outputs)
     return made, forward, backward
 
 
@@ -196,7 +196,7 @@ def peak(function, *args):
     outs = forward.run(inputs)
     count = len(made.block.results)
     saved, results = outs[count:], outs[:count]
-    cts = [np.ones_like(results[i])[()] for i in made.differentiable_outputs()]
+    cts = [np.ones_like(results[i])[()] for i in made.differentiable_outputs]
     kept = sum(int(v.nbytes) for v in saved)
     return max(peak_bytes(forward.optimized, *inputs), kept + peak_bytes(backward.optimized, *saved, *cts))
 

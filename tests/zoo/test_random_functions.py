@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 import gradtape as gt
 from gradtape import config
 from gradtape.errors import StaticDimensionNeeded
+from gradtape.functions.stages import prepared
 from gradtape.ir.printer import text_and_objects, to_text
 from gradtape.passes.inplace import op_named
 from tests.harness.numeric import derivative, inner_all, size_all
@@ -140,7 +141,7 @@ def check_programs(compiled) -> None:
     config.debug_passes(True)
     try:
         for program in programs_of(compiled):
-            for block in (program.block, program.optimize(program.block)):
+            for block in (program.block, prepared(program.block)):
                 text = to_text(block)
                 assert to_text(parse(text, op_named, text_and_objects(block)[1])) == text
     finally:

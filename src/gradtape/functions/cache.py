@@ -145,7 +145,7 @@ class Cache:
     def why(self, key: Any, leaves: Sequence[Leaf], tensors: Sequence[Any]) -> list[Reason]:
         """Why there is no program for a call: a guard of one that has the key, or the difference to the nearest call."""
         for traced in reversed(self._entries.get(key, ())):
-            text = traced.program.guards.changed()
+            text = traced.program.changed()
             if text is not None:
                 return [Reason("guard", text)]
         histories = [traced.leaves for traced in self.all()]

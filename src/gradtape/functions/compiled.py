@@ -27,7 +27,7 @@ from gradtape.core.record import SCOPE, Record, RecordingScope, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
-from gradtape.functions.stages import executable
+from gradtape.functions.stages import executable, prepared
 from gradtape.functions.waiting import waiting
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
@@ -50,20 +50,16 @@ FUNCTION = Op(
     skeleton=lambda attrs: {"program": attrs["program"]},
 )  # fmt: skip
 
-Optimize = Callable[[Block], Block]
 MAX_SIZES = 32  # how many programs for given sizes are kept beside one for all
 
 
 class Compiled:
     """A block, its executable, and its halves for each set of watched inputs."""
 
-    def __init__(
-        self, block: Block, optimize: Optimize, name: str, memory_limit: int | None = None, backend: str | None = None
-    ) -> None:
+    def __init__(self, block: Block, name: str, memory_limit: int | None = None, backend: str | None = None) -> None:
         self.backend = backend  # "llvm", "numpy", or None for what is usual
         self.memory_limit = memory_limit  # bytes to keep from the forward half for the backward half
         self.block = block
-        self.optimize = optimize
         self.name = name
         self._executable: Any = None
         self._entry: Callable[..., Any] | None = None  # the shortest way to run it
@@ -79,7 +75,7 @@ class Compiled:
     @property
     def optimized(self) -> Block:
         if self._shown is None:
-            self._shown = self.optimize(self.block)
+            self._shown = prepared(self.block)
         return self._shown
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -96,7 +92,7 @@ class Compiled:
         if self._executable is None:
             # of two threads that compile at once the first wins: what is in use is never replaced
             with waiting("compiling", self.name):
-                compiled = executable(self.block, self.optimize, self.name, self.backend)
+                compiled = executable(self.block, self.name, self.backend)
             self._executable = self._first.setdefault("executable", compiled)
         if self._entry is None:
             # effects must not happen twice, so only programs without them may be tried
@@ -139,8 +135,8 @@ class Compiled:
                 if self._has_sizes:
                     self._refused.add(key)
                 raise
-            forward = Compiled(half.forward, self.optimize, f"{self.name}_forward", self.memory_limit, self.backend)
-            backward = Compiled(half.backward, self.optimize, f"{self.name}_backward", self.memory_limit, self.backend)
+            forward = Compiled(half.forward, f"{self.name}_forward", self.memory_limit, self.backend)
+            backward = Compiled(half.backward, f"{self.name}_backward", self.memory_limit, self.backend)
             known = self._halves[key] = (half, forward, backward)
         return known
 
@@ -153,11 +149,8 @@ class Compiled:
                     half = split(self.block, wanted, seeded)
         return half
 
-    def differentiable_outputs(self) -> tuple[int, ...]:
-        return self._outputs
-
     @functools.cached_property
-    def _outputs(self) -> tuple[int, ...]:
+    def differentiable_outputs(self) -> tuple[int, ...]:
         return tuple(i for i, v in enumerate(self.block.results) if v.type.dtype.is_differentiable)
 
     @functools.cached_property
@@ -217,7 +210,7 @@ class Compiled:
         known = self._for_sizes.pop(key, None)
         if known is None:
             block = renamed(inline_calls(self.block, lambda call: not call.attrs.get("recompute")), types, fresh=False)
-            known = Compiled(block, self.optimize, self.name, self.memory_limit, self.backend)
+            known = Compiled(block, self.name, self.memory_limit, self.backend)
             while len(self._for_sizes) >= MAX_SIZES:
                 del self._for_sizes[next(iter(self._for_sizes))]
         self._for_sizes[key] = known  # the one used last stands last
@@ -250,10 +243,6 @@ class Compiled:
             known = self._moving[wanted] = [value in moved for value in self.block.results]
         return known
 
-    def saved_types(self, wanted: frozenset[int]) -> list[Any]:
-        """What a call keeps for its backward pass when these inputs are watched."""
-        return self.halves(wanted, self.differentiable_outputs())[0].saved
-
 
 def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
@@ -273,14 +262,14 @@ class Levels:
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
         levels = [program]
         for _ in range(depth):
-            levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs())[1])
+            levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs)[1])
         self._forward = levels[1:]
         self._wanted = wanted
         self.counts = [len(level.block.results) for level in levels]
         self.again = None if program._has_effects else levels[-1].run
         self._parts = [{"index": i} for i in range(self.counts[0])]  # attributes of the records of outputs, never changed
         self._is_complex = any(value.type.dtype.is_complex for value in levels[-1].block.results)
-        self._seeded = program.differentiable_outputs()
+        self._seeded = program.differentiable_outputs
         half, _, self._first = program.halves(wanted, self._seeded)
         # the inputs that the first backward half answers for, if a cotangent of every output arrives
         connected = program.inputs_of(frozenset(self._seeded))
@@ -392,7 +381,7 @@ class Levels:
         """The cotangents of the inputs by the backward half of one level."""
         counts = self.counts
         level = self._forward[order - 1] if order else record.attrs["program"]  # type: ignore[index]
-        seeded = level.differentiable_outputs()
+        seeded = level.differentiable_outputs
         half, _, backward = level.halves(self._wanted, seeded)
         seeds = [cts[i] if cts[i] is not None else _zeros(record, i, counts[0], boxed) for i in seeded]
         saved = record.attrs["saved"][counts[order] - counts[0] : counts[order + 1] - counts[0]]  # type: ignore[index]

@@ -51,14 +51,15 @@ class Options:
 
     def target(self) -> str:
         """What runs the programs, in words."""
-        backend = self.for_tracer()["backend"]
+        backend = self.chosen()
         native = config.native_code_enabled() if backend is None else backend == "llvm"
         return "machine code (LLVM)" if native else "NumPy interpreter"
 
-    def for_tracer(self) -> dict[str, Any]:
+    def chosen(self) -> str | None:
+        """The backend that the user asks for; None for what is usual."""
         if self.backend is None and self.jit_compile is not None:
-            return {"backend": "llvm" if self.jit_compile else "numpy"}
-        return {"backend": self.backend}
+            return "llvm" if self.jit_compile else "numpy"
+        return self.backend
 
 
 class FunctionState:
@@ -133,7 +134,7 @@ class Engine:
             # random numbers of one example of a `vectorized_map`: they depend on a value of the trace around this call
             return caller.inline(self.options.autograph)
         if around is not None:
-            around.guards.include(program.guards.guards)
+            around.guards.include(program.guards)
         return program(caller.tensors, caller)
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[BoundCall, Pattern | None]:
@@ -214,7 +215,7 @@ class Engine:
             with waiting("tracing", self.name):
                 program = tracer.trace_program(
                     target, rebuild, specs, rebuild.names, autograph=self.options.autograph, name=self.name,
-                    memory_limit=self.options.memory_limit, options=self.options.for_tracer(),
+                    memory_limit=self.options.memory_limit, backend=self.options.chosen(),
                 )  # fmt: skip
         finally:
             rebuild.release()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import keyword
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import CellType, ModuleType
 from typing import Any
 
@@ -50,26 +50,23 @@ class _Read:
             return _GONE
 
     def _again(self) -> Any:
-        if self.kind == "object":
-            target = self.origin.target
-            return _GONE if target is None else target
-        if self.kind == "global":
-            return self.origin[self.key]
-        if self.kind == "unshadowed":
-            return self.key in self.origin
-        if self.kind == "cell":
-            return self.origin.cell_contents
-        if self.kind == "array":
-            return self.origin()
-        assert self.parent is not None
-        above = self.parent.again()
-        if self.kind == "attribute":
-            return getattr(above, self.key)
-        if self.kind == "missing":
-            return hasattr(above, self.key)
-        if self.kind == "keys":
-            return tuple(above) if isinstance(above, dict) else frozenset(above)
-        return len(above) if self.kind == "length" else above[self.key]
+        above = None if self.parent is None else self.parent.again()
+        value = eval(_READ_CODE[self.kind], {"o": self.start, "k": self.key, "above": above})  # noqa: S307
+        return _GONE if self.kind == "object" and value is None else value
+
+    @property
+    def start(self) -> Any:
+        """The origin as an expression of `_READS` takes it: an object is asked for, not held."""
+        return self.origin._ref if self.kind == "object" else self.origin
+
+
+# How each kind of read is done again: `o` is where it starts, or `above` what the read before it gives, `k` its key.
+_READS = {
+    "object": "{o}()", "array": "{o}()", "global": "{o}[{k}]", "unshadowed": "{k} in {o}", "cell": "{o}.cell_contents",
+    "attribute": "getattr({above}, {k})", "missing": "hasattr({above}, {k})", "item": "{above}[{k}]", "length": "len({above})",
+    "keys": "tuple({above}) if isinstance({above}, dict) else frozenset({above})",
+}  # fmt: skip
+_READ_CODE = {kind: compile(text.format(o="o", k="k", above="above"), "<read>", "eval") for kind, text in _READS.items()}
 
 
 class _Expected:
@@ -85,9 +82,9 @@ class _Expected:
 
 
 class Guards:
-    """The reads of one trace. `roots` are objects the call was given, with their names (arguments, `self`)."""
+    """The reads of one trace."""
 
-    def __init__(self, roots: Iterable[tuple[Any, str]] = ()) -> None:
+    def __init__(self) -> None:
         self._reads: dict[tuple[Any, ...], _Read] = {}
         self._reached: dict[int, _Read] = {}  # the objects found, by identity: how to reach them again
         self._alive: list[Any] = []  # keeps their identities valid while tracing
@@ -97,8 +94,6 @@ class Guards:
         self._inner: list[Guards] = []
         self.unguarded: dict[str, None] = {}  # reads that are not checked, in words
         self._check: Callable[[], bool] | None = None
-        for target, label in roots:
-            self.label(target, label)
 
     # -- while tracing -------------------------------------------------------------------------------------------------
 
@@ -136,28 +131,25 @@ class Guards:
 
     def item(self, container: Any, key: Any, value: Any) -> None:
         """`container[key]` was read."""
-        if id(container) not in self._own:
-            parent = self._parent(container)
-            self._note("item", parent, container, key, f"{parent.label}[{key!r}]", value)
+        self._inside("item", container, key, f"[{key!r}]", value)
 
     def length(self, container: Any) -> None:
         """The length of a container was used: by `len`, or by a loop over it."""
-        if id(container) not in self._own:
-            parent = self._parent(container)
-            self._note("length", parent, container, None, parent.label, len(container))
+        self._inside("length", container, None, "", len(container))
 
     def keys(self, container: Any) -> None:
         """The keys of a dict, or the members of a set, were used: by a loop, or by `in`."""
-        if id(container) not in self._own:
-            parent = self._parent(container)
-            keys = tuple(container) if isinstance(container, dict) else frozenset(container)
-            self._note("keys", parent, container, None, parent.label, keys, _by_token(keys, limit=10**6))
+        keys = tuple(container) if isinstance(container, dict) else frozenset(container)
+        self._inside("keys", container, None, "", keys, _by_token(keys, limit=10**6))
 
     def missing(self, target: Any, name: str) -> None:
         """`target` was found to have no attribute `name`."""
+        self._inside("missing", target, name, f".{name}", False)
+
+    def _inside(self, kind: str, target: Any, key: Any, suffix: str, value: Any, condition: _Expected | None = None) -> None:
         if id(target) not in self._own:
             parent = self._parent(target)
-            self._note("missing", parent, target, name, f"{parent.label}.{name}", False)
+            self._note(kind, parent, target, key, parent.label + suffix, value, condition)
 
     def array(self, read: Callable[[], Any] | np.ndarray[Any, Any], value: Any, label: str = "an array") -> None:
         """The content of a NumPy array was used by Python code: `read()` (or the array itself) must still have it."""
@@ -275,12 +267,9 @@ class Guards:
         """For `explain`: one line per guard."""
         lines = []
         for read in self._reads.values():
-            if read.kind in ("keys", "length") and read.expected is not None:
-                lines.append(f"{_called(read)} = {read.expected.text}")
-            elif read.kind == "missing" and read.expected is not None:
-                lines.append(f"`{read.label}` does not exist")
-            elif read.kind not in ("object", "unshadowed") and read.expected is not None:
-                lines.append(f"{_called(read)} = {read.expected.text}")
+            if read.kind not in ("object", "unshadowed") and read.expected is not None:
+                missing = read.kind == "missing"
+                lines.append(f"`{read.label}` does not exist" if missing else f"{_called(read)} = {read.expected.text}")
         return lines + [line for inner in self._inner for line in inner.lines()]
 
     def __len__(self) -> int:
@@ -410,41 +399,18 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
     for n, read in enumerate(reads):
         if read.expected is None and id(read) not in used:
             continue
-        name = known[id(read)] = f"v{n}"
-        above = known[id(read.parent)] if read.parent is not None else ""
-        if read.parent is None and read.kind != "array":
-            space[f"o{n}"] = read.origin if read.kind != "object" else read.origin._ref
+        name, text = f"v{n}", _expression(read, n, known.get(id(read.parent), ""), space)
+        known[id(read)] = name
         if read.kind == "object":
-            lines += [f"{name} = o{n}()", f"if {name} is None: return False"]
-            continue
-        if read.kind == "unshadowed":
-            lines.append(f"if {read.key!r} in o{n}: return False")
-            continue
-        if read.kind == "length":
-            lines.append(f"if len({above}) != {read.expected.value if read.expected else -1}: return False")
-            continue
-        if read.kind == "missing":
-            lines.append(f"if hasattr({above}, {read.key!r}): return False")
-            continue
-        if read.kind == "array":
-            space[f"o{n}"] = read.origin
-            lines.append(f"{name} = o{n}()")
-        elif read.kind == "global":
-            lines.append(f"{name} = o{n}[{read.key!r}]")
-        elif read.kind == "cell":
-            lines.append(f"{name} = o{n}.cell_contents")
-        elif read.kind == "keys":
-            lines.append(f"{name} = tuple({above}) if isinstance({above}, dict) else frozenset({above})")
-        elif read.kind == "attribute":
-            plain = read.key.isidentifier() and not keyword.iskeyword(read.key)
-            lines.append(f"{name} = {above}.{read.key}" if plain else f"{name} = getattr({above}, {read.key!r})")
-        elif read.key.__class__ is int or read.key.__class__ is str:
-            lines.append(f"{name} = {above}[{read.key!r}]")
+            lines += [f"{name} = {text}", f"if {name} is None: return False"]
+        elif read.kind in ("unshadowed", "missing"):
+            lines.append(f"if {text}: return False")
+        elif read.kind == "length":
+            lines.append(f"if {text} != {read.expected.value if read.expected else -1}: return False")
         else:
-            space[f"k{n}"] = read.key
-            lines.append(f"{name} = {above}[k{n}]")
-        if read.expected is not None:
-            lines.append(f"if {_failing(name, read.expected, n, space)}: return False")
+            lines.append(f"{name} = {text}")
+            if read.expected is not None:
+                lines.append(f"if {_failing(name, read.expected, n, space)}: return False")
     for n, check in enumerate(checks):
         if check is not None:
             space[f"inner{n}"] = check
@@ -455,6 +421,15 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
     exec(compile(source, "<gradtape guards>", "exec"), space)  # noqa: S102  (built from names and numbers above)
     compiled: Callable[[], bool] = space["check"]
     return compiled
+
+
+def _expression(read: _Read, n: int, above: str, space: dict[str, Any]) -> str:
+    """The read as an expression; `space` gets what it names."""
+    key = read.key
+    if read.kind == "attribute" and key.isidentifier() and not keyword.iskeyword(key):
+        return f"{above}.{key}"  # the commonest, and quicker than getattr
+    space[f"o{n}"], space[f"k{n}"] = read.start, key
+    return _READS[read.kind].format(o=f"o{n}", k=repr(key) if key.__class__ in (int, str) else f"k{n}", above=above)
 
 
 def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> str:

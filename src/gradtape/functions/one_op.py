@@ -16,7 +16,7 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.record import TRACING
 from gradtape.dtypes import as_dtype
 from gradtape.errors import OpError
-from gradtape.functions.stages import executable, prepared
+from gradtape.functions.stages import executable
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import TensorSpec
 
@@ -66,7 +66,7 @@ class OneOpPrograms:
         block = Block(types, name=self._name)
         try:
             operation = block.append(Operation(op, block.params, [op.infer(*types, **attrs)], attrs))
-            program = executable(block.give(values=operation.results), prepared, self._name)
+            program = executable(block.give(values=operation.results), self._name)
         except (OpError, TypeError, ValueError):  # said by the `impl`, in the words of eager code
             return None
         return program if getattr(program, "times", None) is not None and not hasattr(program, "instead") else None

@@ -20,8 +20,9 @@ from gradtape.core.dispatch import apply, convert
 from gradtape.core.opdef import Op
 from gradtape.core.record import SCOPE
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.errors import InaccessibleTensorError, InvalidArgumentError
+from gradtape.errors import InvalidArgumentError
 from gradtape.functions.compiled import Compiled
+from gradtape.functions.stages import traced_program
 from gradtape.functions.staging.absent import is_absent, whole
 from gradtape.functions.staging.places import (
     MISSING,
@@ -45,9 +46,9 @@ from gradtape.ir.walk import walk
 from gradtape.ops.lists import LIST_GET
 from gradtape.ops.operators import rebind
 from gradtape.ops.staged import ASSERT
-from gradtape.ops.structured import CHECKPOINTED
+from gradtape.ops.structured import CALL, CHECKPOINTED
 from gradtape.trace.effects import active
-from gradtape.trace.tracing import TRACE, TracedTensor, current_trace, tracing
+from gradtape.trace.tracing import TRACE, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor, default_number
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.leaf_versions import versions_now
@@ -126,54 +127,28 @@ class Slices(NamedTuple):
     dense_shape: Any
 
 
-class Checks:
-    """Guards and captures together: whether a program is still right for the world as it is."""
-
-    def __init__(self, guards: Any, captures: Sequence[Capture]) -> None:
-        self.guards = guards
-        self.captures = [c for c in captures if c.kind in ("tensor", "array") or (c.kind == "number" and c.target is not None)]
-
-    def changed(self) -> str | None:
-        reason: str | None = self.guards.changed()
-        if reason is not None:
-            return reason
-        for capture in self.captures:
-            reason = capture.changed()
-            if reason is not None:
-                return reason
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.guards, name)
-
-
 class Program:
     """One traced signature of a function."""
 
-    def __init__(self, name: str, block: Any, captures: list[Capture], guards: Any, constraints: Any) -> None:
-        self.name = name
+    def __init__(
+        self, block: Any, captures: list[Capture], guards: Any, constraints: Any, memory_limit: int | None, backend: str | None
+    ) -> None:
+        self.name = name = block.name
         self.block = block
         self.captures = captures
-        self.guards = Checks(guards, captures)
+        self.guards = guards
         self.constraints = constraints
-        self.compiled = Compiled(block, optimized, name)
+        self.compiled = Compiled(block, name, memory_limit, backend)
         self.result: Any = None  # template
         self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
         self.notes: list[str] = []
         self.exclusive: Exclusive | None = None  # the variables it assigns
 
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that a call may keep for its backward pass; None: no limit."""
-        return self.compiled.memory_limit
-
-    def limit_memory(self, limit: int | None) -> None:
-        """Keep at most so many bytes for backward passes, where loops can be run again."""
-        self.compiled.memory_limit = limit
-
-    def use_backend(self, backend: str | None) -> None:
-        """Run there: "llvm", "numpy", or None for what is usual."""
-        self.compiled.backend = backend
+    def changed(self) -> str | None:
+        """In words, what of the world the program was made for is no longer so; None if it still fits."""
+        typed = (c for c in self.captures if c.kind in ("tensor", "array") or (c.kind == "number" and c.target is not None))
+        reason: str | None = self.guards.changed()
+        return reason or next((text for c in typed if (text := c.changed()) is not None), None)
 
     def __call__(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Run on the tensors of one call.
@@ -202,14 +177,12 @@ class Program:
 
     def inside(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Called while another function is traced: one call operation of that program."""
-        from gradtape.ops.structured import CALL
-
         trace = current_trace()
         inputs = [*tensors, *(_captured(c) for c in self.captures)]
         operands = [trace.own(t) for t in inputs]
         attrs: dict[str, Any] = {"callee": self.block}
-        if self.memory_limit is not None:
-            attrs["memory_limit"] = self.memory_limit
+        if self.compiled.memory_limit is not None:
+            attrs["memory_limit"] = self.compiled.memory_limit
         outs = trace.structured(CALL, {"inputs": operands}, {}, attrs)["outputs"]
         for action in self.actions:
             action(outs, tensors, caller)
@@ -248,7 +221,7 @@ class Program:
         lines += _made(self.compiled)
         for (wanted, _), (half, forward, backward) in self.compiled._halves.items():
             again = _count(backward.block, CHECKPOINTED)
-            limited = f"; {again} loops are run again in parts, within {self.memory_limit} bytes" if again else ""
+            limited = f"; {again} loops are run again in parts, within {self.compiled.memory_limit} bytes" if again else ""
             lines.append(f"backward for {len(wanted)} watched inputs: saves {len(half.saved)} values{limited}")
             lines += [*_made(forward), *_made(backward)]
         return [*lines, *self.notes]
@@ -273,13 +246,6 @@ def _captured(capture: Capture) -> Any:
 
 def _count(block: Block, op: Op | None = None) -> int:
     return sum(1 for operation in walk(block) if op is None or operation.op is op)
-
-
-def optimized(block: Any) -> Any:
-    """What runs between tracing and the backend."""
-    from gradtape.functions.stages import prepared
-
-    return prepared(block)
 
 
 # -- templates -------------------------------------------------------------------------------------------------------
@@ -388,27 +354,39 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     block = tracer.block
     block.operations[:0] = tracer.lifting.constants
     block.give(outputs=collector.outputs)
-    from gradtape.functions.stages import traced_program
-
     block = traced_program(block)
     for array, read in tracer.arrays.values():
         if id(array) not in tracer.stand_ins:
             tracer.guards.array(read, typed(array))
     tracer.guards.seal()
-    program = Program(block.name, block, tracer.captures, tracer.guards, tuple(tracer.trace.typing.constraints))
+    constraints = tuple(tracer.trace.typing.constraints)
+    program = Program(block, tracer.captures, tracer.guards, constraints, tracer.memory_limit, tracer.backend)
     program.result = template
     program.actions = [action for action in pending if action is not None]
     program.exclusive = exclusive([p.entry.variable for p, _ in log.entries.values() if isinstance(p, VariableValue)])
     return program
 
 
+_VALUES = (
+    Tensor,
+    Readable,
+    np.ndarray,
+    np.generic,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    IndexedSlices,
+    StagedItems,
+)
+
+
 def _returnable(result: Any, function: Any) -> Any:
     for leaf in tree.flatten(result):
-        allowed = (
-            Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
-            StagedItems, Variable,
-        )  # fmt: skip
-        if not isinstance(leaf, allowed) and not hasattr(leaf, "snapshot"):
+        if not isinstance(leaf, _VALUES) and not hasattr(leaf, "snapshot"):
             raise TypeError(
                 f"the function {getattr(function, '__name__', function)} returned {leaf!r} of type {type(leaf).__name__}; a "
                 "gt.function returns tensors, numbers, None and structures of them"
@@ -495,11 +473,7 @@ def _write(place: Place, value: Any) -> None:
 
 def _storable(value: Any, label: str, tracer: Any) -> None:
     for leaf in tree.flatten(value):
-        known = (
-            Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices,
-            StagedItems, type(MISSING), type, type(len), type(_storable),
-        )  # fmt: skip
-        if isinstance(leaf, known) or id(leaf) in tracer.external:
+        if isinstance(leaf, (*_VALUES, type(MISSING), type, type(len), type(_storable))) or id(leaf) in tracer.external:
             continue
         raise InvalidArgumentError(
             f"{label}: a gt.function can store tensors, numbers, strings and structures of them; this is a new "
@@ -595,6 +569,3 @@ def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], colle
         _changed(items)
 
     return act
-
-
-__all__ = ["Capture", "Checks", "InaccessibleTensorError", "Program", "TensorSpec", "filled", "finished", "tracing"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from gradtape import config
@@ -46,20 +45,20 @@ def _of_unknown_rank(block: Block) -> bool:
 
 
 @uncollected()
-def executable(block: Block, prepare: Callable[[Block], Block], name: str, backend: str | None = None) -> Any:
-    """A traced program that runs: as machine code, or on the reference backend where the user asks for that. `prepare` gives
-    the program to compile, unless its machine code is found without.
+def executable(block: Block, name: str, backend: str | None = None) -> Any:
+    """A traced program that runs: as machine code, or on the reference backend where the user asks for that. It is `prepared`
+    for that, unless its machine code is found without.
 
     A program with something native code cannot express runs on the reference backend too; `instead` then says why.
     """
     native = backend != "numpy" and (backend is not None or config.native_code_enabled())
     llvm = _native(required=backend == "llvm") if native else None
     if llvm is None:
-        return reference.compile_block(prepare(block), name)
+        return reference.compile_block(prepared(block), name)
     try:
-        return llvm.compile_block(block, name, prepare)
+        return llvm.compile_block(block, name, prepared)
     except llvm.UnsupportedError as error:
-        interpreted = reference.compile_block(prepare(block), name)
+        interpreted = reference.compile_block(prepared(block), name)
         interpreted.instead = str(error)
         return interpreted
 

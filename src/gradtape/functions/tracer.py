@@ -100,6 +100,8 @@ class Tracer:
         self.guards = Guards()
         self.lifted = lifted  # places whose Python numbers are inputs
         self.concrete_inputs = concrete_inputs
+        self.memory_limit: int | None = None  # of the program: see `compiled.py`
+        self.backend: str | None = None
         self.arguments = len(self.block.params)
         self.captures: list[Capture] = []
         self.stand_ins: dict[int, tuple[Any, TracedTensor]] = {}
@@ -481,7 +483,7 @@ def trace_program(
     autograph: bool = True,
     name: str = "f",
     memory_limit: int | None = None,
-    options: Any = None,
+    backend: str | None = None,
 ) -> Program:
     """Trace a Python function for one signature.
 
@@ -491,6 +493,7 @@ def trace_program(
     building = Building()
     for _ in range(MAX_RESTARTS):
         tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
+        tracer.memory_limit, tracer.backend = memory_limit, backend
         token, built = TRACER.set(tracer), building.done
         TRACING_VARIABLES.count += 1
         try:
@@ -531,8 +534,6 @@ def trace_program(
         if (refused := building.refuse(name, tracer.written)) is not None:
             raise refused
         building.settle(tracer.written)
-        program.limit_memory(memory_limit)
-        program.use_backend((options or {}).get("backend"))
         return program
     raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
 
