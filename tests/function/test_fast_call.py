@@ -105,17 +105,18 @@ def test_a_variable_is_three_calls_more() -> None:
 
 
 def test_a_recorded_call_and_its_gradient_run_little_python() -> None:
+    x = gt.constant([1.0, 2.0, 3.0])  # what was watched once keeps that in mind: nobody else has it
     f = gt.function(gt.sin)
     structured = gt.function(lambda p: gt.sin(p["a"][0]))
 
     def chain(step: Any, length: int) -> Any:
         def run() -> Any:
             with gt.GradientTape() as tape:
-                tape.watch(X)
-                y = X
+                tape.watch(x)
+                y = x
                 for _ in range(length):
                     y = step(y)
-            return tape.gradient(y, X)
+            return tape.gradient(y, x)
 
         return run
 
@@ -347,12 +348,13 @@ def test_nested_tapes_record_the_short_way() -> None:
 
 
 def test_a_recorded_call_names_the_users_line() -> None:
+    x = gt.constant([1.0, 2.0, 3.0])
     f = gt.function(lambda p: p[0] * 2.0)
     for _ in range(4):
         with gt.GradientTape() as tape:
-            tape.watch(X)
+            tape.watch(x)
             line = sys._getframe().f_lineno + 1
-            y = f((X,))
+            y = f((x,))
         record = next(record for record in tape.records if record.op.name == "function")
         assert record.location == (__file__, line)
         del y

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from gradtape.core.opdef import Op
-from tests.harness import batches, lanes, slopes, values
+from tests.harness import batches, lanes, process, slopes, values
 from tests.harness.cases import Case, all_cases
 
 
@@ -65,3 +66,25 @@ BY_NAME = {check.name: check for check in CHECKS}
 def cases_of(name: str) -> list[Case]:
     """The cases a check applies to."""
     return [case for case in all_cases() if BY_NAME[name].applies(case)]
+
+
+def owners_of(name: str) -> Any:
+    """A test of each op or composite, with all its cases: a tenth of the tests that pytest has to find, send and report."""
+    cases: dict[str, list[Case]] = {}
+    for case in cases_of(name):
+        cases.setdefault(case.name, []).append(case)
+    return pytest.mark.parametrize("cases", [pytest.param(each, id=owner) for owner, each in cases.items()])
+
+
+def run(name: str, cases: list[Case]) -> None:
+    """The check on every case, each from the start of the random streams; all that fail are told."""
+    failures = []
+    for case in cases:
+        process.fresh()
+        try:
+            BY_NAME[name].run(case)
+        except Exception as error:
+            error.add_note(f"the case is {case.id}")
+            failures.append(error)
+    if failures:
+        raise failures[0] if len(failures) == 1 else ExceptionGroup(f"{name}: {len(failures)} of {len(cases)} cases", failures)

@@ -1,16 +1,14 @@
 """Generated from the samples of every op and composite: batch rules against loops."""
 
-import pytest
-
 from gradtape.ops.registry import OPS
 from tests.harness.batches import own_calls
 from tests.harness.cases import Case
-from tests.harness.checks import BY_NAME, cases_of
+from tests.harness.checks import cases_of, owners_of, run
 
 
-@pytest.mark.parametrize("case", cases_of("batch_rule"), ids=repr)
-def test_batch_rule(case: Case) -> None:
-    BY_NAME["batch_rule"].run(case)
+@owners_of("batch_rule")
+def test_batch_rule(cases: list[Case]) -> None:
+    run("batch_rule", cases)
 
 
 def test_samples_reach_their_primitive() -> None:
@@ -18,6 +16,6 @@ def test_samples_reach_their_primitive() -> None:
     assert [op.name for op in OPS if op not in reached] == []
 
 
-@pytest.mark.parametrize("case", cases_of("vectorized_map"), ids=repr)
-def test_vectorized_map(case: Case) -> None:
-    BY_NAME["vectorized_map"].run(case)
+@owners_of("vectorized_map")
+def test_vectorized_map(cases: list[Case]) -> None:
+    run("vectorized_map", cases)

@@ -1,26 +1,24 @@
 """Generated from the samples of every op and composite: first and second derivatives, forward mode."""
 
-import pytest
-
 from tests.harness.cases import Case
-from tests.harness.checks import BY_NAME, cases_of
+from tests.harness.checks import owners_of, run
 
 
-@pytest.mark.parametrize("case", cases_of("first"), ids=repr)
-def test_first(case: Case) -> None:
-    BY_NAME["first"].run(case)
+@owners_of("first")
+def test_first(cases: list[Case]) -> None:
+    run("first", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("second"), ids=repr)
-def test_second(case: Case) -> None:
-    BY_NAME["second"].run(case)
+@owners_of("second")
+def test_second(cases: list[Case]) -> None:
+    run("second", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("jvp"), ids=repr)
-def test_jvp(case: Case) -> None:
-    BY_NAME["jvp"].run(case)
+@owners_of("jvp")
+def test_jvp(cases: list[Case]) -> None:
+    run("jvp", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("repeated"), ids=repr)
-def test_repeated(case: Case) -> None:
-    BY_NAME["repeated"].run(case)
+@owners_of("repeated")
+def test_repeated(cases: list[Case]) -> None:
+    run("repeated", cases)

@@ -1,56 +1,54 @@
 """Generated from the samples of every op and composite: results, types, precision, layouts and errors."""
 
-import pytest
-
 from tests.harness.cases import Case
-from tests.harness.checks import BY_NAME, cases_of
+from tests.harness.checks import owners_of, run
 
 
-@pytest.mark.parametrize("case", cases_of("forward"), ids=repr)
-def test_forward(case: Case) -> None:
-    BY_NAME["forward"].run(case)
+@owners_of("forward")
+def test_forward(cases: list[Case]) -> None:
+    run("forward", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("expand"), ids=repr)
-def test_expand(case: Case) -> None:
-    BY_NAME["expand"].run(case)
+@owners_of("expand")
+def test_expand(cases: list[Case]) -> None:
+    run("expand", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("infer"), ids=repr)
-def test_infer(case: Case) -> None:
-    BY_NAME["infer"].run(case)
+@owners_of("infer")
+def test_infer(cases: list[Case]) -> None:
+    run("infer", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("single"), ids=repr)
-def test_single(case: Case) -> None:
-    BY_NAME["single"].run(case)
+@owners_of("single")
+def test_single(cases: list[Case]) -> None:
+    run("single", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("integers"), ids=repr)
-def test_integers(case: Case) -> None:
-    BY_NAME["integers"].run(case)
+@owners_of("integers")
+def test_integers(cases: list[Case]) -> None:
+    run("integers", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("layouts"), ids=repr)
-def test_layouts(case: Case) -> None:
-    BY_NAME["layouts"].run(case)
+@owners_of("layouts")
+def test_layouts(cases: list[Case]) -> None:
+    run("layouts", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("error"), ids=repr)
-def test_error(case: Case) -> None:
-    BY_NAME["error"].run(case)
+@owners_of("error")
+def test_error(cases: list[Case]) -> None:
+    run("error", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("no_gradient"), ids=repr)
-def test_no_gradient(case: Case) -> None:
-    BY_NAME["no_gradient"].run(case)
+@owners_of("no_gradient")
+def test_no_gradient(cases: list[Case]) -> None:
+    run("no_gradient", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("empty"), ids=repr)
-def test_empty(case: Case) -> None:
-    BY_NAME["empty"].run(case)
+@owners_of("empty")
+def test_empty(cases: list[Case]) -> None:
+    run("empty", cases)
 
 
-@pytest.mark.parametrize("case", cases_of("masked"), ids=repr)
-def test_masked(case: Case) -> None:
-    BY_NAME["masked"].run(case)
+@owners_of("masked")
+def test_masked(cases: list[Case]) -> None:
+    run("masked", cases)

@@ -24,7 +24,7 @@ from gradtape.ir.polynomial import Dim
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import zeros
 from gradtape.ops.shape import broadcast_to, concat, reshape, stack, transpose
-from gradtape.tape.mapped_control import ONE_BY_ONE, branches, mapped_by_tracing, prints
+from gradtape.tape.mapped_control import ONE_BY_ONE, branches, codes_of, mapped_by_tracing, prints
 from gradtape.trace.effects import active, converted
 from gradtape.tree import Structure
 from gradtape.variables.variable import Variable
@@ -140,11 +140,12 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
             result, one = mapped
             return tree.map_structure(lambda r: unbatched(r, level, size), result) if one else result
     reason = None
+    codes = codes_of(fn) if active() is None and not scope.level else []
     # Texts of one example must come out before those of the next, so a function that prints runs for each by itself.
-    if active() is None and (ONE_BY_ONE.get() or (size and not scope.level and prints(fn))):
+    if active() is None and (ONE_BY_ONE.get() or (size and prints(codes))):
         rows = [fn(tree.pack_sequence_as(elems, [t[i] for t in full])) for i in range(size)]
         return tree.map_structure(lambda *parts: stack(parts), *rows)
-    if active() is None and not scope.level and branches(fn):
+    if branches(codes):
         result, reason = mapped_by_tracing(vectorized_map, fn, elems)
         if result is not None:
             return result[0]

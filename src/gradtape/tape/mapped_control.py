@@ -33,17 +33,16 @@ ONE_BY_ONE: ContextVar[bool] = ContextVar("gradtape_map_one_by_one", default=Fal
 MAPPED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # mapped function → it, for all examples
 
 
-def branches(function: object) -> bool:
-    """Whether a function, or one it names, tests values or calls control flow; not one that looks at the values of a tape."""
-    codes = _codes(function)
+def branches(codes: list[CodeType]) -> bool:
+    """Whether a function with these codes tests values or calls control flow; not one that looks at the values of a tape."""
     if any(TOOLS.intersection(code.co_names) for code in codes):
         return False
     return any(CONTROL.intersection(code.co_names) or _jumps(code) for code in codes)
 
 
-def prints(function: object) -> bool:
-    """Whether a function, or one it names, prints: then it runs for one example after the other, in the order of a loop."""
-    return any("print" in code.co_names for code in _codes(function))
+def prints(codes: list[CodeType]) -> bool:
+    """Whether a function with these codes prints: then it runs for one example after the other, in the order of a loop."""
+    return any("print" in code.co_names for code in codes)
 
 
 @lru_cache(maxsize=1024)
@@ -71,7 +70,7 @@ def _of_constants(instructions: list[dis.Instruction]) -> bool:
     return False
 
 
-def _codes(function: object) -> list[CodeType]:
+def codes_of(function: object) -> list[CodeType]:
     """The code of a function and of those it can reach by the names in it: globals, closures, and attributes and items of what
     these hold, `self` among them."""
     reached: list[Any] = [function]
@@ -112,7 +111,7 @@ def _parts(value: Any, names: set[str]) -> Iterator[Any]:
         yield from (cell.cell_contents for cell in value.__closure__ or () if cell != CellType())
         own = [name for code in _nested(value.__code__) for name in code.co_names]
         yield from (value.__globals__[name] for name in own if name in value.__globals__)
-    elif isinstance(getattr_static(value, "python_function", None), property):  # of `@function`
+    elif any(isinstance(vars(base).get("python_function"), property) for base in type(value).__mro__):  # of `@function`
         yield value.python_function
     elif _of_user(value):
         yield from (part for name in names if (part := getattr_static(value, name, None)) is not None)
