@@ -125,15 +125,16 @@ def gradients(
     sparse: bool = False,
     visit: Sequence[Step] = (),
     suspects: list[Any] | None = None,
+    once: bool = False,
 ) -> dict[Record, Any]:
     """The reverse walk, run again with masked lanes when the plain one gave something non-finite.
 
-    In a program nobody can look: there the careful walk is the only one, one masked product per partial. `suspects` gets the
-    answers that nobody has found to be finite.
+    In a program nobody can look, and a walk that talks to other ranks must not be repeated by one of them (`once`): there the
+    careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
     """
     staged = boxed and TRACING.get() is not None
     with np.errstate(all="ignore"):
-        if not staged and (boxed or not complex_values):
+        if not staged and not once and (boxed or not complex_values):
             pulls = binding(boxed=boxed, cut=cut)
             answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit)
             if all_finite(answers.values()):

@@ -19,7 +19,7 @@ from gradtape.core.typing import Array
 from gradtape.distribute.agreement import Agreement, post_of
 from gradtape.distribute.native_mpi import NativeMpi, native_mpi
 from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
-from gradtape.distribute.traffic import Traffic
+from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
 from gradtape.distribute.watching import Post, Watch
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
@@ -43,6 +43,7 @@ class MpiWorld(OneRank):
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
+        self.label = f"rank {self.rank} of {self.size}" if self.size > 1 else ""
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.crowded = here.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
         here.Free()
@@ -56,6 +57,16 @@ class MpiWorld(OneRank):
     def natively(self) -> NativeMpi | None:
         """How native code calls MPI itself; not in debug mode, nor where every operation is measured."""
         return None if self.debug or self.traffic.lines is not None else native_mpi(self)
+
+    def measure(self) -> None:
+        """From now on, count what operations cost by the user's lines."""
+        self.traffic.lines = {}
+
+    def traffic_by_line(self) -> list[LineTraffic]:
+        """What was counted, over all ranks, which must all ask; empty where nothing was."""
+        own = self.traffic.lines or {}
+        self.agree(ProgramStatement("the report about communication", "the end of the script", 0))
+        return by_line(self.comm.allgather(own), self.rank)
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 

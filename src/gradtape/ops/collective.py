@@ -35,6 +35,7 @@ class OneRank:
 
     rank = 0
     size = 1
+    label = ""  # who speaks, where several ranks do
     natively: Any = None  # what native code must know to do the same, if it can
 
     def all_reduce(self, x: Array, kind: str) -> Array:

@@ -476,7 +476,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             totals = gradients(
                 tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
                 cut=self._through is False, sparse=not boxed and not self._persistent, visit=self._visit(reached),
-                suspects=suspects,
+                suspects=suspects, once=bool(also),
             )  # fmt: skip
             return [total_of(totals, own, boxed) for own in versions]
         finally:

@@ -21,6 +21,7 @@ from gradtape.tools.explain_exits import exit_cut
 from gradtape.tools.explain_paths import line_of, lineage_of, ways
 from gradtape.tools.explain_texts import is_slice, sentence, shown
 from gradtape.tools.explain_values import gives_gradient, has_values, noted_zero, reason, zero_without_place
+from gradtape.tools.rank_labels import labelled
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable, unwrapped
@@ -40,7 +41,7 @@ class Explanation:
     message: str
 
     def __str__(self) -> str:
-        head = self.cause if self.location is None else f"{self.cause} at {self.location}"
+        head = labelled(self.cause if self.location is None else f"{self.cause} at {self.location}")
         code = ""
         if self.location is not None:
             file, line = self.location.rsplit(":", 1)

@@ -30,6 +30,7 @@ from gradtape.tools.nan_forward import Origin, RecordedRun, Values, ancestors, o
 from gradtape.tools.nan_words import Finding, NanReport, worded
 from gradtape.tools.operands import UNKNOWN, operands_of, program_of, version
 from gradtape.tools.program_run import ProgramRun, run_again, run_program
+from gradtape.tools.rank_labels import on_one_rank
 from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable
 
@@ -37,6 +38,7 @@ Starts = dict[tuple[Record, int], Mask]
 SOON = 5_000  # records: with more, the report waits until somebody asks for it, and the tape keeps its values until then
 
 
+@on_one_rank
 def nan_report(tape: GradientTape) -> NanReport | None:
     """Where the first NaN or infinity came from; None when what was asked for is finite."""
     if TRACING.get() is not None:
@@ -86,6 +88,7 @@ def note_nan(
         raise InvalidArgumentError(f"check_numerics: {report}")
 
 
+@on_one_rank
 def _made(
     tape: GradientTape, targets: Sequence[Tensor], seeds: Sequence[Tensor], wanted: Sequence[Record], answers: Sequence[Tensor]
 ) -> NanReport | Exception | None:

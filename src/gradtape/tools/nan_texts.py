@@ -9,6 +9,7 @@ from gradtape.ad.custom import CUSTOM
 from gradtape.core.opdef import Op
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ops import elementwise as e, structured as regions
+from gradtape.ops.collective import COMMUNICATIONS
 from gradtape.ops.composite import ADD_N, XLOGY
 from gradtape.ops.contract import EINSUM
 from gradtape.ops.conv import CONV
@@ -26,6 +27,7 @@ OVERFLOW = (
     "the result is larger than its dtype can hold",
     "scale the values down, subtract the largest one first (as gt.reduce_logsumexp does), or compute in float64",
 )
+FROM_OTHERS = ("what another rank gave is not finite", "ask tape.nan_report() on all ranks: one names the operation")
 POWERS = (
     "a negative number to a fractional power is NaN, zero to a negative power is infinite, and large powers overflow",
     "keep the base positive: gt.maximum(x, 1e-12) ** p",
@@ -58,6 +60,7 @@ FORWARD: dict[Op, tuple[str, str]] = {
         OVERFLOW,
     ),
     **dict.fromkeys((REDUCE_SUM, REDUCE_MEAN, CONV), OVERFLOW),
+    **dict.fromkeys(COMMUNICATIONS, FROM_OTHERS),
     e.ASIN: ("asin is defined between -1 and 1", "gt.math.asin(gt.clip_by_value(x, -1.0, 1.0))"),
     e.ACOS: ("acos is defined between -1 and 1", "gt.math.acos(gt.clip_by_value(x, -1.0, 1.0))"),
     e.ACOSH: ("acosh is defined from 1 on", "gt.math.acosh(gt.maximum(x, 1.0))"),

@@ -23,6 +23,7 @@ from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
 from gradtape.tools.nan_texts import reason
 from gradtape.tools.operands import UNKNOWN, program_of
 from gradtape.tools.picture_sites import Sites
+from gradtape.tools.rank_labels import labelled
 
 SHOWN = 5  # indices and values
 
@@ -62,7 +63,7 @@ class NanReport:
     message: str
 
     def __str__(self) -> str:
-        return self.message
+        return labelled(self.message)
 
     def __repr__(self) -> str:
         return f"NanReport(phase={self.phase!r}, op={self.op!r}, location={self.location!r}, indices={self.indices!r})"

@@ -22,6 +22,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ops.stop import GRADIENT
 from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tools.rank_labels import on_one_rank
 
 FIRST = 6  # entries of a value that are shown
 SAMPLE = 1_000_000  # larger arrays are summarised from a regular sample of about this many entries
@@ -144,6 +145,7 @@ def norm(cotangent: object) -> dict[str, Any] | None:
     return {"norm": number(math.sqrt(float(np.dot(entries, entries)))), "max": number(entries.max())}
 
 
+@on_one_rank
 def gradient_sizes(
     tape: GradientTape, targets: dict[Record, Any], leaves: dict[Record, Record]
 ) -> dict[Record, dict[str, Any]]:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradtape.tools.rank_labels import labelled
+
 REST = "Python and the rest"
 SHOWN = 30  # rows of the text table
 INNER = 6  # lines shown of one compiled function
@@ -221,7 +223,8 @@ def text_table(profile: Profile) -> str:
     if len(shown) > SHOWN:
         lines.append(f"... and {len(shown) - SHOWN} more rows")
     lines.append(
-        f"total: forward {_time(profile.forward)}, backward {_time(profile.backward)}, saved {_bytes(profile.bytes)} "
+        labelled("total: ")
+        + f"forward {_time(profile.forward)}, backward {_time(profile.backward)}, saved {_bytes(profile.bytes)} "
         f"(measuring took {_time(profile.overhead)} of it)"
     )
     return "\n".join([*lines, *profile.advice])
@@ -234,7 +237,7 @@ def html_table(profile: Profile) -> str:
     """The profile as an HTML fragment; colours follow the page's text colour, so it suits light and dark."""
     head = "".join(f'<th style="{_align(i)}">{name}</th>' for i, name in enumerate([*HEADS, "code"]))
     body = "".join(_html_row(row) for row in profile.rows)
-    total = (
+    total = labelled(
         f"forward {_time(profile.forward)}, backward {_time(profile.backward)}, saved {_bytes(profile.bytes)} "
         f"(measuring took {_time(profile.overhead)} of it)"
     )

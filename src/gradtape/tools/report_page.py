@@ -17,9 +17,11 @@ import numpy as np
 from gradtape.config import VERSION
 from gradtape.tools.picture_page import SCRIPTS, embedded, page
 from gradtape.tools.picture_text import amount
+from gradtape.tools.rank_labels import labelled, traffic_section, traffic_words
 from gradtape.tools.report import Asked, Collector, FunctionTraces, ProfileTotal, TapesAtLine, peak_memory, short
 
 if TYPE_CHECKING:
+    from gradtape.distribute.traffic import LineTraffic
     from gradtape.tools.runner import Ran
 
 ROWS = 40  # of a profile table
@@ -27,7 +29,7 @@ LARGE = 600_000  # characters of a graph beyond which only its folded form is pu
 ALL = 4_000_000  # characters of all graphs together
 
 
-def report_page(collector: Collector, ran: Ran) -> str:
+def report_page(collector: Collector, ran: Ran, traffic: Sequence[LineTraffic] = ()) -> str:
     """The whole report as one HTML document."""
     entries = sorted(collector.made_at.values(), key=lambda e: -(e.forward + e.backward) * e.tapes / max(e.profiled, 1))
     findings = _findings(collector, entries)
@@ -36,13 +38,14 @@ def report_page(collector: Collector, ran: Ran) -> str:
         _head(collector, ran),
         _tiles(collector, entries),
         _found(findings, collector),
+        traffic_section(traffic, ran.seconds),
         *(_tapes(entry, number, graphs) for number, entry in enumerate(entries)),
         _functions(collector.functions.values()),
         _notes(collector),
         *graphs.parts,
     ]
     body = '<main class="report">\n' + "\n".join(part for part in parts if part) + "\n</main>"
-    title = f"gradtape: {ran.command}"
+    title = labelled(f"gradtape: {ran.command}")
     return page(title, body, styles=("picture.css", "report.css"), scripts=(*SCRIPTS, "report.js"))
 
 
@@ -79,7 +82,7 @@ def _head(collector: Collector, ran: Ran) -> str:
     about = f"{versions}, {strftime('%Y-%m-%d %H:%M')}"
     return (
         '<header class="title"><div>'
-        f"<h1>{escape(ran.command)}</h1>"
+        f"<h1>{escape(labelled(ran.command))}</h1>"
         f'<p class="{"" if ran.status == 0 else "alarm"}">{escape(how)} after {duration(ran.seconds)}</p>'
         f'<p class="quiet">{escape(about)}</p></div>'
         '<button type="button" id="theme" class="theme" aria-label="Light or dark" title="Light or dark">◐</button></header>'
@@ -285,10 +288,10 @@ def duration(seconds: float) -> str:
 # -- the terminal ----------------------------------------------------------------------------------------------------------
 
 
-def summary(collector: Collector, ran: Ran, path: str) -> list[str]:
+def summary(collector: Collector, ran: Ran, path: str, traffic: Sequence[LineTraffic] = ()) -> list[str]:
     """What the terminal shows at the end."""
     entries = sorted(collector.made_at.values(), key=lambda e: -e.tapes)
-    lines = [f"gradtape run: {ran.command} took {duration(ran.seconds)}, exit status {ran.status}"]
+    lines = [labelled("gradtape run: ") + f"{ran.command} took {duration(ran.seconds)}, exit status {ran.status}"]
     if not collector.tapes:
         lines.append("  The script made no GradientTape: there is nothing to report about derivatives.")
     else:
@@ -302,6 +305,7 @@ def summary(collector: Collector, ran: Ran, path: str) -> list[str]:
             lines.append(
                 f"  {'!' if kind == 'bad' else '-'} {short(place)}: {heading}" + (f" — {first}" if kind == "hint" else "")
             )
+    lines += traffic_words(traffic, ran.seconds)
     retraces = [f for f in collector.functions.values() if f.count > 1]
     if retraces:
         lines.append("  retraced: " + ", ".join(f"{f.name} ({f.count} traces)" for f in retraces[:5]))

@@ -21,6 +21,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 
 from gradtape.tools.picture_page import checked, write
+from gradtape.tools.rank_labels import connected, own_file, traffic
 from gradtape.tools.report import Collector
 
 DEFAULT = "gradtape_report.html"
@@ -59,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         return _refuse(str(error))
     if not options.module and not os.path.isfile(options.script):
         return _refuse(f"there is no script {options.script!r}" + (": it is a folder" if os.path.isdir(options.script) else ""))
+    connected()
+    path = own_file(path)
     collector = Collector(profile=not options.no_profile, pictures=not options.no_pictures)
     owner = os.getpid()
     with collector.listening(), _progress(collector):
@@ -217,10 +220,11 @@ def _report(collector: Collector, ran: Ran, path: str) -> int:
     from gradtape.tools.report_page import report_page, summary
 
     sys.stdout.flush()
+    table = traffic() if ran.error is None else []  # who failed has ended all ranks
     try:
-        written = write(path, report_page(collector, ran))
+        written = write(path, report_page(collector, ran, table))
     except OSError as error:
         _say(f"the report could not be written: {error}")
         return ran.status or 1
-    print("\n".join(summary(collector, ran, written)), file=sys.stderr, flush=True)
+    print("\n".join(summary(collector, ran, written, table)), file=sys.stderr, flush=True)
     return ran.status

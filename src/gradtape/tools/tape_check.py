@@ -32,6 +32,7 @@ from gradtape.tools.nan_forward import made_by
 from gradtape.tools.nan_words import place_of
 from gradtape.tools.operands import Kept, Operands, operands_of, version
 from gradtape.tools.program_run import KeepingRecording
+from gradtape.tools.rank_labels import on_one_rank
 from gradtape.tools.replay import Replay, wide
 from gradtape.tools.slopes import slope_of
 from gradtape.tree import Structure
@@ -122,6 +123,7 @@ def _source_text(source: SourceCheck) -> str:
     )
 
 
+@on_one_rank
 def check(tape: GradientTape, target: Structure, sources: Structure) -> CheckResult:
     """Compare the gradient of what the tape recorded with finite differences."""
     operands = operands_of(tape)
