@@ -249,6 +249,19 @@ def test_reductions_that_skip_nan(function):
     assert np.isfinite(tape.gradient(y, x).numpy()).all()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of lines that are all NaN
+@pytest.mark.parametrize("values", [np.array([[np.nan, np.nan], [1.0, np.nan]]), np.array([[3, 1], [2, 5]], np.int32)])
+@pytest.mark.parametrize("name", [name for name in dir(np) if name.startswith("nan") and callable(getattr(np, name))])
+def test_nothing_but_nan_and_integers_are_as_in_numpy(name, values):
+    """Every function that skips NaN, where there is nothing else, and where there can be none."""
+    function = getattr(np, name)
+    if name not in ("nanargmax", "nanargmin", "nan_to_num"):
+        level = (0.5,) if name in ("nanquantile", "nanpercentile") else ()
+        found, expected = function(gt.constant(values), *level, axis=1), function(values, *level, axis=1)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+        assert found.numpy().dtype.kind == expected.dtype.kind
+
+
 SHAPES = {
     "reshape": lambda x: np.reshape(x, (4, 3)),
     "reshape_negative": lambda x: np.reshape(x, -1),

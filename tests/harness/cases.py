@@ -6,6 +6,7 @@ everything else is constant. Samples are drawn from a generator seeded by the op
 
 from __future__ import annotations
 
+import inspect
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -112,14 +113,26 @@ def tensor(value: Any) -> Tensor:
 
 
 def public_function(op: Op) -> Any:
-    """How a user calls an op: its `call`, the fast closure made for it, or plain `apply` on converted arguments."""
+    """How a user calls an op: its `call`, the fast closure made for it, or `apply`: inputs first, then attributes in the order
+    in which the type rule has them."""
     if op.call is not None:
         return op.call
     for family in registry.FAMILIES:
         for value in vars(family).values():
             if getattr(value, "op", None) is op:
                 return value
-    return lambda *args, **attrs: apply(op, *(convert(a) for a in args), **attrs)
+    count = None if op.args[-1].startswith("*") else len(op.args)
+    names = _keywords(op.infer) or _keywords(op.impl)
+
+    def call(*args: Any, **attrs: Any) -> Any:
+        rest = () if count is None else args[count:]
+        return apply(op, *map(convert, args[:count]), **dict(zip(names, rest, strict=False)), **attrs)
+
+    return call
+
+
+def _keywords(rule: Any) -> list[str]:
+    return [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 def samples_of(owner: Op | Composite) -> list[Sample]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 
 import gradtape as gt
 from gradtape.ad.backward import binding
-from gradtape.core.dispatch import apply
 from gradtape.ops import elementwise
 from gradtape.ops.registry import OPS
 from gradtape.tools.slopes import slope_of
+from tests.harness.cases import public_function
 from tests.tools.lines import line_of
 
 
@@ -98,7 +97,7 @@ def _samples() -> Iterator[tuple[str, Callable[..., Any], Any]]:
         if op.samples is not None and op.differentiable:
             smooth = [s for s in op.samples() if s.raises is None and not s.kinks]
             for sample in smooth[:2]:
-                yield op.name, op.call or functools.partial(apply, op), sample
+                yield op.name, public_function(op), sample
 
 
 def test_the_rule_of_every_op_passes() -> None:

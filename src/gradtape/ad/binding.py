@@ -218,7 +218,7 @@ class RuleWriter:
             entry = plan.names[parameter]
             index, spec = plan.entries[entry]
             return self.saved(f"{self.rec}.saved[{entry}]", index) if not spec else f"{self.rec}.saved[{entry}]"
-        return f"{self.rec}.attrs[{parameter!r}]"
+        return f"{self.rec}.attrs" if parameter == "attrs" else f"{self.rec}.attrs[{parameter!r}]"
 
     def saved(self, value: str, index: int) -> str:
         """Source text of a saved value (of input `index`; -1: the output) as this binding takes it."""

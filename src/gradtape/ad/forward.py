@@ -67,7 +67,7 @@ def _sum(parts: list[Any]) -> Any:
 
 def _arguments(rule: Rule, op: Op, inputs: tuple[Any, ...], out: Any, attrs: dict[str, Any], **seeds: Any) -> list[Any]:
     """The values a rule names, in its order."""
-    values: dict[str, Any] = {**attrs, **seeds, "out": out}
+    values: dict[str, Any] = {**attrs, **seeds, "out": out, "attrs": attrs}
     for i, name in enumerate(op.args):
         values[name.lstrip("*")] = inputs[i:] if name.startswith("*") else inputs[i]
     arguments = []

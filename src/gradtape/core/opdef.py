@@ -9,7 +9,7 @@ A rule (partial, vjp, jvp) is a plain function whose PARAMETER NAMES say what it
 * `ct`                       the cotangent (in a vjp), a tuple when there are several outputs
 * `t` / `tangents`           the tangent of this input / of all inputs, None where absent (in a jvp / joint jvp)
 * `needed`                   which inputs a joint vjp must answer (tuple of bool)
-* any attribute's name       that attribute
+* any attribute's name       that attribute; `attrs`: all of them
 
 Rules are written in gradtape's own ops and Python operators and are closed: no free variables, no tape, no NumPy. They
 run unchanged on tensors (recorded, traced, batched) and, rebound by `ad/binding.py`, on bare arrays.
@@ -102,7 +102,7 @@ class Op:
         None  # called like `impl`: writes the result over input 0, which nobody needs any more, and gives it
     )
     expand: Rule | None = None  # the op in simpler ops, called like `impl` but on tensors; None from it: not for these inputs
-    call: Rule | None = None  # how a sample's arguments reach the op: the public function (default: apply)
+    call: Rule | None = None  # how a sample's arguments reach the op, if not as inputs, then attributes in the order of `infer`
     partials: tuple[Any, ...] = ()  # elementwise: one per input; a rule, a number, or None (no derivative)
     products: tuple[Rule | None, ...] = ()  # elementwise, optional: ct times the conjugated partial, if cheaper that way
     vjps: tuple[Rule | None, ...] = ()  # one per input

@@ -151,14 +151,33 @@ def cumprod(a: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = N
     return running_product(flat(x), 0) if axis is None else running_product(x, axis)
 
 
-def _without_nan(rule: Rule, filler: float) -> Rule:
-    """A reduction that skips NaN: they are replaced by what does not count."""
+def _known(a: TensorLike, filler: float) -> Tensor:
+    """`a` with a number in the places of NaN that does not count."""
+    x = convert(a)
+    return s.where(c.is_nan(x), e.cast(filler, x.dtype), x) if x.dtype.is_differentiable else x
 
-    def skipping(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
-        x = floats(a)
-        return rule(s.where(c.is_nan(x), e.cast(filler, x.dtype), x), axis, keepdims)
 
-    return skipping
+def nansum(a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False) -> Any:
+    return sum_(_known(a, 0.0), axis, dtype, keepdims=keepdims)
+
+
+def nanprod(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, out: object = None, keepdims: bool = False
+) -> Any:
+    return prod(_known(a, 1.0), axis, dtype, keepdims=keepdims)
+
+
+def _extreme_known(rule: Rule, filler: float) -> Rule:
+    """The largest or smallest of what is not NaN; where nothing else is, NaN."""
+
+    def extreme(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = False) -> Any:
+        x = convert(a)
+        most = rule(_known(x, filler), axis, keepdims=keepdims)
+        if not x.dtype.is_differentiable:
+            return most
+        return s.where(r.reduce_all(c.is_nan(x), axis, keepdims), e.cast(np.nan, x.dtype), most)
+
+    return extreme
 
 
 def nanmean(
@@ -166,7 +185,7 @@ def nanmean(
 ) -> Any:
     x = floats(a) if dtype is None else e.cast(a, dtype)
     count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
-    return _without_nan(r.reduce_sum, 0.0)(x, axis, None, keepdims) / count
+    return r.reduce_sum(_known(x, 0.0), axis, keepdims) / count
 
 
 def nanvar(
@@ -175,7 +194,7 @@ def nanvar(
     x = floats(a) if dtype is None else e.cast(a, dtype)
     count = r.reduce_sum(e.cast(c.logical_not(c.is_nan(x)), x.dtype), axis, keepdims)
     off = x - nanmean(x, axis, keepdims=True)
-    return _without_nan(r.reduce_sum, 0.0)(off * off, axis, None, keepdims) / (count - ddof)
+    return r.reduce_sum(_known(off * off, 0.0), axis, keepdims) / (count - ddof)
 
 
 def nanstd(
@@ -186,9 +205,7 @@ def nanstd(
 
 def _running_without_nan(rule: Rule, filler: float) -> Rule:
     def skipping(a: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None, out: object = None) -> Any:
-        x = convert(a)
-        x = s.where(c.is_nan(x), e.cast(filler, x.dtype), x) if x.dtype.is_differentiable else x
-        return rule(x, axis, dtype)
+        return rule(_known(a, filler), axis, dtype)
 
     return skipping
 
@@ -462,8 +479,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 FUNCTIONS: dict[Any, Rule] = {
     np.sum: sum_, np.prod: prod, np.mean: mean, np.max: max_, np.amax: max_, np.min: min_, np.amin: min_, np.ptp: ptp,
     np.all: all_, np.any: any_, np.var: var, np.std: std, np.average: average, np.cumsum: cumsum, np.cumprod: cumprod,
-    np.nansum: _without_nan(r.reduce_sum, 0.0), np.nanprod: _without_nan(r.reduce_prod, 1.0),
-    np.nanmax: _without_nan(r.reduce_max, -np.inf), np.nanmin: _without_nan(r.reduce_min, np.inf),
+    np.nansum: nansum, np.nanprod: nanprod, np.nanmax: _extreme_known(max_, -np.inf), np.nanmin: _extreme_known(min_, np.inf),
     np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd,
     np.sort: sort, np.argsort: argsort, np.partition: partition, np.argpartition: argpartition,
     np.argmax: _arg(sorting.argmax), np.argmin: _arg(sorting.argmin),

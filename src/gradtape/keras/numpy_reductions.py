@@ -10,9 +10,9 @@ from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.keras.core_ops import cast, convert_to_tensor
 from gradtape.keras.numpy_elementwise import isclose
 from gradtape.keras.numpy_types import axes_of, floating, on_tensors as np, promoted, promoted_floats, result_type
-from gradtape.ops import compare, cumulative, elementwise as e, reduce, select, sorting
+from gradtape.ops import compare, cumulative, reduce, select, sorting
 from gradtape.ops.create import zeros_like
-from gradtape.ops.shape import broadcast_to, expand_dims, reshape, squeeze
+from gradtape.ops.shape import broadcast_to, expand_dims, reshape
 
 _SMALL_INTEGERS = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
 
@@ -114,59 +114,42 @@ def average(x: TensorLike, axis: Any = None, weights: TensorLike | None = None) 
 # -- without NaN -----------------------------------------------------------------------------------------------------------
 
 
-def _hole(x: Tensor, fill: float) -> Tensor:
-    return select.where(np.isnan(x), cast(fill, x.dtype), x) if x.dtype.is_floating else x
-
-
 def nansum(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return sum_(_hole(convert_to_tensor(x), 0.0), axis, keepdims)
+    tensor = _whole(x)
+    return cast(np.nansum(tensor, axes_of(axis), keepdims=keepdims), tensor.dtype)
 
 
 def nanprod(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return prod(_hole(convert_to_tensor(x), 1.0), axis, keepdims)
+    tensor = _whole(x)
+    return cast(np.nanprod(tensor, axes_of(axis), keepdims=keepdims), tensor.dtype)
 
 
 def nancumsum(x: TensorLike, axis: Any = None, dtype: DTypeLike | None = None) -> Tensor:
-    return cumsum(_hole(convert_to_tensor(x), 0.0), axis, dtype)
+    return _running(np.nancumsum, x, axis, dtype)
 
 
 def nancumprod(x: TensorLike, axis: Any = None, dtype: DTypeLike | None = None) -> Tensor:
-    return cumprod(_hole(convert_to_tensor(x), 1.0), axis, dtype)
+    return _running(np.nancumprod, x, axis, dtype)
 
 
 def nanmax(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return _without_nan(max_, -np.inf, x, axis, keepdims)
+    return np.nanmax(convert_to_tensor(x), axes_of(axis), keepdims=keepdims)
 
 
 def nanmin(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return _without_nan(min_, np.inf, x, axis, keepdims)
-
-
-def _without_nan(rule: Callable[..., Tensor], fill: float, x: TensorLike, axis: Any, keepdims: bool) -> Tensor:
-    tensor = convert_to_tensor(x)
-    if not tensor.dtype.is_floating:
-        return rule(tensor, axis, keepdims)
-    result = rule(_hole(tensor, fill), axis, keepdims)
-    return select.where(all_(np.isnan(tensor), axis, keepdims), cast(np.nan, tensor.dtype), result)
+    return np.nanmin(convert_to_tensor(x), axes_of(axis), keepdims=keepdims)
 
 
 def nanmean(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    tensor = floating(x)
-    return sum_(_hole(tensor, 0.0), axis, keepdims) / _counted(tensor, axis, keepdims)
-
-
-def _counted(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    return sum_(cast(compare.logical_not(np.isnan(x)), x.dtype), axis, keepdims)
+    return np.nanmean(floating(x), axes_of(axis), keepdims=keepdims)
 
 
 def nanvar(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    tensor = floating(x)
-    centred = _hole(tensor - nanmean(tensor, axis, True), 0.0)
-    return sum_(centred * centred, axis, keepdims) / _counted(tensor, axis, keepdims)
+    return np.nanvar(floating(x), axes_of(axis), keepdims=keepdims)
 
 
 def nanstd(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return e.sqrt(nanvar(x, axis, keepdims))
+    return np.nanstd(floating(x), axes_of(axis), keepdims=keepdims)
 
 
 # -- order -----------------------------------------------------------------------------------------------------------------
@@ -210,7 +193,7 @@ def _nan_place(rule: Callable[..., Tensor], fill: float, x: TensorLike, axis: in
     tensor = convert_to_tensor(x)
     if not tensor.dtype.is_floating:
         return rule(tensor, axis, keepdims)
-    result = rule(_hole(tensor, fill), axis, keepdims)
+    result = rule(select.where(np.isnan(tensor), cast(fill, tensor.dtype), tensor), axis, keepdims)
     return select.where(all_(np.isnan(tensor), axis, keepdims), cast(-1, "int32"), result)
 
 
@@ -259,93 +242,27 @@ def digitize(x: TensorLike, bins: TensorLike) -> Tensor:
 
 
 def median(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return quantile(x, 0.5, axis, keepdims=keepdims)
+    return np.median(floating(x), axes_of(axis), keepdims=keepdims)
 
 
 def quantile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
-    tensor = floating(x)
-    weights = convert_to_tensor(q, tensor.dtype)
-    ordered, count = _ordered(tensor, axis)
-    result = _at_rank(ordered, weights, cast(count, ordered.dtype), method)
-    if bool_nan := tensor.dtype.is_floating:
-        spoiled = any_(np.isnan(ordered), -1)
-        spoiled = spoiled if not weights.ndim else expand_dims(spoiled, 0)
-        result = select.where(spoiled, cast(np.nan, result.dtype), result) if bool_nan else result
-    return _kept(result, tensor, axis, weights.ndim, keepdims)
-
-
-def nanquantile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
-    tensor = floating(x)
-    weights = convert_to_tensor(q, tensor.dtype)
-    ordered, _ = _ordered(select.where(np.isnan(tensor), cast(np.inf, tensor.dtype), tensor), axis)
-    known, _ = _ordered(cast(compare.logical_not(np.isnan(tensor)), tensor.dtype), axis)
-    count = reduce.reduce_sum(known, -1)
-    result = _at_rank(ordered, weights, count, method)
-    nothing = compare.equal(count, 0.0)
-    nothing = nothing if not weights.ndim else expand_dims(nothing, 0)
-    result = select.where(nothing, cast(np.nan, result.dtype), result)
-    return _kept(result, tensor, axis, weights.ndim, keepdims)
+    return np.quantile(floating(x), q, axes_of(axis), method=method, keepdims=keepdims)
 
 
 def percentile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
-    return quantile(x, floating(q) / 100.0, axis, method, keepdims)
-
-
-def nanpercentile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
-    return nanquantile(x, floating(q) / 100.0, axis, method, keepdims)
+    return np.percentile(floating(x), q, axes_of(axis), method=method, keepdims=keepdims)
 
 
 def nanmedian(x: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+    return np.nanmedian(floating(x), axes_of(axis), keepdims=keepdims)
 
 
-def _ordered(x: Tensor, axis: Any) -> tuple[Tensor, int]:
-    """The reduced axes as one last axis, sorted; and its length."""
-    axes = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis))
-    rest = tuple(a for a in range(x.ndim) if a not in axes)
-    count = int(np.prod([x.shape[a] for a in axes]))
-    rows = reshape(np.transpose(x, (*rest, *axes)), (*(x.shape[a] for a in rest), count))
-    return sorting.sort(rows, -1), count
+def nanquantile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
+    return np.nanquantile(floating(x), q, axes_of(axis), method=method, keepdims=keepdims)
 
 
-def _at_rank(rows: Tensor, q: Tensor, count: Tensor, method: str) -> Tensor:
-    """The value of sorted rows at rank q·(n-1); `q` may be a vector, its axis comes first."""
-    from gradtape.keras.numpy_arrangement import take_along_axis
-
-    weights = reshape(q, (*q.shape, *(1,) * (rows.ndim - 1)))
-    rank = weights * (count - 1.0)
-    low, high = select.floor(rank), select.ceil(rank)
-    share = rank - low
-    if method == "lower":
-        share = zeros_like(share)
-    elif method == "higher":
-        low = high
-    elif method == "nearest":
-        low = high = select.round(rank)
-    elif method == "midpoint":
-        share = select.where(compare.equal(low, high), zeros_like(share), zeros_like(share) + 0.5)
-    elif method != "linear":
-        raise ValueError(f"Unsupported quantile method {method!r}: use linear, lower, higher, nearest or midpoint")
-
-    def at(place: Tensor) -> Tensor:
-        size = rows.shape[-1]
-        place = broadcast_to(place, (*q.shape, *rows.shape[:-1]))
-        inside = select.clip_by_value(cast(place, "int32"), 0, size - 1)
-        if not q.ndim:
-            return squeeze(take_along_axis(rows, expand_dims(inside, -1), -1), -1)
-        spread = broadcast_to(expand_dims(rows, 0), (*q.shape, *rows.shape))
-        return squeeze(take_along_axis(spread, expand_dims(inside, -1), -1), -1)
-
-    a, b = at(low), at(high)
-    # where both are the same, an infinite value stays itself
-    return select.where(compare.equal(share, 0.0), a, a * (1.0 - share) + b * share)
-
-
-def _kept(result: Tensor, x: Tensor, axis: Any, lead: int, keepdims: bool) -> Tensor:
-    if not keepdims:
-        return result
-    axes = range(x.ndim) if axis is None else [a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
-    return reshape(result, (*result.shape[:lead], *(1 if a in set(axes) else n for a, n in enumerate(x.shape))))
+def nanpercentile(x: TensorLike, q: TensorLike, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Tensor:
+    return np.nanpercentile(floating(x), q, axes_of(axis), method=method, keepdims=keepdims)
 
 
 # -- running sums and counts -----------------------------------------------------------------------------------------------
@@ -364,7 +281,8 @@ def _running(rule: Callable[..., Tensor], x: TensorLike, axis: int | None, dtype
     if dtype is None:
         dtype = "int32" if tensor.dtype.is_bool else tensor.dtype.name
     tensor = cast(tensor, dtype)
-    return rule(reshape(tensor, (-1,)), 0) if axis is None else rule(tensor, axis)
+    out = rule(reshape(tensor, (-1,)), 0) if axis is None else rule(tensor, axis)
+    return cast(out, dtype)
 
 
 def diff(a: TensorLike, n: int = 1, axis: int = -1) -> Tensor:
@@ -402,25 +320,8 @@ def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: int = 
 
 
 def histogram(x: TensorLike, bins: int = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
-    tensor = floating(x)
-    flat = reshape(tensor, (-1,))
-    if range is None:
-        low, high = (
-            (reduce.reduce_min(flat), reduce.reduce_max(flat)) if flat.size else (cast(0.0, flat.dtype), cast(1.0, flat.dtype))
-        )
-        same = compare.equal(low, high)
-        low, high = select.where(same, low - 0.5, low), select.where(same, high + 0.5, high)
-    else:
-        low, high = cast(range[0], flat.dtype), cast(range[1], flat.dtype)
-    edges = low + (high - low) * cast(np.linspace(0.0, 1.0, bins + 1), flat.dtype)
-    place = sorting.searchsorted(edges, flat, side="right", out_type="int32") - 1
-    place = select.where(compare.equal(flat, high), cast(bins - 1, "int32"), place)
-    inside = compare.logical_and(flat >= low, flat <= high)
-    slots = select.where(inside, place, cast(bins, "int32"))
-    from gradtape.ops.segment import unsorted_segment_sum
-
-    counts = unsorted_segment_sum(cast(inside, "int32"), slots, bins + 1)[:bins]
-    return counts, edges
+    counts, edges = np.histogram(floating(x), bins, range)
+    return cast(counts, "int32"), edges
 
 
 def corrcoef(x: TensorLike) -> Tensor:

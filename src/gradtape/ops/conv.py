@@ -40,6 +40,7 @@ from gradtape.ops.windows import (
     taps,
     to_channels_last,
     window_rows,
+    without,
 )
 
 # -- the three maps on bare arrays -------------------------------------------------------------------------------------
@@ -221,19 +222,8 @@ _GROUPED: dict[str, Any] = {"strides": (2,), "padding": ((1, 1),), "dilations": 
 
 CONV: Op = multilinear(
     "conv", "x w", _conv_impl,
-    lambda ct, x_spec, w, strides, padding, dilations, groups: apply(
-        CONV_INPUT, ct, w, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
-    ),
-    lambda ct, x, w_spec, strides, padding, dilations, groups: apply(
-        CONV_FILTER,
-        x,
-        ct,
-        kernel=tuple(w_spec.shape[:-2]),
-        strides=strides,
-        padding=padding,
-        dilations=dilations,
-        groups=groups,
-    ),
+    lambda ct, x_spec, w, attrs: apply(CONV_INPUT, ct, w, space=tuple(x_spec.shape[1:-1]), **attrs),
+    lambda ct, x, w_spec, attrs: apply(CONV_FILTER, x, ct, kernel=tuple(w_spec.shape[:-2]), **attrs),
     infer=_conv_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 4, 5, 2), normal(3, 2, 2, 3), **_UNIT),
@@ -246,19 +236,8 @@ CONV: Op = multilinear(
 )  # fmt: skip
 CONV_INPUT: Op = multilinear(
     "conv_input", "y w", _conv_input_impl,
-    lambda ct, w, strides, padding, dilations, groups: apply(
-        CONV, ct, w, strides=strides, padding=padding, dilations=dilations, groups=groups
-    ),
-    lambda ct, y, w_spec, strides, padding, dilations, groups: apply(
-        CONV_FILTER,
-        ct,
-        y,
-        kernel=tuple(w_spec.shape[:-2]),
-        strides=strides,
-        padding=padding,
-        dilations=dilations,
-        groups=groups,
-    ),
+    lambda ct, w, attrs: apply(CONV, ct, w, **without(attrs, "space")),
+    lambda ct, y, w_spec, attrs: apply(CONV_FILTER, ct, y, kernel=tuple(w_spec.shape[:-2]), **without(attrs, "space")),
     infer=_input_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 2, 4, 3), normal(3, 2, 2, 3), space=(4, 5), **_UNIT),
@@ -269,12 +248,8 @@ CONV_INPUT: Op = multilinear(
 )  # fmt: skip
 CONV_FILTER: Op = multilinear(
     "conv_filter", "x y", _conv_filter_impl,
-    lambda ct, x_spec, y, strides, padding, dilations, groups: apply(
-        CONV_INPUT, y, ct, space=tuple(x_spec.shape[1:-1]), strides=strides, padding=padding, dilations=dilations, groups=groups
-    ),
-    lambda ct, x, strides, padding, dilations, groups: apply(
-        CONV, x, ct, strides=strides, padding=padding, dilations=dilations, groups=groups
-    ),
+    lambda ct, x_spec, y, attrs: apply(CONV_INPUT, y, ct, space=tuple(x_spec.shape[1:-1]), **without(attrs, "kernel")),
+    lambda ct, x, attrs: apply(CONV, x, ct, **without(attrs, "kernel")),
     infer=_filter_spec, batch=_batch_conv,
     samples=lambda: [
         Sample(normal(2, 4, 5, 2), normal(2, 2, 4, 3), kernel=(3, 2), **_UNIT),

@@ -381,7 +381,6 @@ ONE_HOT = nondiff(
     batch=lambda op, flags, inputs, attrs: apply(
         op, *inputs, depth=attrs["depth"], axis=attrs["axis"] + 1 if attrs["axis"] >= 0 else attrs["axis"]
     ),
-    call=lambda indices, depth, axis: apply(ONE_HOT, convert(indices), depth=depth, axis=axis),
     samples=lambda: [Sample(np.array([0, 2, 5]), 3, -1), Sample(np.array([[0], [1]]), 2, 0)],
 )
 

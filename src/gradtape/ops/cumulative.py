@@ -178,7 +178,6 @@ RECURRENCE: Op = general(
     ),
     infer=lambda decay, x, *, axis, reverse: TensorSpec(x.shape, x.dtype),
     batch=batching.shifted("axis"),
-    call=lambda decay, x, axis, reverse: apply(RECURRENCE, convert(decay), convert(x), axis=axis, reverse=reverse),
     samples=lambda: [
         Sample(normal(4), normal(4), 0, False),
         Sample(normal(2, 3), normal(2, 3), 1, True),
@@ -223,7 +222,6 @@ CUMULATIVE_LOGSUMEXP: Op = general(
     vjps=(lambda ct, x, out, axis, reverse: logsumexp_ct(ct, x, out, axis, reverse),),
     jvps=(lambda t, x, out, axis, reverse: logsumexp_tangent(t, x, out, axis, reverse),),
     infer=inference.same, batch=batching.shifted("axis"),
-    call=lambda x, axis, reverse: apply(CUMULATIVE_LOGSUMEXP, convert(x), axis=axis, reverse=reverse),
     samples=lambda: [
         Sample(normal(4), 0, False),
         Sample(normal(2, 3), 1, True),

@@ -115,7 +115,6 @@ IRFFT: Op = linear(
     ),
     infer=lambda x, *, rank, length: TensorSpec((*x.shape[:-1], length), x.dtype.real_dtype),
     batch=batching.leading,
-    call=lambda x, rank, length: apply(IRFFT, convert(x), rank=rank, length=length),
     memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(2, 4) + 1j * normal(2, 4), 1, 6),

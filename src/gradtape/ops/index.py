@@ -146,7 +146,6 @@ TAKE = multilinear(
     None,
     infer=_take_spec,
     batch=_batch_take,
-    call=lambda x, indices, axis: apply(TAKE, convert(x), convert(indices), axis=axis),
     add_into=_add_rows,
     sparse_rows=lambda ct, x_shape, indices, axis: ([ct], [indices], x_shape) if axis == 0 else None,
     fails=Fails.VALUES,
@@ -166,7 +165,6 @@ TAKE_ADD = multilinear(
     None,
     infer=lambda ct, indices, *, axis, shape: TensorSpec(shape, ct.dtype),
     batch=lambda op, flags, inputs, attrs: _batch_take_add(op, flags, inputs, attrs),
-    call=lambda ct, indices, axis, shape: apply(TAKE_ADD, convert(ct), convert(indices), axis=axis, shape=shape),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 2), np.array([2, 0, 2]), 0, (4, 2)),
@@ -264,7 +262,6 @@ UPDATE = general(
     infer=lambda x, value, *, key: TensorSpec(x.shape, x.dtype),
     batch=_batch_update,
     in_place=_clear_slice,
-    call=lambda x, value, key: apply(UPDATE, convert(x), convert(value), key=key),
     samples=lambda: [
         Sample(normal(4, 4), normal(2, 2), (slice(0, 2), slice(0, 2))),
         Sample(normal(4), normal(), (2,)),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core import batching, inference
-from gradtape.core.dispatch import apply, convert
+from gradtape.core.dispatch import apply
 from gradtape.core.opdef import Fails, Op, Sample, general
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, TensorLike
@@ -131,7 +131,6 @@ SYLVESTER = general(
     vjp=sylvester_cts, jvp=sylvester_tangent,
     infer=lambda a, b, c: inference.same(c),
     batch=batching.leading,
-    call=lambda a, b, c: apply(SYLVESTER, convert(a), convert(b), convert(c)),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3), sample_regular(2, 2), normal(3, 2)),

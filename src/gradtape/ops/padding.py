@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtape.core.dispatch import apply, convert
+from gradtape.core.dispatch import apply
 from gradtape.core.opdef import Memory, Sample, linear
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Size
@@ -35,7 +35,6 @@ PAD = linear(
     lambda ct, paddings: crop(ct, paddings),
     infer=lambda x, *, paddings: TensorSpec(tuple(d + a + b for d, (a, b) in zip(x.shape, paddings, strict=True)), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, paddings=((0, 0), *attrs["paddings"])),
-    call=lambda x, paddings: apply(PAD, convert(x), paddings=paddings),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 3), ((1, 0), (2, 1))), Sample(normal(0), ((1, 1),)), Sample(normal(), ())],
 )  # fmt: skip

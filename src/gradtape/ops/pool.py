@@ -35,6 +35,7 @@ from gradtape.ops.windows import (
     per_axis,
     taps,
     to_channels_last,
+    without,
 )
 
 # -- the maps on bare arrays -------------------------------------------------------------------------------------------
@@ -141,9 +142,7 @@ _OVERLAP: dict[str, Any] = {"ksize": (3,), "strides": (2,), "padding": ((1, 1),)
 # With the winners fixed, max pooling is linear: `pool_take` reads the winning taps, `pool_put` sends cotangents back to them.
 POOL_TAKE: Op = multilinear(
     "pool_take", "x tap", _pool_take_impl,
-    lambda ct, x_spec, tap, ksize, strides, padding: apply(
-        POOL_PUT, ct, tap, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
-    ),
+    lambda ct, x_spec, tap, attrs: apply(POOL_PUT, ct, tap, space=tuple(x_spec.shape[1:-1]), **attrs),
     None,
     infer=lambda x, tap, **geometry: TensorSpec(tap.shape, x.dtype),
     batch=_merged,
@@ -154,7 +153,7 @@ POOL_TAKE: Op = multilinear(
 )  # fmt: skip
 POOL_PUT: Op = multilinear(
     "pool_put", "y tap", _pool_put_impl,
-    lambda ct, tap, ksize, strides, padding: apply(POOL_TAKE, ct, tap, ksize=ksize, strides=strides, padding=padding),
+    lambda ct, tap, attrs: apply(POOL_TAKE, ct, tap, **without(attrs, "space")),
     None,
     infer=lambda y, tap, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
     batch=_merged,
@@ -171,30 +170,14 @@ POOL_WINNER: Op = nondiff(
     samples=lambda: [Sample(spread(2, 4, 4, 2), **_PLAIN), Sample(spread(1, 5, 2), **_OVERLAP)],
 )  # fmt: skip
 
-
-def winner(x: Tensor, out: Tensor, ksize: Ints, strides: Ints, padding: Pads) -> Tensor:
-    """Which tap of each window holds its maximum."""
-    return apply(POOL_WINNER, x, out, ksize=ksize, strides=strides, padding=padding)
-
-
 MAX_POOL: Op = general(
     "max_pool", "x", _max_pool_impl,
     vjps=(
-        lambda ct, x, out, ksize, strides, padding: apply(
-            POOL_PUT,
-            ct,
-            winner(x, out, ksize, strides, padding),
-            space=tuple(x.shape[1:-1]),
-            ksize=ksize,
-            strides=strides,
-            padding=padding,
+        lambda ct, x, out, attrs: apply(
+            POOL_PUT, ct, apply(POOL_WINNER, x, out, **attrs), space=tuple(x.shape[1:-1]), **attrs
         ),
     ),
-    jvps=(
-        lambda t, x, out, ksize, strides, padding: apply(
-            POOL_TAKE, t, winner(x, out, ksize, strides, padding), ksize=ksize, strides=strides, padding=padding
-        ),
-    ),
+    jvps=(lambda t, x, out, attrs: apply(POOL_TAKE, t, apply(POOL_WINNER, x, out, **attrs), **attrs),),
     infer=_pool_spec, batch=_merged,
     samples=lambda: [
         Sample(spread(2, 4, 4, 2), **_PLAIN),
@@ -206,15 +189,13 @@ MAX_POOL: Op = general(
 # Sums, not averages: how many elements a window has depends on its place only, and is a constant factor behind.
 POOL_SUM: Op = linear(
     "pool_sum", "x", _pool_sum_impl,
-    lambda ct, x_spec, ksize, strides, padding: apply(
-        POOL_SPREAD, ct, space=tuple(x_spec.shape[1:-1]), ksize=ksize, strides=strides, padding=padding
-    ),
+    lambda ct, x_spec, attrs: apply(POOL_SPREAD, ct, space=tuple(x_spec.shape[1:-1]), **attrs),
     infer=_pool_spec, batch=_merged, memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 4, 4, 2), **_PLAIN), Sample(normal(1, 5, 2), **_OVERLAP)],
 )  # fmt: skip
 POOL_SPREAD: Op = linear(
     "pool_spread", "y", _pool_spread_impl,
-    lambda ct, ksize, strides, padding: apply(POOL_SUM, ct, ksize=ksize, strides=strides, padding=padding),
+    lambda ct, attrs: apply(POOL_SUM, ct, **without(attrs, "space")),
     infer=lambda y, *, space, **geometry: TensorSpec((y.shape[0], *space, y.shape[-1]), y.dtype),
     batch=_merged, memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 2, 2, 2), space=(4, 5), **_PLAIN), Sample(normal(1, 3, 2), space=(5,), **_OVERLAP)],

@@ -296,9 +296,6 @@ EXTREME_ROWS: Op = general(
     ),
     infer=lambda x, indices, values, *, largest: TensorSpec(x.shape, x.dtype),
     batch=_batch_rows,
-    call=lambda x, indices, values, largest: apply(
-        EXTREME_ROWS, convert(x), convert(indices), convert(values), largest=largest
-    ),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(spread(4, 2), np.array([2, 0, 2]), spread(3, 2) + 0.13, True),

@@ -38,7 +38,6 @@ SEGMENT_SLOTS: Op = nondiff(
     "segment_slots", "ids", _slots_impl,
     infer=lambda ids, *, num: TensorSpec(ids.shape, ids.dtype),
     reason="indices have no derivative", batch=batching.elementwise,
-    call=lambda ids, num: apply(SEGMENT_SLOTS, convert(ids), num=num),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([2, -1, 0]), 3), Sample(np.array([3]), 3, raises=(ValueError, "not below num_segments"))],
 )  # fmt: skip
@@ -68,7 +67,6 @@ SEGMENT_COUNT: Op = nondiff(
     "segment_count", "ids", _count_impl,
     infer=lambda ids, *, caller: TensorSpec((None,), "bool"),
     reason="the result does not depend on values that have derivatives", batch=batching.looped,
-    call=lambda ids, caller: apply(SEGMENT_COUNT, convert(ids), caller=caller),
     memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [
         Sample(np.array([0, 0, 2]), "segment_sum"),
@@ -191,9 +189,6 @@ SEGMENT_EXTREME: Op = general(
     ),
     infer=lambda data, ids, *, num, largest, empty: TensorSpec((num, *data.shape[ids.ndim :]), data.dtype),
     batch=_batch_segments,
-    call=lambda data, ids, num, largest, empty: apply(
-        SEGMENT_EXTREME, convert(data), convert(ids), num=num, largest=largest, empty=empty
-    ),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(spread(5, 2), np.array([0, 2, 0, 2, 2]), 4, True, 0),

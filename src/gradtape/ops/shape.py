@@ -155,7 +155,6 @@ SUM_TO: Op = linear(
     lambda ct, x_shape: broadcast_to(ct, tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
-    call=lambda x, shape: apply(SUM_TO, convert(x), shape=shape),
     memory=Memory.SHARED,
     fails=Fails.VALUES,
     samples=lambda: [
@@ -453,7 +452,6 @@ SLICE_AXIS = linear(
     _pad_axis,
     infer=lambda x, *, axis, start, size: TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype),
     batch=batching.shifted("axis"),
-    call=lambda x, axis, start, size: apply(SLICE_AXIS, convert(x), axis=axis, start=start, size=size),
     add_into=_add_axis,
     cost=Cost.FREE,
     memory=Memory.SHARED,

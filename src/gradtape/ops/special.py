@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradtape.core import inference
-from gradtape.core.dispatch import apply, convert, promote
+from gradtape.core.dispatch import apply, promote
 from gradtape.core.forms import unary
 from gradtape.core.opdef import Op, Rule, Sample, SampleMaker, composite, elementwise
 from gradtape.core.tensor import Tensor
@@ -199,7 +199,6 @@ def bessel_partial(x: Tensor, kind: str, order: int) -> Tensor:
 BESSEL: Op = elementwise(
     "bessel", "x", _bessel_impl,
     lambda x, kind, order: bessel_partial(x, kind, order),
-    call=lambda x, kind, order: apply(BESSEL, convert(x), kind=kind, order=order),
     samples=lambda: [
         *(Sample(away(3), kind, order) for kind in ("iv", "ive", "jv", "spherical_jn") for order in (0, 1, 2)),
         *(Sample(positive(3), kind, order) for kind in ("kv", "kve", "yv") for order in (0, 1, 2)),

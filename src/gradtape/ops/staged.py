@@ -196,7 +196,6 @@ COPY = linear(
     lambda ct: ct,
     infer=lambda x: x if isinstance(x, ListSpec) else TensorSpec(x.shape, x.dtype),
     batch=batching.elementwise,
-    call=lambda x: apply(COPY, convert(x)),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )  # fmt: skip
@@ -240,7 +239,6 @@ DIM_VALUE = nondiff(
     infer=lambda x, *, axis: TensorSpec((), int32),
     reason="the result depends on the shape only",
     batch=lambda op, flags, inputs, attrs: broadcast_to(apply(op, *inputs, axis=attrs["axis"] + 1), (inputs[0].shape[0],)),
-    call=lambda x, axis: apply(DIM_VALUE, convert(x), axis=axis),
     samples=lambda: [Sample(normal(2, 3), 1), Sample(normal(0), 0)],
 )  # fmt: skip
 # an array of `size` entries and (nearly) no bytes: its axis makes a dimension of an integer known at run time only
@@ -249,7 +247,6 @@ EXTENT = nondiff(
     lambda size: np.broadcast_to(np.False_, (_checked_size(size),)),
     infer=lambda size: TensorSpec((None,), "bool"),
     reason="the result does not depend on values", batch=batching.looped,
-    call=lambda size: apply(EXTENT, convert(size)),
     memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [Sample(np.array(3)), Sample(np.array(-1), raises=(ValueError, "negative"))],
 )  # fmt: skip

@@ -185,6 +185,11 @@ def padded_space(space: Ints, padding: Pads) -> Ints:
     return tuple(n + low + high for n, (low, high) in zip(space, padding, strict=True))
 
 
+def without(attrs: dict[str, Any], name: str) -> dict[str, Any]:
+    """The geometry of a map, for its adjoint, which finds one of the sizes itself."""
+    return {key: value for key, value in attrs.items() if key != name}
+
+
 # -- layout, on tensors ------------------------------------------------------------------------------------------------
 
 
