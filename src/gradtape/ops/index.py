@@ -262,6 +262,7 @@ UPDATE = general(
     infer=lambda x, value, *, key: TensorSpec(x.shape, x.dtype),
     batch=_batch_update,
     in_place=_clear_slice,
+    call=lambda x, value, key: apply(UPDATE, convert(x), convert(value), key=key),  # of `updated` below, too
     samples=lambda: [
         Sample(normal(4, 4), normal(2, 2), (slice(0, 2), slice(0, 2))),
         Sample(normal(4), normal(), (2,)),
