@@ -113,14 +113,17 @@ def tensor(value: Any) -> Tensor:
 
 
 def public_function(op: Op) -> Any:
-    """How a user calls an op: its `call`, the fast closure made for it, or `apply`: inputs first, then attributes in the order
-    in which the type rule has them."""
+    """How a user calls an op: its `call`, the function of its name in its family, the fast closure made for it, or `apply`:
+    inputs first, then attributes in the order in which the type rule has them."""
     if op.call is not None:
         return op.call
-    for family in registry.FAMILIES:
-        for value in vars(family).values():
-            if getattr(value, "op", None) is op:
-                return value
+    family = next(vars(family) for family in registry.FAMILIES if op in vars(family).get("OPS", ()))
+    named = family.get(op.name)
+    if callable(named) and not hasattr(named, "composite"):
+        return named
+    for value in family.values():
+        if getattr(value, "op", None) is op:
+            return value
     count = None if op.args[-1].startswith("*") else len(op.args)
     names = _keywords(op.infer) or _keywords(op.impl)
 

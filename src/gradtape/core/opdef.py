@@ -102,7 +102,8 @@ class Op:
         None  # called like `impl`: writes the result over input 0, which nobody needs any more, and gives it
     )
     expand: Rule | None = None  # the op in simpler ops, called like `impl` but on tensors; None from it: not for these inputs
-    call: Rule | None = None  # how a sample's arguments reach the op, if not as inputs, then attributes in the order of `infer`
+    # how a sample's arguments reach the op, if not by the function of its name, nor as inputs, then attributes as in `infer`
+    call: Rule | None = None
     partials: tuple[Any, ...] = ()  # elementwise: one per input; a rule, a number, or None (no derivative)
     products: tuple[Rule | None, ...] = ()  # elementwise, optional: ct times the conjugated partial, if cheaper that way
     vjps: tuple[Rule | None, ...] = ()  # one per input

@@ -66,14 +66,12 @@ SIGMOID = elementwise(
     "sigmoid", "x", _sigmoid_impl,
     lambda out: out * (1.0 - out),
     floating=True, infer=inference.elementwise_float,
-    call=lambda x: sigmoid(x),
     samples=_smooth,
 )  # fmt: skip
 SOFTPLUS = elementwise(
     "softplus", "x", _softplus_impl,
     lambda x: sigmoid(x),
     floating=True, infer=inference.elementwise_float,
-    call=lambda x: softplus(x),
     samples=_smooth,
 )  # fmt: skip
 _sigmoid, _softplus = unary(SIGMOID), unary(SOFTPLUS)
@@ -151,7 +149,6 @@ RELU = elementwise(
     "relu", "x", _relu_impl,
     lambda out: step(out),
     infer=inference.numbers,
-    call=lambda x: relu(x),
     cost=Cost.CHEAP,
     samples=lambda: [*_lanes(), Sample(np.arange(-2, 2))],
 )  # fmt: skip
@@ -159,13 +156,11 @@ RELU6 = elementwise(
     "relu6", "x", _relu6_impl,
     lambda out: step(out) * step(6.0 - out),
     infer=inference.numbers,
-    call=lambda x: relu6(x),
     samples=lambda: [*_lanes(), Sample(spread(3, 8) * 3.0), Sample(np.arange(-2, 2))],
 )  # fmt: skip
 LEAKY_RELU = elementwise(
     "leaky_relu", "x", _leaky_impl,
     lambda x, alpha: step(x) * (1.0 - alpha) + alpha,
-    call=lambda x, alpha: leaky_relu(x, alpha),
     samples=lambda: [Sample(away(3, 2), 0.2), Sample(away(), 1.5), Sample(away(0), 0.0)],
 )  # fmt: skip
 # eˣ = out + 1 where x < 0
@@ -173,14 +168,12 @@ ELU = elementwise(
     "elu", "x", _elu_impl,
     lambda out: where(out < 0, out + 1.0, ones_like(out)),
     floating=True, infer=inference.elementwise_float,
-    call=lambda x: elu(x),
     samples=_lanes,
 )  # fmt: skip
 SELU = elementwise(
     "selu", "x", _selu_impl,
     lambda out: where(out < 0, out + SELU_ALPHA, ones_like(out) * SELU_SCALE),
     floating=True, infer=inference.elementwise_float,
-    call=lambda x: selu(x),
     samples=_lanes,
 )  # fmt: skip
 _relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
@@ -273,7 +266,6 @@ def _gelu_impl(x: Array, *, approximate: bool) -> Array:
 GELU = elementwise(
     "gelu", "x", _gelu_impl,
     gelu_partial,
-    call=lambda x, approximate: gelu(x, approximate),
     samples=lambda: [Sample(normal(3, 2), False), Sample(normal(3), True), Sample(normal(), False), Sample(normal(0), True)],
 )  # fmt: skip
 
@@ -346,7 +338,6 @@ SOFTMAX = general(
     vjps=(lambda ct, out, axis: softmax_tangent(ct, out, axis),),
     jvps=(lambda t, out, axis: softmax_tangent(t, out, axis),),
     expand=_expand_softmax, infer=inference.same, batch=batching.shifted("axis"),
-    call=lambda x, axis: softmax(x, axis),
     samples=_rows,
 )  # fmt: skip
 LOG_SOFTMAX = general(
@@ -355,7 +346,6 @@ LOG_SOFTMAX = general(
     vjps=(lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, axis, True),),
     jvps=(lambda t, out, axis: t - reduce_sum(t * exp(out), axis, True),),
     expand=_expand_log_softmax, infer=inference.same, batch=batching.shifted("axis"),
-    call=lambda x, axis: log_softmax(x, axis),
     samples=_rows,
 )  # fmt: skip
 

@@ -41,7 +41,7 @@ def _check_impl(x: Array, *, message: str) -> Array:
 CHECK_NUMERICS = linear(
     "check_numerics", "x", _check_impl,
     lambda ct: ct,
-    infer=inference.same, batch=batching.elementwise, call=check_numerics, memory=Memory.SHARED, fails=Fails.VALUES,
+    infer=inference.same, batch=batching.elementwise, memory=Memory.SHARED, fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(2, 3), "sample"),
         Sample(normal(), "sample"),

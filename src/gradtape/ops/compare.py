@@ -99,7 +99,7 @@ def is_close(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-
 IS_CLOSE = nondiff(
     "is_close", "x y",
     lambda x, y, *, rtol, atol: np.isclose(x, y, rtol, atol),
-    infer=inference.predicate, reason=_REASON, batch=batching.elementwise, call=is_close,
+    infer=inference.predicate, reason=_REASON, batch=batching.elementwise,
     samples=lambda: [Sample(normal(3), normal(3))],
 )  # fmt: skip
 

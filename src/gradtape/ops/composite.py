@@ -229,7 +229,6 @@ ADD_N = linear(
     "add_n", "*inputs", _add_n_impl,
     lambda ct, inputs_spec: (ct,) * len(inputs_spec),
     infer=inference.same, batch=batching.leading,
-    call=lambda inputs: add_n(inputs),
     memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 3), normal(2, 3)]),
@@ -329,7 +328,6 @@ ANGLE = general(
     vjps=(lambda ct, x: cast(ct, x.dtype) * turn(x) if is_complex(x) else ct * 0.0,),
     jvps=(lambda t, x: real(conj(turn(x)) * t) if is_complex(x) else t * 0.0,),
     infer=inference.real_part, batch=batching.elementwise,
-    call=lambda x: angle(x),
     samples=lambda: [Sample(away(3) + 1j * away(3)), Sample(away(2, 2)), Sample(away()), Sample(away(0) + 0j)],
 )  # fmt: skip
 

@@ -194,7 +194,6 @@ ZEROS_LIKE = nondiff(
     infer=_like_spec,
     reason="the result does not depend on the values",
     batch=batching.elementwise,
-    call=zeros_like,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
 )
 ONES_LIKE = nondiff(
@@ -204,7 +203,6 @@ ONES_LIKE = nondiff(
     infer=_like_spec,
     reason="the result does not depend on the values",
     batch=batching.elementwise,
-    call=ones_like,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
 )
 

@@ -60,7 +60,7 @@ CUMSUM: Op = linear(
     "cumsum", "x",
     lambda x, *, axis, exclusive, reverse: _running(np.add, x, axis, exclusive, reverse, 0.0),
     lambda ct, axis, exclusive, reverse: apply(CUMSUM, ct, axis=axis, exclusive=exclusive, reverse=not reverse),
-    infer=inference.same, batch=batching.shifted("axis"), call=cumsum, memory=Memory.FRESH, samples=_samples,
+    infer=inference.same, batch=batching.shifted("axis"), memory=Memory.FRESH, samples=_samples,
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ CUMPROD: Op = general(
     lambda x, *, axis, exclusive, reverse: _running(np.multiply, x, axis, exclusive, reverse, 1.0),
     vjps=(lambda ct, x, axis, exclusive, reverse: cumprod_vjp(ct, x, axis, exclusive, reverse),),
     jvps=(lambda t, x, axis, exclusive, reverse: cumprod_jvp(t, x, axis, exclusive, reverse),),
-    infer=inference.same, batch=batching.shifted("axis"), call=cumprod,
+    infer=inference.same, batch=batching.shifted("axis"),
     samples=lambda: [*_samples(), Sample(np.array([1.5, 0.0, 2.0, 0.0, 3.0]))],
 )  # fmt: skip
 

@@ -39,7 +39,6 @@ CAST = general(
     jvps=(lambda t, dtype: cast(t, dtype),),
     infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
     batch=batching.elementwise,
-    call=lambda x, dtype: cast(x, dtype),
     cost=Cost.LIGHT,
     samples=lambda: [
         Sample(normal(3, 2), "float64"),
@@ -364,7 +363,6 @@ ATAN2 = elementwise(
     lambda y, x: x / (x * x + y * y),
     lambda y, x: -y / (x * x + y * y),
     floating=True, infer=inference.elementwise_float,
-    call=lambda y, x: atan2(y, x),
     samples=lambda: [
         Sample(away(3, 2), away(3, 2)),
         Sample(away(3, 1), away(2)),
@@ -425,7 +423,6 @@ REAL = general(
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype),),
     jvps=(lambda t: real(t),),
     infer=inference.real_part, batch=batching.elementwise,
-    call=lambda x: real(x),
     memory=Memory.SHARED, samples=_both,
 )  # fmt: skip
 IMAG = general(
@@ -435,7 +432,6 @@ IMAG = general(
     vjps=(lambda ct, x_spec: cast(ct, x_spec.dtype) * 1j if is_complex(x_spec) else ct * 0.0,),
     jvps=(lambda t: imag(t),),
     infer=inference.real_part, batch=batching.elementwise,
-    call=lambda x: imag(x),
     samples=_both,
 )  # fmt: skip
 CONJ = general(
@@ -463,7 +459,6 @@ COMPLEX = general(
         inference.broadcast_shapes(real.shape, imag.shape), "complex128" if real.dtype.size == 8 else "complex64"
     ),
     batch=batching.elementwise,
-    call=lambda real, imag: complex(real, imag),
     samples=lambda: [
         Sample(normal(3), normal(3)),
         Sample(normal(), normal()),

@@ -265,7 +265,7 @@ BETAINC = elementwise(
     lambda a, b, x: betainc_dab(a, b, x, 1, 0),
     lambda a, b, x: betainc_dab(a, b, x, 0, 1),
     lambda a, b, x: beta_density(a, b, x),
-    floating=True, infer=inference.elementwise_float, call=betainc,
+    floating=True, infer=inference.elementwise_float,
     samples=lambda: [
         Sample(positive(3, 2), positive(3, 2), _fractions(3, 2)),
         Sample(positive(2, 1) + 2.0, positive(3), _fractions()),
@@ -348,7 +348,7 @@ ZETA = elementwise(
     in_double("zeta"),
     lambda x, q: zeta_dx(x, q, 1),
     lambda x, q: -x * zeta(x + 1.0, q),
-    floating=True, infer=inference.elementwise_float, call=zeta,
+    floating=True, infer=inference.elementwise_float,
     samples=lambda: [
         Sample(positive(3, 2) + 1.2, positive(3, 2)),
         Sample(positive(2, 1) + 1.2, positive(3)),

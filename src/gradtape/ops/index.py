@@ -68,7 +68,6 @@ GETITEM = linear(
     lambda ct, x_shape, key: put(ct, key=key, shape=tuple(x_shape)),
     infer=lambda x, *, key: TensorSpec(np.empty(tuple(x.shape), bool)[key].shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, key=(slice(None), *attrs["key"])),
-    call=lambda x, key: getitem(x, key),
     add_into=_add_slice,
     cost=Cost.FREE,
     memory=Memory.FRESH,

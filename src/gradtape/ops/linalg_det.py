@@ -46,7 +46,6 @@ DET = general(
     jvps=(lambda t, x: reduce_sum(diagonal_of(apply(ADJUGATE, x) @ t), -1),),
     infer=lambda x: TensorSpec(x.shape[:-2], x.dtype),
     batch=batching.leading,
-    call=lambda x: det(x),
     samples=_square_samples,
 )  # fmt: skip
 
@@ -149,7 +148,6 @@ SLOGDET = general(
     vjps=(slogdet_ct,), jvps=(slogdet_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-2], x.dtype), TensorSpec(x.shape[:-2], x.dtype.real_dtype)),
     batch=batching.leading,
-    call=lambda x: slogdet(x),
     outputs=2,
     samples=lambda: [
         Sample(sample_regular(3, 3)),
@@ -231,7 +229,6 @@ PINV = general(
     vjps=(pinv_ct,), jvps=(pinv_tangent,),
     infer=lambda x, *, rcond: TensorSpec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype),
     batch=batching.leading,
-    call=lambda x: pinv(x),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(4, 2)),

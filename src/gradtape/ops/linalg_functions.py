@@ -50,7 +50,6 @@ EXPM = general(
     vjps=(lambda ct, x: derivative_of(EXPM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(EXPM, x, t),),
     infer=inference.same, batch=batching.leading,
-    call=lambda x: expm(x),
     samples=lambda: [
         Sample(normal(3, 3)),
         Sample(normal(2, 2, 2)),
@@ -173,7 +172,6 @@ SQRTM = general(
     vjps=(lambda ct, out: apply(SYLVESTER, matrix_transposed(out), matrix_transposed(out), ct),),
     jvps=(lambda t, out: apply(SYLVESTER, out, out, t),),
     infer=inference.same, batch=batching.leading,
-    call=lambda x: sqrtm(x),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(definite(3, 3)),
@@ -221,7 +219,6 @@ LOGM = general(
     vjps=(lambda ct, x: derivative_of(LOGM, matrix_transposed(x), ct),),
     jvps=(lambda t, x: derivative_of(LOGM, x, t),),
     infer=inference.same, batch=batching.leading,
-    call=lambda x: logm(x),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(definite(3, 3)),

@@ -86,7 +86,6 @@ INV = general(
     vjps=(lambda ct, out: -(matrix_transposed(out) @ ct @ matrix_transposed(out)),),
     jvps=(lambda t, out: -(out @ t @ out),),
     infer=inference.same, batch=batching.leading,
-    call=lambda x: inv(x),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(sample_regular(3, 3)),
@@ -446,7 +445,6 @@ LU = general(
     vjps=(lu_ct,), jvps=(lu_tangent,),
     infer=lambda x, *, dtype: (TensorSpec(x.shape, x.dtype), TensorSpec(x.shape[:-1], dtype)),
     batch=batching.leading,
-    call=lambda x: lu(x),
     outputs=2,
     samples=lambda: [
         Sample(np.array([[0.2, 1.0, -0.4], [2.0, 0.3, 0.8], [0.5, -0.9, 1.7]])),

@@ -236,7 +236,6 @@ def _svd_spec(x: TensorSpec, *, full: bool) -> tuple[TensorSpec, ...]:
 SVD = general(
     "svd", "x", _svd_impl,
     vjps=(svd_ct,), jvps=(svd_tangent,), infer=_svd_spec, batch=batching.leading,
-    call=lambda x: svd(x),
     outputs=3, fails=Fails.VALUES,
     samples=lambda: [
         Sample(normal(3, 3)),
@@ -346,7 +345,6 @@ EIGH = general(
     vjps=(eigh_ct,), jvps=(eigh_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], x.dtype.real_dtype), TensorSpec(x.shape, x.dtype)),
     batch=batching.leading,
-    call=lambda x: eigh(x),
     outputs=2, fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3)),
@@ -397,7 +395,6 @@ EIGVALSH = general(
     vjps=(eigvalsh_ct,), jvps=(eigvalsh_tangent,),
     infer=lambda x: TensorSpec(x.shape[:-1], x.dtype.real_dtype),
     batch=batching.leading,
-    call=lambda x: eigvalsh(x),
     fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3)),
@@ -460,7 +457,6 @@ EIG = general(
     vjps=(eig_ct,), jvps=(eig_tangent,),
     infer=lambda x: (TensorSpec(x.shape[:-1], _complex_dtype(x)), TensorSpec(x.shape, _complex_dtype(x))),
     batch=batching.leading,
-    call=lambda x: eig(x),
     outputs=2, fails=Fails.VALUES,
     samples=lambda: [
         Sample(symmetric(3, 3) + 0.3 * normal(3, 3)),

@@ -125,7 +125,6 @@ MATMUL = multilinear(
     right_cotangent,
     infer=_matmul_spec,
     batch=lambda op, flags, inputs, attrs: _batch_matmul(op, flags, inputs),
-    call=lambda a, b: matmul(a, b),
     samples=lambda: [
         Sample(normal(3, 4), normal(4, 2)),
         Sample(normal(2, 3, 4), normal(4, 2)),

@@ -23,7 +23,6 @@ def _invert_permutation_impl(x: Array) -> Array:
 INVERT_PERMUTATION = nondiff(
     "invert_permutation", "x", _invert_permutation_impl,
     infer=inference.same, reason="indices have no derivative", batch=batching.looped,
-    call=lambda x: invert_permutation(x),
     fails=Fails.VALUES,
     samples=lambda: [Sample(np.array([2, 0, 1])), Sample(np.array([0, 0]), raises=(ValueError, "permutation"))],
 )  # fmt: skip

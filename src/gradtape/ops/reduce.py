@@ -91,7 +91,6 @@ REDUCE_SUM = linear(
     expand=lambda x, axis, keepdims: reduce_sum(cast(x, "int32"), axis, keepdims) if x.dtype.is_bool else None,
     infer=_sum_spec,
     batch=batching.shifted("axis"),
-    call=reduce_sum,
     cost=Cost.CHEAP,
     memory=Memory.FRESH,
     samples=_reduction_samples,
@@ -164,7 +163,6 @@ REDUCE_MEAN = linear(
     expand=_expand_mean,
     infer=_mean_spec,
     batch=batching.shifted("axis"),
-    call=reduce_mean,
     cost=Cost.CHEAP,
     memory=Memory.FRESH,
     samples=_reduction_samples,
@@ -328,7 +326,6 @@ REDUCE_ALL = nondiff(
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),
-    call=reduce_all,
     samples=_logic_samples,
 )
 REDUCE_ANY = nondiff(
@@ -339,7 +336,6 @@ REDUCE_ANY = nondiff(
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),
-    call=reduce_any,
     samples=_logic_samples,
 )
 

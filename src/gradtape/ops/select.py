@@ -62,7 +62,7 @@ WHERE = general(
         lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, True), out_spec.shape),
         lambda t, condition, out_spec: broadcast_to(select_ct(condition, t, False), out_spec.shape),
     ),
-    infer=_where_spec, batch=batching.elementwise, call=where, cost=Cost.CHEAP,
+    infer=_where_spec, batch=batching.elementwise, cost=Cost.CHEAP,
     samples=lambda: [
         Sample(np.array([True, False, True]), normal(3), normal(3)),
         Sample(np.array([[True], [False]]), normal(3), normal(2, 1)),

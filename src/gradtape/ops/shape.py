@@ -100,7 +100,6 @@ RESHAPE = linear(
     lambda ct, x_shape: reshaped(ct, shape=tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
-    call=reshape,
     cost=Cost.FREE,
     memory=Memory.VIEW,
     samples=lambda: [
@@ -189,7 +188,6 @@ BROADCAST_TO = linear(
     lambda ct, x_shape: unbroadcast(ct, x_shape),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=_batch_broadcast,
-    call=broadcast_to,
     cost=Cost.FREE,
     memory=Memory.SHARED,
     samples=lambda: [
@@ -303,7 +301,6 @@ TRANSPOSE = linear(
     lambda ct, perm: permuted(ct, perm=inverse_permutation(perm)),
     infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),
-    call=transpose,
     cost=Cost.FREE,
     memory=Memory.VIEW,
     samples=lambda: [
@@ -331,7 +328,6 @@ REVERSE = linear(
     lambda ct, axis: apply(REVERSE, ct, axis=axis),
     infer=inference.same,
     batch=batching.shifted("axis"),
-    call=reverse,
     memory=Memory.SHARED,
     samples=lambda: [
         Sample(normal(2, 3), [1]),
@@ -365,7 +361,6 @@ ROLL = linear(
     lambda ct, shift, axis: apply(ROLL, ct, shift=tuple(-s for s in shift), axis=axis),
     infer=inference.same,
     batch=batching.shifted("axis"),
-    call=roll,
     memory=Memory.FRESH,
     samples=lambda: [
         Sample(normal(5), 2, 0),
@@ -419,7 +414,6 @@ CONCAT = linear(
     lambda ct, xs_spec, axis: split_like(ct, xs_spec, axis),
     infer=_concat_spec,
     batch=batching.shifted("axis"),
-    call=concat,
     memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 1)], 1),
@@ -565,7 +559,6 @@ STACK = linear(
     lambda ct, xs_spec, axis: unstack_all(ct, axis, len(xs_spec)),
     infer=lambda *xs, axis: TensorSpec((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype),
     batch=batching.shifted("axis"),
-    call=stack,
     memory=Memory.FRESH,
     samples=lambda: [
         Sample([normal(2, 3), normal(2, 3)], 1),

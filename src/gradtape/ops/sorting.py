@@ -83,7 +83,7 @@ def argsort(
 ARGSORT: Op = nondiff(
     "argsort", "x", _argsort_impl,
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, "int32"),
-    reason=_REASON, batch=batching.shifted("axis"), call=argsort,
+    reason=_REASON, batch=batching.shifted("axis"),
     samples=lambda: [
         Sample(spread(3, 4)),
         Sample(spread(3, 4), 0, "DESCENDING"),
@@ -138,7 +138,7 @@ SORT: Op = general(
     vjps=(lambda ct, x, axis, descending: unsorted(ct, x, axis, descending),),
     jvps=(lambda t, x, axis, descending: along(t, apply(ARGSORT, x, axis=axis, descending=descending), axis),),
     infer=lambda x, *, axis, descending: TensorSpec(x.shape, x.dtype),
-    batch=batching.shifted("axis"), call=sort,
+    batch=batching.shifted("axis"),
     samples=lambda: [
         Sample(spread(3, 4)),
         Sample(spread(3, 4, 2), 1, "DESCENDING"),
@@ -217,7 +217,7 @@ def searchsorted(
 SEARCHSORTED: Op = nondiff(
     "searchsorted", "edges values", _searchsorted_impl,
     infer=lambda edges, values, *, side, dtype: TensorSpec(values.shape, dtype),
-    reason=_REASON, batch=batching.leading, call=searchsorted,
+    reason=_REASON, batch=batching.leading,
     samples=lambda: [
         Sample(np.sort(normal(4)), normal(3)),
         Sample(np.sort(normal(2, 4)), normal(2, 3), "right", "int64"),

@@ -130,7 +130,6 @@ POLYGAMMA = elementwise(
     lambda a: no_derivative("polygamma", "a", "the order is a whole number"),
     lambda a, x: polygamma(a + 1.0, x),
     floating=True, infer=inference.elementwise_float,
-    call=lambda a, x: polygamma(a, x),
     samples=lambda: [
         Sample(np.array(2.0), positive(3, 2), fixed=(0,)),
         Sample(np.array([0.0, 1.0, 2.0, 3.0]), positive(4), fixed=(0,)),

@@ -34,13 +34,13 @@ IDENTITY = linear(
     "identity", "x",
     lambda x: x,
     lambda ct: ct,
-    infer=inference.same, batch=batching.elementwise, call=identity, cost=Cost.FREE, memory=Memory.VIEW,
+    infer=inference.same, batch=batching.elementwise, cost=Cost.FREE, memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal())],
 )  # fmt: skip
 STOP_GRADIENT = nondiff(
     "stop_gradient", "x",
     lambda x: x,
-    infer=inference.same, reason="the program stopped the gradient here", batch=batching.elementwise, call=stop_gradient,
+    infer=inference.same, reason="the program stopped the gradient here", batch=batching.elementwise,
     cost=Cost.FREE, memory=Memory.VIEW,
     samples=lambda: [Sample(normal(2, 3))],
 )  # fmt: skip
