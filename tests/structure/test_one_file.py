@@ -63,10 +63,10 @@ assert "square(%x)" in text, text
 """
 
 
-def _blocks(heading: str) -> list[str]:
-    """The pieces of Python in a section of CONTRIBUTING."""
+def _written(heading: str, entry: str) -> tuple[str, str]:
+    """The piece of Python in a section of CONTRIBUTING, and the line for a table that begins with `entry`."""
     section = (ROOT / "CONTRIBUTING.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return [part.partition("```")[0] for part in section.split("```python\n")[1:]]
+    return section.partition("```python\n")[2].partition("```")[0], entry + section.partition(f"`{entry}")[2].partition("`")[0]
 
 
 def _copy(tmp_path: Path) -> Path:
@@ -98,18 +98,18 @@ def test_a_new_lowering_takes_one_file(tmp_path: Path) -> None:
     """The op has no `expand` here: without the lowering, native code calls NumPy for it."""
     source = _copy(tmp_path)
     _with_log_cosh(source, "\n".join(line for line in OPERATION.split("\n") if "expand=" not in line))
-    formula, entry = _blocks("Adding a lowering")
+    formula, entry = _written("Adding a lowering", "elementwise.LOG_COSH: ")
     written = source / "backends" / "llvm" / "kernels" / "formulas.py"
     before, table, after = written.read_text().partition("LOWERINGS: dict[Op, Lowering] = {\n")
-    written.write_text(f"{before}{formula}\n\n{table}    {entry}{after}")
+    written.write_text(f"{before}{formula}\n\n{table}    {entry}\n{after}")
     _run(source, LOWERED)
 
 
 def test_a_new_pass_takes_one_file_and_a_line(tmp_path: Path) -> None:
     source = _copy(tmp_path)
-    text, entry = _blocks("Adding a pass")
+    text, entry = _written("Adding a pass", '("squares", ')
     (source / "passes" / "squares.py").write_text(text)
     pipeline = source / "passes" / "pipeline.py"
     before, table, after = pipeline.read_text().partition("PASSES: tuple[tuple[str, Pass, int], ...] = (\n")
-    pipeline.write_text(f"{before}from gradtape.passes.squares import squares\n\n{table}    {entry}{after}")
+    pipeline.write_text(f"{before}from gradtape.passes.squares import squares\n\n{table}    {entry}\n{after}")
     _run(source, PASSED)
