@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -87,13 +89,9 @@ def _lowest(dtype: DType) -> str:
 def _max_pool(scope: Scope, operation: Operation, place: Place) -> str:
     dtype = operation.result.type.dtype
     code = Code(scope.writer, dtype, {})
-    largest = None
-    for register, good in _window(scope, operation.operands[0], operation.attrs, place):
-        if good is not None:
-            register = code.select(good, register, _lowest(dtype))
-        largest = register if largest is None else extreme(code, True, largest, register)
-    assert largest is not None
-    return largest
+    window = _window(scope, operation.operands[0], operation.attrs, place)
+    numbers = (register if good is None else code.select(good, register, _lowest(dtype)) for register, good in window)
+    return reduce(partial(extreme, code, True), numbers)
 
 
 def _winner(scope: Scope, operation: Operation, place: Place) -> str:
@@ -130,39 +128,29 @@ def _put(scope: Scope, operation: Operation, place: Place) -> str:
     y, tap = operation.operands
     w, dtype = scope.writer, operation.result.type.dtype
     code, kind = Code(w, dtype, {}), REGISTER[name_of(tap.type.dtype)]
-    total = None
+    parts = []
     for at, good, taps in _windows(scope, y, operation.attrs, place):
         number: Index = 0
         for size, t in zip(operation.attrs["ksize"], taps, strict=True):
             number = w.add(w.multiply(number, size), t)
         mine = number if isinstance(number, int) or kind == "i64" else w.let(f"trunc i64 {number} to {kind}")
         flag = w.let(f"and i1 {good}, {w.let(f'icmp eq {kind} {scope.element(tap, at)}, {mine}')}")
-        part = code.select(flag, scope.element(y, at), code.number(0))
-        total = part if total is None else code.add(total, part)
-    assert total is not None
-    return total
+        parts.append(code.select(flag, scope.element(y, at), code.number(0)))
+    return reduce(code.add, parts)
 
 
 def _sum(scope: Scope, operation: Operation, place: Place) -> str:
-    dtype = operation.result.type.dtype
-    code = Code(scope.writer, dtype, {})
-    total = None
-    for register, good in _window(scope, operation.operands[0], operation.attrs, place):
-        part = register if good is None else code.select(good, register, code.number(0))
-        total = part if total is None else code.add(total, part)
-    assert total is not None
-    return total
+    code = Code(scope.writer, operation.result.type.dtype, {})
+    window = _window(scope, operation.operands[0], operation.attrs, place)
+    parts = (register if good is None else code.select(good, register, code.number(0)) for register, good in window)
+    return reduce(code.add, parts)
 
 
 def _spread(scope: Scope, operation: Operation, place: Place) -> str:
     (y,) = operation.operands
     code = Code(scope.writer, operation.result.type.dtype, {})
-    total = None
-    for at, good, _ in _windows(scope, y, operation.attrs, place):
-        part = code.select(good, scope.element(y, at), code.number(0))
-        total = part if total is None else code.add(total, part)
-    assert total is not None
-    return total
+    windows = _windows(scope, y, operation.attrs, place)
+    return reduce(code.add, (code.select(good, scope.element(y, at), code.number(0)) for at, good, _ in windows))
 
 
 def _accepts(operation: Operation) -> bool:
@@ -175,10 +163,7 @@ def _accepts(operation: Operation) -> bool:
 
 def _taps(operation: Operation) -> int:
     """The elements of a window."""
-    total = 1
-    for size in operation.attrs["ksize"]:
-        total *= size
-    return total
+    return prod(operation.attrs["ksize"])
 
 
 def _cost(operation: Operation) -> int:

@@ -105,24 +105,18 @@ def _native(operation: Operation, kinds: str) -> bool:
     return all(computable(t) for t in types) and kind_of(operation.operands[-1].type.dtype) in kinds
 
 
-def _cumsum(scope: Scope, operation: Operation) -> list[Lowered]:
-    if not _native(operation, "fiub"):
-        return write_callback(scope, operation)
-    source = scope.memory(operation.operands[0])
-    word = {"f": "fadd", "b": "or"}.get(kind_of(source.dtype), "add")
-    return _cumulative(
-        scope, operation, lambda c, have, at: c.let(f"{word} {c.type} {have}, {scope.load(source, Flat(at))}"), 0
-    )
+def _folded(words: dict[str, str], first: int) -> Callable[[Scope, Operation], list[Lowered]]:
+    """Sums and products: the instruction for each kind of dtype, and what an empty one is."""
 
+    def write(scope: Scope, operation: Operation) -> list[Lowered]:
+        if not _native(operation, "fiub"):
+            return write_callback(scope, operation)
+        source = scope.memory(operation.operands[0])
+        word = words[kind_of(source.dtype)]
+        step: Step = lambda c, have, at: c.let(f"{word} {c.type} {have}, {scope.load(source, Flat(at))}")  # noqa: E731
+        return _cumulative(scope, operation, step, first)
 
-def _cumprod(scope: Scope, operation: Operation) -> list[Lowered]:
-    if not _native(operation, "fiub"):
-        return write_callback(scope, operation)
-    source = scope.memory(operation.operands[0])
-    word = {"f": "fmul", "b": "and"}.get(kind_of(source.dtype), "mul")
-    return _cumulative(
-        scope, operation, lambda c, have, at: c.let(f"{word} {c.type} {have}, {scope.load(source, Flat(at))}"), 1
-    )
+    return write
 
 
 def _recurrence(scope: Scope, operation: Operation) -> list[Lowered]:
@@ -238,8 +232,8 @@ def _in_columns(scope: Scope, lines: Lines, c: Code, source: Array, put: Callabl
 
 
 LOWERINGS: dict[Op, Lowering] = {
-    CUMSUM: Lowering(memory=_cumsum),
-    CUMPROD: Lowering(memory=_cumprod),
+    CUMSUM: Lowering(memory=_folded({"f": "fadd", "i": "add", "u": "add", "b": "or"}, 0)),
+    CUMPROD: Lowering(memory=_folded({"f": "fmul", "i": "mul", "u": "mul", "b": "and"}, 1)),
     RECURRENCE: Lowering(memory=_recurrence),
     CUMULATIVE_LOGSUMEXP: Lowering(memory=_logsumexp),
     ARG_EXTREME: Lowering(memory=_arg_extreme),

@@ -118,49 +118,42 @@ def _moved(scope: Scope, given: Operand, offset: Any) -> Operand:
 def _conv(scope: Scope, operation: Operation) -> list[Lowered]:
     if _by_channels(operation):
         return _depthwise(scope, operation)
-    if not supported(operation):
-        return write_callback(scope, operation)
-    x, w = operation.operands
-    attrs, result = operation.attrs, operation.result
-    strides, dilations, groups = attrs["strides"], attrs["dilations"], attrs["groups"]
-    out, kernel = tuple(result.type.shape)[1:-1], tuple(w.type.shape)[:-2]
-    home = scope.room(result)
-    source = Padded(scope, x, [low for low, _ in attrs["padding"]], _padded_space(x, attrs["padding"]), groups)
-    filters = operand(scope, w)
-    a, b, c = source.steps, filters.layout.steps, dense(result.type.shape)
-    own, many = w.type.shape[-2], w.type.shape[-1] // groups
-    axes = [Axis(result.type.shape[0], a[0], None, c[0])]
-    axes += [Axis(n, a[k + 1] * s, None, c[k + 1]) for k, (n, s) in enumerate(zip(out, strides, strict=True))]
-    axes += [Axis(n, a[k + 1] * d, b[k], None) for k, (n, d) in enumerate(zip(kernel, dilations, strict=True))]
-    axes += [Axis(groups, source.group, b[-1] * many, many), Axis(own, a[-1], b[-2], None), Axis(many, None, b[-1], 1)]
-    product(scope, operation, tidy(axes), source.operand, filters, home)
-    source.close()
-    return [home]
-
-
-def _padded_space(x: Value, padding: Any) -> list[int]:
-    return [n + low + high for n, (low, high) in zip(tuple(x.type.shape)[1:-1], padding, strict=True)]
+    return _product_of_windows(scope, operation, operation.result, operation.operands[1])
 
 
 def _conv_filter(scope: Scope, operation: Operation) -> list[Lowered]:
     if _by_channels(operation):
         return _depthwise_filter(scope, operation)
+    return _product_of_windows(scope, operation, operation.operands[1], operation.result)
+
+
+def _product_of_windows(scope: Scope, operation: Operation, positions: Value, taps: Value) -> list[Lowered]:
+    """y[o] = Σ_t x[o, t] w[t], or w[t] = Σ_o x[o, t] y[o], for positions o of windows and their taps t, whichever is asked.
+
+    Both are one product with the same axes; only which of them are summed over differs."""
     if not supported(operation):
         return write_callback(scope, operation)
-    x, y = operation.operands
+    x, other = operation.operands
     attrs, result = operation.attrs, operation.result
     strides, dilations, groups = attrs["strides"], attrs["dilations"], attrs["groups"]
-    out, kernel = tuple(y.type.shape)[1:-1], tuple(result.type.shape)[:-2]
     home = scope.room(result)
-    source = Padded(scope, x, [low for low, _ in attrs["padding"]], _padded_space(x, attrs["padding"]), groups)
-    cts = operand(scope, y)
-    a, b, c = source.steps, cts.layout.steps, dense(result.type.shape)
-    own, many = result.type.shape[-2], result.type.shape[-1] // groups
-    axes = [Axis(y.type.shape[0], a[0], b[0], None)]
-    axes += [Axis(n, a[k + 1] * s, b[k + 1], None) for k, (n, s) in enumerate(zip(out, strides, strict=True))]
-    axes += [Axis(n, a[k + 1] * d, None, c[k]) for k, (n, d) in enumerate(zip(kernel, dilations, strict=True))]
-    axes += [Axis(groups, source.group, b[-1] * many, many), Axis(own, a[-1], None, c[-2]), Axis(many, None, b[-1], 1)]
-    product(scope, operation, tidy(axes), source.operand, cts, home)
+    padded = [n + low + high for n, (low, high) in zip(tuple(x.type.shape)[1:-1], attrs["padding"], strict=True)]
+    source = Padded(scope, x, [low for low, _ in attrs["padding"]], padded, groups)
+    factor = operand(scope, other)
+    a, b, c = source.steps, factor.layout.steps, dense(result.type.shape)
+    p, t = (c, b) if positions is result else (b, c)  # the steps of positions and of taps
+
+    def axis(size: Any, along: Any, position: Any, tap: Any) -> Axis:
+        return Axis(size, along, *((tap, position) if positions is result else (position, tap)))
+
+    space, kernel = tuple(positions.type.shape)[1:-1], tuple(taps.type.shape)[:-2]
+    own, many = taps.type.shape[-2], taps.type.shape[-1] // groups  # channels of x and of y in a group
+    axes = [axis(positions.type.shape[0], a[0], p[0], None)]
+    axes += [axis(n, a[k + 1] * s, p[k + 1], None) for k, (n, s) in enumerate(zip(space, strides, strict=True))]
+    axes += [axis(n, a[k + 1] * d, None, t[k]) for k, (n, d) in enumerate(zip(kernel, dilations, strict=True))]
+    axes += [axis(groups, source.group, p[-1] * many, t[-1] * many), axis(own, a[-1], None, t[-2])]
+    axes += [axis(many, None, p[-1], t[-1])]
+    product(scope, operation, tidy(axes), source.operand, factor, home)
     source.close()
     return [home]
 

@@ -12,16 +12,14 @@ table of its taps, and the loops over columns and channels ask nothing. `convolu
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from gradtape.backends.llvm.products.tiles import first_lanes, load, store
-from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.runtime.support import Part
-from gradtape.backends.llvm.runtime.threads import gt_parallel, pool
-from gradtape.backends.llvm.writing.algebra import DOUBLE, I64, SINGLE, Format, Kind, Real, Whole, select
+from gradtape.backends.llvm.runtime.threads import by_format, gt_parallel
+from gradtape.backends.llvm.writing.algebra import I64, Format, Kind, Real, Whole, select
 from gradtape.backends.llvm.writing.builder import PTR, Builder, Member, Pointer
 
 MOST_TAPS = 512  # of a window: their tables are on the stack
@@ -328,15 +326,4 @@ class Depthwise:
             total(i, self.format)
 
 
-_LOCK = threading.Lock()
-machine.held_by_forks(_LOCK.acquire, _LOCK.release)
-_LIBRARIES: dict[str, Depthwise] = {}
-
-
-def library(kind: str) -> Depthwise:
-    """The routines of one element type, `float` or `double`."""
-    with _LOCK:
-        if kind not in _LIBRARIES:
-            pool()
-            _LIBRARIES[kind] = Depthwise({"float": SINGLE, "double": DOUBLE}[kind], machine.vector_bytes())
-        return _LIBRARIES[kind]
+library = by_format(Depthwise)

@@ -10,17 +10,15 @@ Matrices are given by the address of their first element and the steps of rows a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from gradtape.backends.llvm.products import blas
 from gradtape.backends.llvm.products.tiles import MANY_ROWS, ROWS, Strided, Tiles
-from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free
-from gradtape.backends.llvm.runtime.threads import gt_parallel, pool
-from gradtape.backends.llvm.writing.algebra import DOUBLE, I64, SINGLE, Flag, Format, Kind, Whole, select
+from gradtape.backends.llvm.runtime.threads import by_format, gt_parallel
+from gradtape.backends.llvm.writing.algebra import I64, Flag, Format, Kind, Whole, select
 from gradtape.backends.llvm.writing.builder import FLAG, PTR, Builder, Member, Number, Pointer
 from gradtape.backends.llvm.writing.ir_text import Index, ModuleText
 
@@ -280,18 +278,7 @@ class Products(Tiles):
 Sizes = tuple[Index, Index, Index]
 Layout = tuple[str, Index, Index]  # of a matrix: its address, the steps of rows and columns
 
-_LOCK = threading.Lock()
-machine.held_by_forks(_LOCK.acquire, _LOCK.release)
-_PRODUCTS: dict[str, Products] = {}
-
-
-def library(kind: str) -> Products:
-    """The products of one element type, `float` or `double`."""
-    with _LOCK:
-        if kind not in _PRODUCTS:
-            pool()
-            _PRODUCTS[kind] = Products({"float": SINGLE, "double": DOUBLE}[kind], machine.vector_bytes())
-        return _PRODUCTS[kind]
+library = by_format(Products)
 
 
 def call(module: ModuleText, kind: str, sizes: Sizes, a: Layout, b: Layout, c: tuple[str, Index], add: str) -> str:

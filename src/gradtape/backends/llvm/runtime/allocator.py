@@ -111,20 +111,24 @@ def kept_block(f: Builder, bytes: Whole) -> Pointer:
     return f.null()
 
 
-# -- blocks of a call
-
-
-@MEMORY.routine
-def allocate_whole(f: Builder, context: Pointer, bytes: Whole) -> Pointer:
-    """A block of its own, the first of the list; null if there is no memory."""
-    size = (bytes + (HEADER + 2 * ALIGN - 1)) & -ALIGN
+def _block(f: Builder, size: Whole) -> Pointer:
+    """A block that was kept, or a new one; without memory the routine that asks ends with null."""
     block = f.variable(PTR, kept_block(f, size))
     with f.if_(block.value.is_null()):
         block.value = aligned_alloc(f, ALIGN, size)
         with f.if_(block.value.is_null()):
             f.leave(f.null())
         block.value[BYTES] = size
-    new, first = block.value, context[FIRST]
+    return block.value
+
+
+# -- blocks of a call
+
+
+@MEMORY.routine
+def allocate_whole(f: Builder, context: Pointer, bytes: Whole) -> Pointer:
+    """A block of its own, the first of the list; null if there is no memory."""
+    new, first = _block(f, (bytes + (HEADER + 2 * ALIGN - 1)) & -ALIGN), context[FIRST]
     new[NEWER] = 0
     new[OLDER] = first
     new[SIZE_CLASS] = 0
@@ -220,14 +224,7 @@ def gt_cleanup(f: Builder, context: Pointer) -> None:
 @MEMORY.routine
 def gt_data_new(f: Builder, ignored: Pointer, bytes: Whole) -> Pointer:
     """Memory for an array, that of an earlier one if some is kept; null if there is none."""
-    size = (bytes + (HEADER + ALIGN - 1)) & -ALIGN
-    block = f.variable(PTR, kept_block(f, size))
-    with f.if_(block.value.is_null()):
-        block.value = aligned_alloc(f, ALIGN, size)
-        with f.if_(block.value.is_null()):
-            f.leave(f.null())
-        block.value[BYTES] = size
-    return block.value.at(HEADER)
+    return _block(f, (bytes + (HEADER + ALIGN - 1)) & -ALIGN).at(HEADER)
 
 
 @MEMORY.routine

@@ -12,11 +12,13 @@ import ctypes
 import os
 import signal
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from gradtape import config
 from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.runtime.support import Part
-from gradtape.backends.llvm.writing.algebra import I32, I64, Whole
+from gradtape.backends.llvm.writing.algebra import DOUBLE, I32, I64, SINGLE, Format, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Pointer, external
 
 SPINS = 4000  # turns of active waiting before a worker sleeps: some 50 µs
@@ -202,3 +204,21 @@ def pool() -> Pool:
         if not _POOLS:
             _POOLS.append(Pool())
         return _POOLS[0]
+
+
+T = TypeVar("T")
+
+
+def by_format(make: Callable[[Format, int], T]) -> Callable[[str], T]:
+    """Routines that use the pool, made for an element type (`float`, `double`) and the machine's vectors when first asked."""
+    lock, libraries = threading.Lock(), dict[str, T]()
+    machine.held_by_forks(lock.acquire, lock.release)
+
+    def library(kind: str) -> T:
+        with lock:
+            if kind not in libraries:
+                pool()
+                libraries[kind] = make({"float": SINGLE, "double": DOUBLE}[kind], machine.vector_bytes())
+            return libraries[kind]
+
+    return library
