@@ -117,7 +117,7 @@ def public_function(op: Op) -> Any:
     inputs first, then attributes in the order in which the type rule has them."""
     if op.call is not None:
         return op.call
-    family = next(vars(family) for family in registry.FAMILIES if op in vars(family).get("OPS", ()))
+    family = next((vars(family) for family in registry.FAMILIES if op in vars(family).get("OPS", ())), dict[str, Any]())
     named = family.get(op.name)
     if callable(named) and not hasattr(named, "composite"):
         return named
