@@ -7,7 +7,6 @@ run inside a backward pass: Jacobians are a reverse walk whose cotangents are ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from gradtape.core import batching
@@ -86,16 +85,6 @@ class BatchedTensor(Tensor):
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         return NO_ARRAY if asked_by_sparse_matrix() else self._no_value()
-
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("a scalar tensor has no len()")
-        return int(self.shape[0])
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.ndim:
-            raise TypeError("cannot iterate over a scalar tensor")
-        return (self[i] for i in range(len(self)))
 
     def __copy__(self) -> BatchedTensor:
         twin = batched(self._data, self.level)

@@ -260,14 +260,14 @@ class Tensor(Operators):
         return int(self._data)
 
     def __len__(self) -> int:
-        if self._data.ndim == 0:
+        if not self.ndim:
             raise TypeError("a scalar tensor has no len()")
-        return len(self._data)
+        return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self._data.ndim == 0:
+        if not self.ndim:
             raise TypeError("cannot iterate over a scalar tensor")
-        return (self[i] for i in range(len(self._data)))  # no generator function: what cannot be iterated says so at once
+        return (self[i] for i in range(len(self)))  # no generator function: what cannot be iterated says so at once
 
     def __dlpack__(self, **options: Any) -> Any:
         if CLOCK.open and self._node is not None:

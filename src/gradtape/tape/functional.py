@@ -146,8 +146,11 @@ def value_and_grad(f: Callable[P, R], argnums: int | tuple[int, ...] = 0, has_au
     return _value_and_grad("value_and_grad", f, argnums, has_aux)
 
 
-def _value_and_grad(function: str, f: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool) -> Callable[..., Any]:
-    """`value_and_grad`, on behalf of the public function of that name."""
+def _value_and_grad(
+    function: str, f: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool,
+    checked: Callable[[Any, str, GradientTape], Tensor] = _scalar,
+) -> Callable[..., Any]:  # fmt: skip
+    """`value_and_grad`, on behalf of the public function of that name; `checked` says what the value may be."""
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -156,7 +159,7 @@ def _value_and_grad(function: str, f: Callable[..., Any], argnums: int | tuple[i
             tape.watch(sources)
             result = f(*fresh, **kwargs)
             value, aux = result if has_aux else (result, None)
-            value = _scalar(value, function, tape)
+            value = checked(value, function, tape)
         gradient = tape.gradient(value, sources, unconnected_gradients="zero")
         answer = ((value, aux) if has_aux else value), gradient
         return _to_numpy(answer) if _answer_numpy(args) else answer
@@ -252,15 +255,11 @@ def elementwise_grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) ->
     """
 
     function_of(f, "f", "elementwise_grad")
+    both = _value_and_grad("elementwise_grad", f, argnums, False, _result)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        fresh, sources = _with_sources("elementwise_grad", f, args, argnums)
-        with GradientTape(through_assignments=True) as tape:
-            tape.watch(sources)
-            value = _result(f(*fresh, **kwargs), "elementwise_grad", tape)
-        answer = tape.gradient(value, sources, unconnected_gradients="zero")
-        return _to_numpy(answer) if _answer_numpy(args) else answer
+        return both(*args, **kwargs)[1]
 
     return wrapped
 

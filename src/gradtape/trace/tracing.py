@@ -128,16 +128,6 @@ class TracedTensor(Tensor):
             "the function runs. Let AutoGraph convert this code (autograph=True, source available), or use gt.cond / gt.where",
         )
 
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("a scalar tensor has no len()")
-        return int(self.shape[0])
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.ndim:
-            raise TypeError("cannot iterate over a scalar tensor")
-        return (self[i] for i in range(len(self)))
-
     def __copy__(self) -> TracedTensor:
         twin = traced(self._data)
         twin._node = self._node

@@ -53,8 +53,6 @@ class FlagPhi(Phi):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FlagPhi)
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 # -- parts of values -------------------------------------------------------------------------------------------------
 
@@ -112,6 +110,8 @@ class AliasJoin:
 
     def meet(self, operands: Operands, body: TracedBody, local: set[int]) -> None:
         """One more path: what its parts may be; objects with ids in `local` are not known outside."""
+        # An object from outside can be named in a link: (part, object). One that the path made has no name out there; that two
+        # parts have it is all that can be said, a link between their phis.
         holding: dict[int, list[Part]] = {}
         for part, values in operands.items():
             for value, _ in values:
@@ -216,6 +216,8 @@ class BranchJoin(AliasJoin):
                         side[i, way] = body.may_be.get(id(value), [(value, True)])
         for side, body in zip(sides, bodies, strict=True):
             self.meet(side, body, local)
+        # Where each side knows its answer, the link's flag is the branch's own (or its opposite) and costs nothing; else both
+        # sides compute one, and it leaves the branch like a value.
         branch = flag.__copy__()
         for a, b in zip(self.flags(sides[0]), self.flags(sides[1]), strict=True):
             if isinstance(a, bool) and isinstance(b, bool):
@@ -319,6 +321,7 @@ class LoopJoin(AliasJoin):
             if any(key[1] in self.aliases.suspects for key in body.written):
                 raise Restart(TRACK)
             return False
+        # What is carried only grows, and there are finitely many parts and objects from outside: the fixpoint ends.
         before = self._size()
         self._end = {}
         for i, (start, end, counts, _) in open_columns:

@@ -153,9 +153,11 @@ class Aliases:
         return [(value, True), *((n.target, flag) for n, flag in older)]
 
     def _up(self, node: Node, since: int = 0) -> dict[Node, Flag]:
+        # is(n) = OR over phis p that have n as an operand: is(p) AND when(p, n); is(node) = True. Phis are newer than their
+        # operands, so going by number each is(p) is complete before it is passed on: one pass, no fixpoint.
         reached = _closure(node, lambda n: [older for _, older in n.operands] if n.number > since else ())
         flags: dict[Node, Flag] = {n: n is node for n in sorted(reached, key=lambda n: -n.number)}
-        for n in flags:  # newer before older: each flag is complete when it is passed on
+        for n in flags:  # newer before older
             for when, older in n.operands if n.number > since else ():
                 flags[older] = either(flags[older], both(flags[n], when))
         return flags
@@ -165,6 +167,7 @@ class Aliases:
         node = self.nodes.get(id(target))
         if node is None:
             return []
+        # Two objects are one where both are the same older one: up to all operands, then down to whatever else may be those.
         flags = self._up(node)
         reached = {n for start in flags for n in _closure(start, lambda n: n.users)}
         for n in sorted(reached, key=lambda n: n.number):  # older before newer
@@ -222,6 +225,7 @@ class Aliases:
     def changed(self, target: Any) -> None:
         """It was: so are all objects that are the same one, then the slots that hold it."""
         members = self.alias_set(target)
+        # Slots last: writing one changes its list, whose own alias set must find the objects up to date.
         for other, flag in members:
             if not isinstance(other, ListSlot):
                 self._copy(target, other, flag)
@@ -234,6 +238,7 @@ class Aliases:
         place = content_of(target)
         self.tracer.note(place)
         old = place.read()
+        # Items that the target has under names of its own keep them: a copy would be one more object that is the same.
         new = self._own_items(content_of(source).read(), old, flag)
         try:
             content = self.choose(emitted(flag), lambda: new, lambda: old) if self.known(flag) is None else new

@@ -78,6 +78,7 @@ class TracedBody:
         self.captures: dict[Value, TracedTensor] = {}
         self.log = Log()
         self.own: set[int] = set()  # objects that the body made and nobody else holds
+        # Everything read off the end of the path must be read before `undo`: afterwards objects hold what they held at first.
         starts = state.get()
         mark, newest = aliases.mark(), aliases.newest
         frozen, slots = set(aliases.frozen), [(slot, slot.valid) for slot in aliases.slots]
@@ -156,6 +157,7 @@ class TracedBody:
             if key in known or isinstance(place, (Global, Cell, VariableValue)):
                 continue
             target = place.target  # type: ignore[attr-defined]
+            # Made by the body, if nobody else has it, or if what it held before this write was computed in the body.
             if target is None or not escape.escapes(target) or not self._existed(old):
                 self.own.add(id(target))
                 del entries[key]

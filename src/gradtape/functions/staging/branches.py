@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradtape.core.dispatch import convert
 from gradtape.core.record import INTERNAL, user_frame
@@ -101,6 +101,14 @@ def choose(flag: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     return _branches(flag, then, orelse, NO_STATE, value=True, counts=False)
 
 
+class Joining(NamedTuple):
+    """A name, place or value where the two sides of a branch meet: what it is at the end of each, and the objects it was."""
+
+    label: str
+    ends: tuple[Any, Any]
+    column: Column
+
+
 def _branches(
     test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State, value: bool, counts: bool = True
 ) -> Any:
@@ -111,8 +119,11 @@ def _branches(
     bodies = [TracedBody(Block(), state, run, (flag, side)) for run, side in ((then, True), (orelse, False))]
     places: dict[Any, Place] = {key: place for body in bodies for key, (place, _) in body.log.entries.items()}
     sights = (bodies[0].see, bodies[1].see)
-    pairs: list[tuple[str, Any, Any]] = []  # label, and what is joined
-    columns: list[Column] = []
+    joinings: list[Joining] = []
+
+    def join_ends(label: str, x: Any, y: Any, a: Any, b: Any, column: Column) -> None:
+        joinings.append(Joining(label, matched(x, y, a, b, sights), column))
+
     starts = state.get()
     for i, label in enumerate(state.labels()):
         (x, a), (y, b) = (
@@ -121,25 +132,22 @@ def _branches(
         )
         if (x is DEAD and y is starts[i]) or (y is DEAD and x is starts[i]):
             x = y = starts[i]
-        pairs.append((label, *matched(x, y, a, b, sights)))
-        columns.append(Column(x, y))
+        join_ends(label, x, y, a, b, Column(x, y))
     for key, place in places.items():
         now = place.taken()
         x, y = (body.contents[key] if key in body.log.entries else now for body in bodies)
         a, b = (body.places[key] if key in body.log.entries else body.version(now) for body in bodies)
-        pairs.append((place.label, *matched(x, y, a, b, sights)))
-        columns.append(column_of(place, x, y))
+        join_ends(place.label, x, y, a, b, column_of(place, x, y))
     if value:
         x, y = bodies[0].result, bodies[1].result
-        pairs.append(("the value of the expression", *matched(x, y, bodies[0].value, bodies[1].value, sights)))
-        columns.append(Column(x, y, counts))
+        join_ends("the value of the expression", x, y, bodies[0].value, bodies[1].value, Column(x, y, counts))
         if callable(x) and callable(y) and x is not y:
-            pairs[-1] = (pairs[-1][0], (chosen := ChosenFunction(flag, x, y)), chosen)
-    alias_join = BranchJoin(tracer.aliases, flag, bodies, columns)
+            joinings[-1] = joinings[-1]._replace(ends=(ChosenFunction(flag, x, y),) * 2)
+    alias_join = BranchJoin(tracer.aliases, flag, bodies, [joining.column for joining in joinings])
     how = Widening(sizes=widened(), line=state.line)
-    phis = [_joined(state, label, a, b, how) for label, a, b in pairs]
+    phis = [_joined(state, joining.label, *joining.ends, how) for joining in joinings]
     for side, body in enumerate(bodies):
-        ends = [(phi, pair[1 + side]) for phi, pair in zip(phis, pairs, strict=True)]
+        ends = [(phi, joining.ends[side]) for phi, joining in zip(phis, joinings, strict=True)]
         body.block.give(outputs=body.convert([*ends, *((FlagPhi(), flags[side]) for flags in alias_join.outputs)]))
     captured = trace.close([(body.block, body.captures) for body in bodies], "inputs")
     regions = {"then": bodies[0].block, "orelse": bodies[1].block}

@@ -65,6 +65,8 @@ class Escape:
 
     def count(self) -> Escape:
         """Compare with what CPython counts; `escapes` can be asked from now on."""
+        # known references + those of the trace (`besides`) = all that CPython counts, or somebody else holds the object. An
+        # unknown reference only makes the answer "escapes", which costs a phi; a reference counted twice would lose a write.
         pending = []
         for key, met in self._met.items():
             unknown = getrefcount(met[0]) - _HELD_ONCE - met[1]

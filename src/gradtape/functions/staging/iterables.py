@@ -160,21 +160,8 @@ class Zip(StagedIterable):
         return tuple([part.item(index) for part in self.parts])
 
 
-class Enumerate(StagedIterable):
-    """`enumerate`: the index, a Python number, beside the item."""
-
-    def __init__(self, part: StagedIterable, start: Any) -> None:
-        self.part, self.start = part, start
-
-    def length(self) -> Any:
-        return self.part.length()
-
-    def item(self, index: Any) -> Any:
-        return Range(self.start, 0, 1).item(index), self.part.item(index)
-
-
-class Reversed(StagedIterable):
-    """From the last item to the first."""
+class Around(StagedIterable):
+    """As long as another one, whose items it changes."""
 
     def __init__(self, part: StagedIterable) -> None:
         self.part = part
@@ -182,22 +169,35 @@ class Reversed(StagedIterable):
     def length(self) -> Any:
         return self.part.length()
 
+
+class Enumerate(Around):
+    """`enumerate`: the index, a Python number, beside the item."""
+
+    def __init__(self, part: StagedIterable, start: Any) -> None:
+        super().__init__(part)
+        self.start = start
+
+    def item(self, index: Any) -> Any:
+        return Range(self.start, 0, 1).item(index), self.part.item(index)
+
+
+class Reversed(Around):
+    """From the last item to the first."""
+
     def item(self, index: Any) -> Any:
         count = self.part.length()
         return self.part.item((count if count.__class__ is int else convert(count)) - 1 - index)
 
 
-class Mapped(StagedIterable):
+class Mapped(Around):
     """`map`: a function of corresponding items."""
 
     def __init__(self, function: Callable[..., Any], parts: Sequence[StagedIterable]) -> None:
-        self.function, self.parts = function, Zip(parts)
-
-    def length(self) -> Any:
-        return self.parts.length()
+        super().__init__(Zip(parts))
+        self.function = function
 
     def item(self, index: Any) -> Any:
-        return self.function(*self.parts.item(index))
+        return self.function(*self.part.item(index))
 
 
 class Puller(Protocol):

@@ -73,8 +73,6 @@ class NoPhi(Phi):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoPhi) and same(self.kept, other.kept)
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass
 class TensorPhi(Phi):
@@ -124,8 +122,6 @@ class MaybePhi(Phi):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MaybePhi) and self.inner == other.inner
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass
 class ListPhi(Phi):
@@ -154,6 +150,12 @@ class ContainerPhi(Phi):
     keys: tuple[Any, ...] | None
     phis: list[Phi]
 
+    @classmethod
+    def of(cls, value: Any, phi: Callable[[Any], Phi]) -> ContainerPhi:
+        """A container whose items have the phis that `phi` gives."""
+        keys = tuple(value) if isinstance(value, Mapping) else None
+        return cls(value, keys, [phi(child) for child in (value if keys is None else value.values())])
+
     def types(self) -> list[Any]:
         return [t for phi in self.phis for t in phi.types()]
 
@@ -176,8 +178,6 @@ class ContainerPhi(Phi):
             isinstance(other, ContainerPhi) and type(self.kind) is type(other.kind) and self.keys == other.keys
             and self.phis == other.phis
         )  # fmt: skip
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _like_mapping(kind: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
@@ -266,6 +266,8 @@ STRICT = Widening()
 
 def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
     """The phi for a value that is `a` or `b`."""
+    # The order counts: what is one object needs no phi, what may be missing is wrapped before its kind is asked for, lists of
+    # the program before Python's, and numbers before `same`, since equal numbers stay Python's.
     carried = how.carried
     if a is b and (not carried or (_is_container(a) and not any(id(t) in carried for t in tensors_in(a)))):
         return NoPhi(a)
@@ -325,9 +327,7 @@ def lifted(value: Any, label: str, how: Widening) -> Phi:
     if staged_items(value) is not None:
         return ListPhi(value[0].items.spec)
     if _is_container(value):
-        keys = tuple(value) if isinstance(value, Mapping) else None
-        children = list(value.values()) if keys is not None else list(value)
-        return ContainerPhi(value, keys, [lifted(child, label, how) for child in children])
+        return ContainerPhi.of(value, lambda child: lifted(child, label, how))
     if isinstance(value, IndexedSlices):
         return SlicesPhi(lifted(value.values, label, how), lifted(value.indices, label, how), value.dense_shape)
     if is_tensor_like(value):
@@ -364,9 +364,7 @@ def _leaving(value: Any, label: str, reached: Callable[[Any], bool], how: Wideni
     if all(reached(t) for t in tensors_in(value)):
         return NoPhi(value)
     if staged_items(value) is None and _is_container(value):
-        keys = tuple(value) if isinstance(value, Mapping) else None
-        children = list(value.values()) if keys is not None else list(value)
-        return ContainerPhi(value, keys, [_leaving(child, label, reached, how) for child in children])
+        return ContainerPhi.of(value, lambda child: _leaving(child, label, reached, how))
     return lifted(value, label, how)
 
 
@@ -438,7 +436,7 @@ def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
 
 def _given_way(number: DType, strong: DType) -> DType:
     """A Python number takes the tensor's dtype unless its own kind is richer."""
-    order = "biufc"
+    order = "biufc"  # NumPy's kinds, poorest first; i and u are one kind for this
     kinds = [order.index(d.dtype.kind) if d.dtype.kind in order else 3 for d in (number, strong)]
     if kinds[0] <= kinds[1] or (kinds[0] in (1, 2) and kinds[1] in (1, 2)):
         return strong

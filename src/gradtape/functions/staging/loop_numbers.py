@@ -226,6 +226,8 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
             break
         for param in unknown:
             del state[param]
+    # A number that follows from numbers alone, but by an operation that is not in PYTHON, would be one of the program after the
+    # loop where Python has a number: refused. One that a tensor decides is rightly the program's.
     params = {leaf.param for leaf in leaves}
     for leaf in leaves:
         if not numbers.computable(leaf.end) and _only_numbers(leaf.end, block, {index, *params}):
@@ -233,6 +235,7 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
     decided = test is not None and numbers.computable(test)
     if count is None and not decided:
         return Turns(None, {}, dict.fromkeys(state, ANY))
+    # Only what each turn makes of the turn before must be run turn by turn; the rest follows from the last index at once.
     moving = {param: leaf for param, leaf in state.items() if numbers.uses(leaf.end) - {index}}
     if decided:
         moving = state
@@ -372,6 +375,7 @@ def _corners(operation: Operation, given: list[Bounds]) -> Bounds:
             raise NumberError("a product of integers may grow beyond 64 bits")
         return min(products), max(products)
     if op in (DIVIDE, FLOORDIV):
+        # monotone in both away from zero; rounding down (floordiv) and quotients by an infinite bound stay within 1
         quotients = [_over(p, q) for p in (a, b) for q in (c, d)]
         return min(quotients) - 1, max(quotients) + 1
     if op is MOD:
@@ -393,6 +397,7 @@ def _powers(base: Bounds, exponent: Bounds, exact: bool) -> Bounds:
     (a, b), (c, d) = base, exponent
     if (exact and c < 0) or (not exact and (a < 0 or (a <= 0 and c < 0)) and not (c == d and c >= 0 and float(c).is_integer())):
         raise NumberError("a power may be no number of the same type")
+    # |x ** y| <= max(|x|, 1) ** max|y|, and for 0 < x < 1, y < 0 it is largest at the smallest x and y
     try:
         largest = max(abs(a), abs(b), 1.0) ** max(abs(c), abs(d))
     except OverflowError:

@@ -40,6 +40,7 @@ from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefin
 from gradtape.ir.dims import fresh_symbol, substitute
 from gradtape.ir.graph import Block, Value
 from gradtape.ops.compare import less, logical_and
+from gradtape.ops.elementwise import cast
 from gradtape.ops.structured import COUNT, SCAN, WHILE, result_types
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TracedTensor, current_trace, params_of
@@ -118,11 +119,13 @@ class StagedLoop:
             holding.pop()
 
     def _fixpoint(self) -> TracedBody:
+        # Invariant of an attempt: `c.phi` can say what the state was before the loop, and that is what the body starts with. It
+        # is the loop's if it can also say what the body ends with; phis only get wider, so this comes to an end.
         for _ in range(MAX_ATTEMPTS):
             active().loops.begin(self.places)
             body = self._attempt()
             wider = self._compared(body)
-            if any(c.guessed and c.unchanged() for c in self.carried):
+            if any(c.guessed and c.unchanged() for c in self.carried):  # wider than need be: a guess must not show
                 self._begin()
                 continue
             known = self._learn(body, wider)
@@ -136,6 +139,7 @@ class StagedLoop:
 
     def _compared(self, body: TracedBody) -> list[Phi]:
         """For each piece of state the phi of what the attempt started from and what it ended with."""
+        # What is carried stays carried even if the body returns it as it is: its parameter is a value inside the body only.
         stand_ins = frozenset(id(t) for c in self.carried for t in tensors_in(c.input) if t._data.owner is body.block)
         fresh = frozenset(id(part) for part in self.aliases.phis.values())
         for c, reached_by_name, end in zip(self.carried, body.objects, body.ends, strict=False):
@@ -241,109 +245,106 @@ def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callabl
         source = iterated.puller()
         stage_while(lambda: source.more(extra_test is None or extra_test()), lambda: body(source.item()), state)
         return
-    items = staged_iterable(iterated)
-    length = items.length()
-    if isinstance(length, int) and length == 0:
+    loop = ForLoop(staged_iterable(iterated), extra_test, body, state)
+    if loop.length.__class__ is int and loop.length == 0:
         return
-    can_unroll = isinstance(length, int) and length <= MAX_UNROLLED
-    active().can_unroll += can_unroll
+    active().can_unroll += loop.can_unroll
     try:
-        if _attempted(items, extra_test, body, state, length):
+        if loop.attempted():
             return
     finally:
-        active().can_unroll -= can_unroll
-    if length > UNROLLED_FIRST and not active().can_unroll and _attempted(items, extra_test, body, state, length):
-        return  # as one loop, in which sizes change
-    _unrolled(items, extra_test, body, state, length)
+        active().can_unroll -= loop.can_unroll
+    # where no loop around can be unrolled either, a long one is better one loop in which sizes change
+    if loop.length > UNROLLED_FIRST and not active().can_unroll and loop.attempted():
+        return
+    for index in range(loop.length):
+        loop.turn(index)
 
 
-def _attempted(items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any) -> bool:
-    """Make one loop of it; False if it must be unrolled, and can be."""
-    try:
-        _stage_for(items, extra_test, body, state, length, 0)
-        return True
-    except JoinError:
-        if not isinstance(length, int) or length > MAX_UNROLLED:
+class ForLoop:
+    """A `for` with a body for each of `items`; `python` says that it is Python's, whose numbers stay Python's."""
+
+    def __init__(
+        self, items: StagedIterable, extra_test: Callable[[], Any] | None, body: Callable[[Any], Any], state: State,
+        python: bool = False,
+    ) -> None:  # fmt: skip
+        self.items = items
+        self.extra_test = extra_test
+        self.body = body
+        self.state = state
+        self.python = python
+        self.length = items.length()
+        self.can_unroll = isinstance(self.length, int) and self.length <= MAX_UNROLLED
+
+    def attempted(self) -> bool:
+        """Make one loop of it; False if it must be unrolled, and can be."""
+        try:
+            self.stage()
+            return True
+        except JoinError:
+            if not self.can_unroll:
+                raise
+        if self.length == 1:
+            return False
+        try:  # the first iteration may differ (a Python number that becomes a tensor): take it out of the loop
+            self._peel()
+            return True
+        except JoinError:
+            return False
+
+    def _peel(self) -> None:
+        """One turn, then a loop of the others; everything as before if that does not work."""
+        tracer = active()
+        log, starts = Log(), self.state.get()
+        tracer.logs.append(log)
+        mark, links = tracer.checkpoint(), tracer.aliases.mark()
+        try:
+            self.turn(0)
+            self.stage(offset=1)
+        except JoinError:
+            tracer.logs.pop()
+            log.undo()
+            self.state.set(starts)
+            tracer.rollback(mark)
+            tracer.aliases.reset(links)
             raise
-    if length == 1:
-        return False
-    try:  # the first iteration may differ (a Python number that becomes a tensor): take it out of the loop
-        _peeled(items, extra_test, body, state, length)
-        return True
-    except JoinError:
-        return False
-
-
-def _peeled(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
-    tracer = active()
-    log = Log()
-    starts = state.get()
-    tracer.logs.append(log)
-    mark, links = tracer.checkpoint(), tracer.aliases.mark()
-    try:
-        _step(items, extra_test, body, state, 0)
-        _stage_for(items, extra_test, body, state, length - 1, 1)
-    except JoinError:
         tracer.logs.pop()
-        log.undo()
-        state.set(starts)
-        tracer.rollback(mark)
-        tracer.aliases.reset(links)
-        raise
-    tracer.logs.pop()
-    tracer.logs[-1].absorb(log)
+        tracer.logs[-1].absorb(log)
 
+    def turn(self, index: int) -> None:
+        """One turn, by itself."""
+        go_on = True if self.extra_test is None else self.extra_test()
+        if is_staged(go_on):
+            stage_if(go_on, lambda: self.body(self.items.item(index)), lambda: None, self.state)
+        elif go_on:
+            self.body(self.items.item(index))
 
-def _step(items: StagedIterable, extra_test: Any, body: Any, state: State, index: int) -> None:
-    go_on = True if extra_test is None else extra_test()
-    if is_staged(go_on):
-        stage_if(go_on, lambda: body(items.item(index)), lambda: None, state)
-    elif go_on:
-        body(items.item(index))
+    def stage(self, offset: int = 0) -> None:
+        """One loop of the program, of the turns from `offset` on. Raises whatever a body raises that needs to know the turn."""
+        length, extra_test = self.length - offset if offset else self.length, self.extra_test
 
+        def body(index: Any) -> None:
+            self.body(self.items.item(index + offset if offset else index))
 
-def _unrolled(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
-    for index in range(length):
-        _step(items, extra_test, body, state, index)
-
-
-def _stage_for(
-    items: StagedIterable, extra_test: Any, body: Any, state: State, length: Any, offset: int, python: bool = False
-) -> None:
-    """One loop of the program; `python` says that it is Python's, whose numbers stay Python's."""
-
-    def at(index: Any) -> Any:
-        return items.item(index + offset if offset else index)
-
-    if extra_test is None:
-        _finish(StagedLoop(state, lambda index: body(at(index)), None), None, length, python)
-        return
-    count = convert(length)
-    going = extra_test()
-    flag = less(0, count) if not is_staged(going) else logical_and(less(0, count), truth(going))
-    flag = flag if isinstance(flag, TracedTensor) else current_trace().constant(flag._data)
-
-    def go_on(index: Any) -> Any:
-        more = less(index + 1, count)
+        if extra_test is None:
+            _finish(StagedLoop(self.state, body, None), None, length, self.python)
+            return
+        count = convert(length)
         going = extra_test()
-        return logical_and(more, truth(_flag(going)))
+        flag = less(0, count) if not is_staged(going) else logical_and(less(0, count), truth(going))
+        flag = flag if isinstance(flag, TracedTensor) else current_trace().constant(flag._data)
 
-    if not is_staged(going) and not going:
-        return
-    loop = StagedLoop(state, lambda index: body(at(index)), go_on)
-    _finish(loop, flag, None, python)
+        def go_on(index: Any) -> Any:
+            return logical_and(less(index + 1, count), truth(_flag(extra_test())))
 
+        if is_staged(going) or going:
+            _finish(StagedLoop(self.state, body, go_on), flag, None, self.python)
 
-def stage_python_for(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
-    """A `for` over Python values as one loop of the program. Raises whatever a body raises that needs to know the turn."""
-    _stage_for(items, extra_test, body, state, length, 0, python=True)
-
-
-def stage_python_for_after_one(items: StagedIterable, extra_test: Any, body: Any, state: State, length: int) -> None:
-    """The same, but for the first turn: what a name is before the loop may differ from what each turn makes of it."""
-    _step(items, extra_test, body, state, 0)
-    if extra_test is None or is_staged(extra_test()) or extra_test():
-        _stage_for(items, extra_test, body, state, length - 1, 1, python=True)
+    def stage_after_one(self) -> None:
+        """The same, but for the first turn: what a name is before the loop may differ from what each turn makes of it."""
+        self.turn(0)
+        if self.extra_test is None or is_staged(self.extra_test()) or self.extra_test():
+            self.stage(offset=1)
 
 
 def stage_python_while(test: Callable[[], Any], body: Callable[[], Any], state: State, counted: bool) -> None:
@@ -354,7 +355,6 @@ def stage_python_while(test: Callable[[], Any], body: Callable[[], Any], state: 
 
 def _finish(loop: StagedLoop, flag: Any, length: Any, python: bool = False, counted: bool = False) -> None:
     """Emit the operation and give the state its values after the loop."""
-    trace, tracer = current_trace(), active()
     body, carried = loop.trace(), loop.carried
     block = body.block
     flags = [(FlagPhi(), end) for end in loop.aliases.ends()]
@@ -369,35 +369,52 @@ def _finish(loop: StagedLoop, flag: Any, length: Any, python: bool = False, coun
         if turns.number is None and counted:
             raise JoinError(f"line {loop.state.line}: how many turns this loop has cannot be said before the program runs")
         finals, length = turns.finals, turns.number
-    if loop.test is None or (python and length is not None):
-        _drop_flag(block, params)
-        block.give(carried=ends, ys=[])
-        captured = trace.close([(block, body.captures)], "consts")
-        block.layout["xs"] = 0
-        static = isinstance(length, int)
-        groups = {"length": [] if static else [_int32(length)], "carried": inits, "consts": captured, "xs": []}
-        attrs = {"length": length if static else None, "reverse": False}
-        regions = {"body": block}
-        outs = trace.structured(SCAN, groups, regions, attrs, loop.results(SCAN, regions))["carried"]
-    else:
-        block.give(carried=[trace_operand(body, body.result), *ends], ys=[])
-        going = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
-        going.layout = {"carried": len(going.params)}
-        going.give(flag=[going.params[0]])
-        captured = trace.close([(block, body.captures), (going, {})], "consts")
-        groups = {"carried": [flag, *inits], "consts": captured}
-        regions = {"test": going, "body": block}
-        outs = trace.structured(WHILE, groups, regions, {}, loop.results(WHILE, regions))["carried"][1:]
+    known = loop.test is None or (python and length is not None)
+    outs = _scan(loop, body, params, inits, ends, length) if known else _while(loop, body, flag, inits, ends)
     feed = iter([finals.get(param, out) for param, out in zip(params, outs, strict=True)])
     results = [c.phi.value(feed) for c in carried]
     if isinstance(length, int) and length > 0:
+        # The loop surely ran: what each iteration sets is there, and lists have grown by a known number of items.
         results = [_settled(c.phi, result, c.start, c.end, length, python) for c, result in zip(carried, results, strict=True)]
     loop.aliases.enter([c.column(result, c.start) for c, result in zip(carried, results, strict=True)], list(feed))
     loop.state.set(tuple(result for c, result in zip(carried, results, strict=True) if c.place is None))
     for c, result in zip(carried, results, strict=True):
         if c.place is not None:
-            tracer.note(c.place)
+            active().note(c.place)
             c.place.write(result)
+
+
+def _scan(
+    loop: StagedLoop, body: TracedBody, params: Sequence[Value], inits: Sequence[Any], ends: Sequence[Value], length: Any
+) -> list[Any]:
+    """The operation of a loop that runs a number of times known at its start; what its state is after it."""
+    block = body.block
+    if len(block.group("carried")) > len(params):  # a flag that decided about each turn: it is not needed
+        del block.params[1]
+        for place, param in enumerate(block.params):
+            param.index = place
+        block.layout["carried"] -= 1
+    block.give(carried=ends, ys=[])
+    captured = current_trace().close([(block, body.captures)], "consts")
+    block.layout["xs"] = 0
+    static = isinstance(length, int)
+    groups = {"length": [] if static else [_int32(length)], "carried": inits, "consts": captured, "xs": []}
+    attrs = {"length": length if static else None, "reverse": False}
+    regions = {"body": block}
+    return current_trace().structured(SCAN, groups, regions, attrs, loop.results(SCAN, regions))["carried"]
+
+
+def _while(loop: StagedLoop, body: TracedBody, flag: Any, inits: Sequence[Any], ends: Sequence[Value]) -> list[Any]:
+    """The operation of a loop that goes on while a flag holds; the flag is the first of its carried values."""
+    trace, block = current_trace(), body.block
+    block.give(carried=[trace_operand(body, body.result), *ends], ys=[])
+    going = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
+    going.layout = {"carried": len(going.params)}
+    going.give(flag=[going.params[0]])
+    captured = trace.close([(block, body.captures), (going, {})], "consts")
+    groups = {"carried": [flag, *inits], "consts": captured}
+    regions = {"test": going, "body": block}
+    return trace.structured(WHILE, groups, regions, {}, loop.results(WHILE, regions))["carried"][1:]
 
 
 def _turns(loop: StagedLoop, block: Block, ends: Sequence[Value], length: Any, test: Value | None) -> Turns:
@@ -412,15 +429,6 @@ def _turns(loop: StagedLoop, block: Block, ends: Sequence[Value], length: Any, t
     last = COUNT_LIMIT if turns.number is None else turns.number
     check(block, {index: (0, last - 1), **turns.bounds})
     return turns
-
-
-def _drop_flag(block: Block, params: Sequence[Value]) -> None:
-    """A loop that runs a known number of times needs no flag."""
-    if len(block.group("carried")) > len(params):
-        del block.params[1]
-        for place, param in enumerate(block.params):
-            param.index = place
-        block.layout["carried"] -= 1
 
 
 def trace_operand(body: TracedBody, tensor: Any) -> Value:
@@ -452,8 +460,6 @@ def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int, python: bo
 
 
 def _int32(length: Any) -> Any:
-    from gradtape.ops.elementwise import cast
-
     tensor = convert(length)
     if isinstance(tensor, WeakTensor):
         tensor = tensor.strong()

@@ -22,7 +22,7 @@ from gradtape.functions.foreign_calls import advancing
 from gradtape.functions.staging.aliases import Restart
 from gradtape.functions.staging.bodies import State
 from gradtape.functions.staging.joins import JoinError
-from gradtape.functions.staging.loops import stage_python_for, stage_python_for_after_one, stage_python_while
+from gradtape.functions.staging.loops import ForLoop, stage_python_while
 from gradtape.functions.staging.places import Log
 from gradtape.functions.staging.python_iterables import python_items, used_up
 from gradtape.ir.graph import Value
@@ -60,16 +60,15 @@ class Trials:
         if make is None:
             return False
 
-        def staged(stage: Callable[..., None]) -> Callable[[], None]:
+        def staged(stage: Callable[[ForLoop], None]) -> Callable[[], None]:
             def run() -> None:
-                items = make()
-                stage(items, extra_test, body, state, items.length())
+                stage(ForLoop(make(), extra_test, body, state, python=True))
                 if iterated.__class__ is list and ("list", id(iterated)) in self._tracer.logs[-1].entries:
                     raise JoinError("the list that the loop goes over changes in it")
 
             return run
 
-        ways = [staged(stage_python_for), staged(stage_python_for_after_one)]
+        ways = [staged(ForLoop.stage), staged(ForLoop.stage_after_one)]
         if not self.any_of(ways, state, body, _turns(iterated)):
             return False
         used_up(iterated, extra_test is not None, state.line)
@@ -123,7 +122,7 @@ class Trials:
                 self.iterators.clear()
             tracer.can_unroll -= 1
             tracer.aliases.holding.pop()
-        if cause is None:
+        if cause is None:  # its writes are writes of whatever is around
             tracer.logs.pop()
             tracer.logs[-1].absorb(log)
             return None
@@ -201,6 +200,7 @@ class Snapshot:
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
         trace = tracer.trace
+        # Grown in order, so that a length is enough to cut them back to what they were.
         self._growing = [
             *(tracer.logs, tracer.captures, tracer.block.params, tracer.lifting.constants, tracer.logs[0].entries),
             *(tracer.stand_ins, tracer.starts, tracer.variables, tracer.arrays, tracer.installed),
