@@ -33,7 +33,7 @@ CHAPTERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "special": ("Special functions", "Gamma, error, Bessel and the like.", ("ops.special", "ops.incomplete", "ops.bessel")),
     "reductions": (
         "Reductions, scans and segments", "From many numbers to few, or running along an axis.",
-        ("ops.reduce", "ops.cumulative", "ops.segment", "ops.clipping", "train.gradient_clipping"),
+        ("ops.reduce", "ops.cumulative", "ops.segment", "ops.clipping", "variables.gradient_clipping"),
     ),
     "arrays": (
         "Arrays: shape, indexing, sorting", "Reshaping, joining, slicing, gathering and scattering, order.",

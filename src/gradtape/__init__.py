@@ -8,24 +8,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
-from gradtape import (
-    autodiff as autodiff,
-    bitwise as bitwise,
-    config as config,
-    debugging as debugging,
-    errors as errors,
-    initializers as initializers,
-    linalg as linalg,
-    math as math,
-    nest as nest,
-    nn as nn,
-    optimizers as optimizers,
-    random as random,
-    signal as signal,
-    test as test,
-    train as train,
-    types as types,
-)
+from gradtape import autodiff as autodiff, config as config, errors as errors, nest as nest, types as types
 from gradtape.core.tensor import Tensor as Tensor
 from gradtape.dtypes import (
     DType as DType,
@@ -50,15 +33,6 @@ from gradtape.dtypes import (
 from gradtape.errors import GradientWarning as GradientWarning
 from gradtape.interop.protocols import from_dlpack as from_dlpack
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
-from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
-from gradtape.ops.blocks import (
-    batch_to_space as batch_to_space,
-    depth_to_space as depth_to_space,
-    sequence_mask as sequence_mask,
-    space_to_batch as space_to_batch,
-    space_to_batch_nd as space_to_batch_nd,
-    space_to_depth as space_to_depth,
-)
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.compare import (
     equal as equal,
@@ -148,7 +122,6 @@ from gradtape.ops.elementwise import (
     tanh as tanh,
 )
 from gradtape.ops.extending import pad as pad, repeat as repeat, tile as tile
-from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
 from gradtape.ops.index import gather as gather
 from gradtape.ops.matmul import matmul as matmul
 from gradtape.ops.matrix import norm as norm
@@ -164,33 +137,6 @@ from gradtape.ops.reduce import (
     reduce_std as reduce_std,
     reduce_sum as reduce_sum,
     reduce_variance as reduce_variance,
-)
-from gradtape.ops.scatter import (
-    batch_gather as batch_gather,
-    boolean_mask as boolean_mask,
-    gather_nd as gather_nd,
-    scatter_nd as scatter_nd,
-    slice as slice,
-    strided_slice as strided_slice,
-    tensor_scatter_nd_add as tensor_scatter_nd_add,
-    tensor_scatter_nd_max as tensor_scatter_nd_max,
-    tensor_scatter_nd_min as tensor_scatter_nd_min,
-    tensor_scatter_nd_sub as tensor_scatter_nd_sub,
-    tensor_scatter_nd_update as tensor_scatter_nd_update,
-)
-from gradtape.ops.segment import (
-    bincount as bincount,
-    segment_max as segment_max,
-    segment_mean as segment_mean,
-    segment_min as segment_min,
-    segment_prod as segment_prod,
-    segment_sum as segment_sum,
-    unsorted_segment_max as unsorted_segment_max,
-    unsorted_segment_mean as unsorted_segment_mean,
-    unsorted_segment_min as unsorted_segment_min,
-    unsorted_segment_prod as unsorted_segment_prod,
-    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
-    unsorted_segment_sum as unsorted_segment_sum,
 )
 from gradtape.ops.select import (
     ceil as ceil,
@@ -217,32 +163,8 @@ from gradtape.ops.shape import (
     transpose as transpose,
     unstack as unstack,
 )
-from gradtape.ops.sorting import (
-    argmax as argmax,
-    argmin as argmin,
-    argsort as argsort,
-    searchsorted as searchsorted,
-    sort as sort,
-    top_k as top_k,
-    unique as unique,
-    unique_with_counts as unique_with_counts,
-)
-from gradtape.ops.special import (
-    bessel_i0 as bessel_i0,
-    bessel_i0e as bessel_i0e,
-    bessel_i1 as bessel_i1,
-    bessel_i1e as bessel_i1e,
-    digamma as digamma,
-    erf as erf,
-    erfc as erfc,
-    erfinv as erfinv,
-    lgamma as lgamma,
-    ndtri as ndtri,
-    polygamma as polygamma,
-)
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
 from gradtape.surface import notebook_views as _notebook_views  # noqa: F401  (how tensors look in a notebook)
-from gradtape.surface.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
 from gradtape.surface.misc import (
     Assert as Assert,
     control_dependencies as control_dependencies,
@@ -254,13 +176,6 @@ from gradtape.surface.misc import (
     no_op as no_op,
     print as print,
     tuple as tuple,
-)
-from gradtape.tape.custom_gradient import (
-    custom_gradient as custom_gradient,
-    grad_pass_through as grad_pass_through,
-    numpy_function as numpy_function,
-    py_function as py_function,
-    recompute_grad as recompute_grad,
 )
 from gradtape.tape.functional import (
     elementwise_grad as elementwise_grad,
@@ -276,15 +191,11 @@ from gradtape.tape.functional import (
 from gradtape.tape.gradient_tape import GradientTape as GradientTape
 from gradtape.tape.jacobian import vectorized_map as vectorized_map
 from gradtape.tape.tape_messages import UnconnectedGradients as UnconnectedGradients
-from gradtape.tape.tensor_array import TensorArray as TensorArray
-from gradtape.tools.gradcheck import gradcheck as gradcheck
-from gradtape.train.gradient_clipping import (
+from gradtape.variables.gradient_clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
     global_norm as global_norm,
 )
-from gradtape.train.module import Module as Module
-from gradtape.train.saving import load as load, save as save
 from gradtape.variables.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.variables.name_scopes import name_scope as name_scope
 from gradtape.variables.variable import Variable as Variable
@@ -294,20 +205,88 @@ bool = bool_
 newaxis = None
 __version__ = config.VERSION
 
-# TensorFlow's older names
-constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones
-random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
-
 if _typing.TYPE_CHECKING:
     from gradtape import (
         array_api as array_api,
         autograph as autograph,
+        bitwise as bitwise,
         data as data,
+        debugging as debugging,
         distribute as distribute,
+        initializers as initializers,
         keras as keras,
+        linalg as linalg,
+        math as math,
+        nn as nn,
+        optimizers as optimizers,
+        random as random,
         scipy as scipy,
+        signal as signal,
+        test as test,
+        train as train,
     )
     from gradtape.functions.function import function as function
+    from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
+    from gradtape.ops.blocks import (
+        batch_to_space as batch_to_space,
+        depth_to_space as depth_to_space,
+        sequence_mask as sequence_mask,
+        space_to_batch as space_to_batch,
+        space_to_batch_nd as space_to_batch_nd,
+        space_to_depth as space_to_depth,
+    )
+    from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
+    from gradtape.ops.scatter import (
+        batch_gather as batch_gather,
+        boolean_mask as boolean_mask,
+        gather_nd as gather_nd,
+        scatter_nd as scatter_nd,
+        slice as slice,
+        strided_slice as strided_slice,
+        tensor_scatter_nd_add as tensor_scatter_nd_add,
+        tensor_scatter_nd_max as tensor_scatter_nd_max,
+        tensor_scatter_nd_min as tensor_scatter_nd_min,
+        tensor_scatter_nd_sub as tensor_scatter_nd_sub,
+        tensor_scatter_nd_update as tensor_scatter_nd_update,
+    )
+    from gradtape.ops.segment import (
+        bincount as bincount,
+        segment_max as segment_max,
+        segment_mean as segment_mean,
+        segment_min as segment_min,
+        segment_prod as segment_prod,
+        segment_sum as segment_sum,
+        unsorted_segment_max as unsorted_segment_max,
+        unsorted_segment_mean as unsorted_segment_mean,
+        unsorted_segment_min as unsorted_segment_min,
+        unsorted_segment_prod as unsorted_segment_prod,
+        unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+        unsorted_segment_sum as unsorted_segment_sum,
+    )
+    from gradtape.ops.sorting import (
+        argmax as argmax,
+        argmin as argmin,
+        argsort as argsort,
+        searchsorted as searchsorted,
+        sort as sort,
+        top_k as top_k,
+        unique as unique,
+        unique_with_counts as unique_with_counts,
+    )
+    from gradtape.ops.special import (
+        bessel_i0 as bessel_i0,
+        bessel_i0e as bessel_i0e,
+        bessel_i1 as bessel_i1,
+        bessel_i1e as bessel_i1e,
+        digamma as digamma,
+        erf as erf,
+        erfc as erfc,
+        erfinv as erfinv,
+        lgamma as lgamma,
+        ndtri as ndtri,
+        polygamma as polygamma,
+    )
+    from gradtape.surface.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
     from gradtape.tape.control_flow import (
         case as case,
         cond as cond,
@@ -318,36 +297,73 @@ if _typing.TYPE_CHECKING:
         switch_case as switch_case,
         while_loop as while_loop,
     )
+    from gradtape.tape.custom_gradient import (
+        custom_gradient as custom_gradient,
+        grad_pass_through as grad_pass_through,
+        numpy_function as numpy_function,
+        py_function as py_function,
+        recompute_grad as recompute_grad,
+    )
     from gradtape.tape.graph_gradients import gradients as gradients, hessians as hessians
+    from gradtape.tape.tensor_array import TensorArray as TensorArray
+    from gradtape.tools.gradcheck import gradcheck as gradcheck
+    from gradtape.train.module import Module as Module
+    from gradtape.train.saving import load as load, save as save
 
-_LATER = {
-    "array_api": "gradtape.array_api",
-    "keras": "gradtape.keras",
-    "autograph": "gradtape.autograph",
-    "distribute": "gradtape.distribute",
-    "data": "gradtape.data",
-    "scipy": "gradtape.scipy",
-    "function": "gradtape.functions.function",
-    **dict.fromkeys(("gradients", "hessians"), "gradtape.tape.graph_gradients"),
-    **dict.fromkeys(
-        ("case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"), "gradtape.tape.control_flow"
-    ),
-}
+    constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones
+    random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
+
+# what is loaded when it is first used: namespaces, and the names of other modules
+_SPACES = (
+    "array_api", "autograph", "bitwise", "data", "debugging", "distribute", "initializers", "keras", "linalg", "math", "nn",
+    "optimizers", "random", "scipy", "signal", "test", "train",
+)  # fmt: skip
+_LATER = {name: (f"gradtape.{home}", name) for home, names in {
+    "functions.function": "function",
+    "ops.activations": "sigmoid softplus",
+    "ops.blocks": "batch_to_space depth_to_space sequence_mask space_to_batch space_to_batch_nd space_to_depth",
+    "ops.incomplete": "betainc igamma igammac zeta",
+    "ops.segment": "bincount segment_max segment_mean segment_min segment_prod segment_sum unsorted_segment_max "
+    "unsorted_segment_mean unsorted_segment_min unsorted_segment_prod unsorted_segment_sqrt_n "
+    "unsorted_segment_sum",
+    "ops.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e digamma erf erfc erfinv lgamma ndtri polygamma",
+    "ops.scatter": "batch_gather boolean_mask gather_nd scatter_nd slice strided_slice tensor_scatter_nd_add "
+    "tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update",
+    "ops.sorting": "argmax argmin argsort searchsorted sort top_k unique unique_with_counts",
+    "surface.graph_names": "get_static_value identity_n shape_n",
+    "tape.control_flow": "case cond foldl foldr map_fn scan switch_case while_loop",
+    "tape.custom_gradient": "custom_gradient grad_pass_through numpy_function py_function recompute_grad",
+    "tape.graph_gradients": "gradients hessians",
+    "tape.tensor_array": "TensorArray",
+    "tools.gradcheck": "gradcheck",
+    "train.module": "Module",
+    "train.saving": "load save",
+}.items() for name in names.split()} | {
+    f"{older}_initializer": ("gradtape.initializers", name)  # TensorFlow's older names
+    for older, name in {
+        "constant": "Constant", "zeros": "Zeros", "ones": "Ones",
+        "random_normal": "RandomNormal", "random_uniform": "RandomUniform",
+    }.items()
+}  # fmt: skip
 
 
 if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exists
 
     def __getattr__(name: str) -> _typing.Any:
-        if name not in _LATER:
+        if name == "__all__":  # what `from gradtape import *` asks for
+            return [public for public in __dir__() if not public.startswith("_")]
+        if name in _SPACES:
+            public = _import_module(f"gradtape.{name}")
+        elif name in _LATER:
+            home, own = _LATER[name]
+            public = getattr(_import_module(home), own)
+        else:
             hints = _import_module("gradtape.surface.name_hints")
             raise AttributeError(hints.missing(name, __dir__()))
-        module = _import_module(_LATER[name])
-        public = globals()[name] = (
-            module if name in ("array_api", "autograph", "data", "distribute", "keras", "scipy") else getattr(module, name)
-        )
+        globals()[name] = public
         return public
 
 
 def __dir__() -> list[str]:
     absent = {"keras"} if _find_spec("keras") is None else set()  # an optional package: whoever looks around need not meet it
-    return sorted({*globals(), *_LATER} - absent)
+    return sorted({*globals(), *_LATER, *_SPACES} - absent)

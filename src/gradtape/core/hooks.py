@@ -54,7 +54,7 @@ class Hooks:
     broadcast_to: Callable[[Any, tuple[Any, ...]], Any]  # ops/shape.py
     identity: Callable[[Any], Any]  # ops/stop.py
     dimension: Callable[..., Any]  # ops/staged.py: a symbolic dimension as a scalar
-    op_by_name: Callable[[str], Any]  # ops/registry.py: where pickle finds an op again
+    op_by_name: Callable[[str], Any]  # ops/__init__.py: where pickle finds an op again
     scipy_rule: Callable[[Any, Any], Any]  # interop/protocols.py: what a function of SciPy is on tensors
     # -- several processes
     world: Any  # ops/collective.py: one rank alone; distribute/ puts the ranks of an MPI run in its place

@@ -13,9 +13,8 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gradtape.errors import StaticDimensionNeeded
 from gradtape.ir.polynomial import (
@@ -31,6 +30,9 @@ from gradtape.ir.polynomial import (
     symbol as symbol,
 )
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Env = Mapping[str, Size]
 
@@ -468,6 +470,8 @@ def _product(known: Sequence[Dim], ints: Sequence[int], answers: list[tuple[Env,
 
 def _linear(known: Sequence[Dim], ints: Sequence[int], answers: list[tuple[Env, int]]) -> Iterator[Size]:
     """c₀ + Σ cᵢ·dᵢ over the known dimensions dᵢ, with whole cᵢ: exact elimination, checked on all answers."""
+    from fractions import Fraction  # here: it takes as long to load as ten modules, and few programs need it
+
     for count in (1, 2, len(known)):
         for chosen in itertools.combinations(known, count) if count < 3 or len(known) > 2 else ():
             rows = [[Fraction(1), *(Fraction(int(evaluate(d, env))) for d in chosen), Fraction(size)] for env, size in answers]

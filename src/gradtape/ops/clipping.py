@@ -1,7 +1,7 @@
 """Norms of tensors and lists of tensors, and clipping by them.
 
 The length of a zero vector has derivative 0 by convention (a subgradient), at every order, so no NaN appears there.
-`train/gradient_clipping.py` extends these functions to IndexedSlices.
+`variables/gradient_clipping.py` extends these functions to IndexedSlices.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ least two of the terms (operands and result). That invariant makes the primitive
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
-LETTERS = string.ascii_letters
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Shape = tuple[Any, ...]
 
 # -- the primitive -----------------------------------------------------------------------------------------------------

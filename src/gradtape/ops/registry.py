@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Composite, Op
 from gradtape.ops import (
     activations,
@@ -114,6 +113,3 @@ if len(_BY_NAME) != len(_ALL):
 def op_by_name(name: str) -> Op:
     """The op registered under this name."""
     return _BY_NAME[name]
-
-
-HOOKS.op_by_name = op_by_name

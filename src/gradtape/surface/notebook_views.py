@@ -5,7 +5,6 @@ Only values that are there are shown: a tensor of a program or of a batch has it
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ _EDGE = 4  # rows and columns shown at each side of a large table
 
 def view(self: Tensor | Readable) -> str:
     """`_repr_html_` of tensors and variables."""
+    import html
+
     tensor = self._tensor if isinstance(self, Variable) else self
     if not isinstance(tensor, Tensor) or tensor.wraps:
         return f"<code>{html.escape(repr(self))}</code>"

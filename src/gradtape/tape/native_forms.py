@@ -19,7 +19,6 @@ from gradtape.core.forms import FORMS, HEAVY, hasten
 from gradtape.core.opdef import Op
 from gradtape.core.record import NOBODY, leaf
 from gradtape.core.tensor import Tensor, box
-from gradtape.functions.one_op import OneOpPrograms
 from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from gradtape.ops.index import GETITEM
 from gradtape.ops.matmul import MATMUL
@@ -60,6 +59,7 @@ def _place() -> None:
         from gradtape.backends.llvm.entry import form_code as code, wiring_code
         from gradtape.backends.llvm.entry.record_code import laid_out, state_of
         from gradtape.backends.llvm.runtime.symbols import available
+        from gradtape.functions.one_op import OneOpPrograms
 
         record = leaf((), ())
         sample = laid_out(box(np.ones(1), record), "_data", "_node") and laid_out(record, "keys", "nodes", "shape")
