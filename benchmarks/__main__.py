@@ -56,11 +56,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of every peer (default 1)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where results go (default: see benchmarks/README.md)")
     options = parser.parse_args(given)
-    if options.only == ["distribute"]:
-        return distribute.main([])
     options.pace = QUICK if options.quick else COMPLETE
     if options.rounds is not None:
         options.pace = replace(options.pace, rounds=options.rounds)
+    if options.only == ["distribute"]:
+        return options
     starts = tuple(options.only)
     options.chosen = [n for n in NAMES if not starts or n.startswith(starts) or n.removeprefix(PREFIX).startswith(starts)]
     if not options.chosen:
@@ -147,8 +147,21 @@ def held(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def _on_ranks(options: argparse.Namespace) -> None:
+    """The benchmarks of several ranks, which have peers of their own."""
+    pythons = dict(entry.split("=", 1) for entry in options.python)
+    for peer in ("torch", "jax"):
+        if options.environments and peer in options.peers and peer not in pythons:
+            python, problem = environments.prepared(peer, options.environments)
+            pythons |= {} if problem else {peer: python}
+    distribute.main([f"--{peer}={python}" for peer, python in pythons.items() if peer in ("torch", "jax")])
+
+
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(given)
+    if options.only == ["distribute"]:
+        _on_ranks(options)
+        return
     began = monotonic()
     machine = report.machine(options.threads)
     complete = not options.quick and not options.only and set(options.peers) == set(RIVALS)

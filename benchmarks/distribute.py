@@ -1,8 +1,10 @@
 """`make bench ONLY=distribute`: what ranks cost. Sums in a compiled loop against bare C and mpi4py, a training step against
-PyTorch's DistributedDataParallel, scaling of a split domain, and from measured latency and bandwidth a model for more machines.
+PyTorch's DistributedDataParallel and JAX, scaling of a split domain, and from measured latency and bandwidth a model for more
+machines.
 
-It needs mpi4py and mpiexec; C needs mpicc, PyTorch an environment of its own (`--torch PYTHON`). Figures are minima of short
-repeats, taken in turns; they say nothing where other programs use the cores.
+It needs mpi4py and mpiexec; C needs mpicc, PyTorch and JAX environments of their own (`--torch PYTHON`, `--jax PYTHON`). The
+figures are minima of short repeats, taken in turns; they say nothing where other programs use the cores. `--only` measures a part and
+leaves the others in the file as they are.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log2
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TURNS = 3
+PEERS = {"torch DDP, gloo": "torch_ddp.py", "JAX, gloo": "jax_gloo.py"}
+PARTS = "sums", "steps", "scaling", "network"
+BYTES = 4.0 * (784 * 256 + 256 + 2560 + 10)  # of the gradient of a step
 MACHINES = [2**k for k in range(1, 11)]
 
 
@@ -56,12 +60,12 @@ def _compiled_c(folder: str) -> str | None:
     return program
 
 
-def sums() -> dict[str, float]:
+def sums(turns: int) -> dict[str, float]:
     """Microseconds of the sum of 8 bytes over 2 ranks, in a loop."""
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         program = _compiled_c(folder)
-        for _ in range(TURNS):
+        for _ in range(turns):
             rows = {"compiled loop": _ours(2, "sum"), "mpi4py": _ours(2, "mpi4py"), "eager": _ours(2, "eager")}
             if program is not None:
                 library = str(Path(_mpiexec()).parents[1] / "lib")
@@ -70,13 +74,14 @@ def sums() -> dict[str, float]:
     return best
 
 
-def steps(torch: str | None) -> dict[str, float]:
+def steps(turns: int, peers: dict[str, str | None]) -> dict[str, float]:
     """Microseconds of a gradient step of a 784-256-10 perceptron, 64 rows on each of 2 ranks."""
     best: dict[str, float] = {}
-    for _ in range(TURNS):
+    for _ in range(turns):
         rows = {"gradtape": _ours(2, "step"), "gradtape, one rank": _ours(1, "step")}
-        if torch:
-            rows["torch DDP, gloo"] = float(_run([torch, str(ROOT / "benchmarks" / "peers" / "torch_ddp.py")]).splitlines()[-1])
+        for name, python in peers.items():
+            if python:
+                rows[name] = float(_run([python, str(ROOT / "benchmarks" / "peers" / PEERS[name])]).splitlines()[-1])
         best = {name: min(value, best.get(name, value)) for name, value in rows.items()}
     return best
 
@@ -100,41 +105,57 @@ def model(latency: float, bandwidth: float, compute: float, size: float) -> list
     return times
 
 
-def _plot(path: Path, times: list[float], compute: float) -> None:
+def _plot(path: Path, times: list[float], compute: float, network: dict[str, float]) -> None:
     """Efficiency against machines, as SVG."""
-    width, height, points = 480, 260, []
-    for k, time in enumerate(times):
-        points.append(f"{50 + 42 * k},{220 - 180 * compute / time:.1f}")
-    labels = "".join(f'<text x="{50 + 42 * k}" y="240" text-anchor="middle">{n}</text>' for k, n in enumerate(MACHINES))
-    marks = "".join(f'<text x="40" y="{224 - 180 * p / 100}" text-anchor="end">{p} %</text>' for p in (0, 50, 100))
+    width, height = 560, 300
+    points = " ".join(f"{60 + 50 * k},{240 - 200 * compute / time:.1f}" for k, time in enumerate(times))
+    labels = "".join(f'<text x="{60 + 50 * k}" y="258" text-anchor="middle">{n}</text>' for k, n in enumerate(MACHINES))
+    marks = "".join(
+        f'<text x="52" y="{244 - 2 * p}" text-anchor="end">{p} %</text>'
+        f'<line x1="56" x2="516" y1="{240 - 2 * p}" y2="{240 - 2 * p}" stroke="#ccc"/>'
+        for p in (0, 25, 50, 75, 100)
+    )
+    words = f"latency {network['latency']:.1f} µs, {network['bandwidth'] / 1e3:.2f} GB/s, {BYTES / 1e6:.2f} MB, no overlap"
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">'
-        f'<polyline points="{" ".join(points)}" fill="none" stroke="#26c" stroke-width="2"/>{labels}{marks}'
-        f'<text x="240" y="256" text-anchor="middle">machines: time that is spent computing, by the model</text></svg>\n'
+        f'{marks}<polyline points="{points}" fill="none" stroke="#26c" stroke-width="2"/>{labels}'
+        f'<text x="285" y="276" text-anchor="middle">machines</text>'
+        f'<text x="285" y="20" text-anchor="middle">share of a step that computes, by the model ({words})</text></svg>\n'
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distribute")
     parser.add_argument("--torch", help="a Python that has torch")
+    parser.add_argument("--jax", help="a Python that has jax")
+    parser.add_argument("--turns", type=int, default=3, help="of everybody (default: %(default)s)")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part (repeatable)")
     parser.add_argument("--output", default=str(ROOT / ".benchmarks" / "distribute.json"), help="where the figures go")
     options = parser.parse_args(arguments)
-    network = _ours(2, "network")
-    answers: dict[str, Any] = {
-        "sum of 8 bytes, µs": sums(), "gradient step, µs": steps(options.torch), "heat equation, ms": scaling(),
-        "network": network,
-    }  # fmt: skip
-    one = answers["gradient step, µs"]["gradtape, one rank"]
-    times = model(network["latency"], network["bandwidth"], one, 4.0 * (784 * 256 + 256 + 2560 + 10))
-    answers["model of a step, µs"] = dict(zip(map(str, MACHINES), times, strict=True))
+    target = Path(options.output)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    answers: dict[str, Any] = json.loads(target.read_text()) if options.only and target.exists() else {}
+    peers = dict(zip(PEERS, (options.torch, options.jax), strict=True))
+    measures: dict[str, tuple[str, Callable[[], Any]]] = {
+        "sums": ("sum of 8 bytes, µs", lambda: sums(options.turns)),
+        "steps": ("gradient step, µs", lambda: steps(options.turns, peers)),
+        "scaling": ("heat equation, ms", scaling),
+        "network": ("network", lambda: _ours(2, "network")),
+    }
+    for part in options.only or PARTS:
+        title, measure = measures[part]
+        answers[title] = measure()
+        target.write_text(json.dumps(answers, indent=1) + "\n")
+    if "network" in answers and "gradient step, µs" in answers:
+        network, one = answers["network"], answers["gradient step, µs"]["gradtape, one rank"]
+        times = model(network["latency"], network["bandwidth"], one, BYTES)
+        answers["model of a step, µs"] = dict(zip(map(str, MACHINES), times, strict=True))
+        target.write_text(json.dumps(answers, indent=1) + "\n")
+        _plot(target.with_suffix(".svg"), times, one, network)
     for title, rows in answers.items():
         print(title)
         for name, value in rows.items():
             print(f"  {name:24} {value:12.2f}")
-    target = Path(options.output)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(answers, indent=1) + "\n")
-    _plot(target.with_suffix(".svg"), times, one)
     return 0
 
 

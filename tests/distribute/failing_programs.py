@@ -175,7 +175,7 @@ def trains() -> None:
             loss = gt.reduce_sum((rows @ w[:, None] - 1.0) ** 2)
         optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         count.assign_add(1)
-        ranks.save_checkpoint(checkpoint, sys.argv[2])
+        ranks.save_checkpoint(checkpoint, sys.argv[2], shard_above=16 if sys.argv[3:] else None)
         print(os.getpid(), flush=True)
     print("result", w.numpy().tolist(), flush=True)
 

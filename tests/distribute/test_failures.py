@@ -81,16 +81,19 @@ def test_a_killed_run_resumes(seed: int, tmp_path: Path, request: pytest.Fixture
     whole = _result(run(1, "-m", PROGRAMS, "trains", str(tmp_path / "undisturbed")).stdout)
     for turn in range(25 if request.config.getoption("programs") > 200 else 1):
         state = str(tmp_path / f"state{turn}")
-        process = start(2, "-u", "-m", PROGRAMS, "trains", state)
+        shards = ["sharded"] if turn % 2 or seed else []
+        process = start(2, "-u", "-m", PROGRAMS, "trains", state, *shards)
         assert process.stdout is not None
         pid = [process.stdout.readline() for _ in range(random.integers(1, 12))][-1]
         time.sleep(random.uniform(0, 0.01))
         os.kill(int(pid), signal.SIGKILL)
         process.communicate(timeout=30)
         assert process.returncode != 0
-        resumed = run(3, "-m", PROGRAMS, "trains", state)
+        resumed = run(3, "-m", PROGRAMS, "trains", state, *shards)
         assert resumed.returncode == 0, resumed.stderr[-2000:]
         np.testing.assert_allclose(_result(resumed.stdout), whole, rtol=1e-10)
+        beside = [path.name for path in tmp_path.iterdir() if path.name.startswith(f"state{turn}.shard-")]
+        assert len(beside) == (3 if shards else 0), beside  # parts of the last checkpoint only
 
 
 def _result(text: str) -> list[float]:

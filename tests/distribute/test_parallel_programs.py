@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.distribute.mpi_world import is_crowded
 from tests.distribute.launching import needs_ranks, run
 
 PROGRAMS = "tests.distribute.parallel_programs"
@@ -25,6 +26,13 @@ def test_programs_on_ranks_equal_those_on_one(request: pytest.FixtureRequest) ->
     alone, together = answers(1, *options), answers(4, *options)
     for name, expected in alone.items():
         np.testing.assert_allclose(together[name], expected, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_ranks_bound_to_cores_of_their_own_are_not_crowded() -> None:
+    assert not is_crowded([{0}, {1}])
+    assert not is_crowded([{0, 1}, {0, 1}])
+    assert is_crowded([{0, 1}] * 3)
+    assert is_crowded([{0}, {0}])
 
 
 def test_a_strategy_on_one_rank() -> None:

@@ -45,7 +45,7 @@ class MpiWorld(OneRank):
         self.size: int = self.comm.size
         self.label = f"rank {self.rank} of {self.size}" if self.size > 1 else ""
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.crowded = here.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
+        self.crowded = is_crowded(here.allgather(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else False
         here.Free()
         self.watch = Watch(self)
         self.agreement = Agreement(self)
@@ -201,6 +201,11 @@ class MpiWorld(OneRank):
         statement = Statement(f"recv from {source}", out, (-1, source, tag))
         self._run(statement, lambda: (self.comm.Irecv(_bytes(out), source, tag),))
         return out[()]
+
+
+def is_crowded(cores: list[set[int]]) -> bool:
+    """Whether ranks of one machine share cores, given those that each may use: launchers bind ranks to cores of their own."""
+    return len(cores) > len(set().union(*cores))
 
 
 def _contiguous(x: Array) -> Array:

@@ -66,6 +66,11 @@ class Checkpoint:
     def write(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write the state to exactly this path, without counting; gives the path."""
         path: str = os.fspath(file_prefix)
+        write_file(path, *self.state())
+        return path
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a file of this checkpoint has: arrays by name, and a description of the rest."""
         arrays: dict[str, Any] = {}
         values: dict[str, Any] = {}
         shared: dict[str, str] = {}
@@ -75,8 +80,7 @@ class Checkpoint:
                 values[place.name] = content
             else:
                 arrays[place.name] = array_of(content)
-        write_file(path, arrays, {"kind": "checkpoint", "values": values, "shared": shared})
-        return path
+        return arrays, {"kind": "checkpoint", "values": values, "shared": shared}
 
     def save(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path."""

@@ -152,7 +152,12 @@ def read_file(path: str) -> tuple[dict[str, Any], Any]:
         raise DataLossError(f"{path} was written by a newer gradtape (format {text['version']}); upgrade to read it")
     for name, dtype in text["complex"].items():
         stored[name] = stored[name].view(dtype)[..., 0]
-    return stored, text["content"]
+    content = text["content"]
+    if "shards" in content:  # parts of large arrays in files of their own (`distribute/rank_checkpoints.py`)
+        parts = [read_file(os.path.join(os.path.dirname(path), name))[0] for name in content["shards"]]
+        for name, shape in content["shapes"].items():
+            stored[name] = np.concatenate([part[name] for part in parts]).reshape(shape)
+    return stored, content
 
 
 def _array(entry: Any, name: str, path: str) -> Any:
