@@ -3,8 +3,8 @@ PyTorch's DistributedDataParallel and JAX, scaling of a split domain, and from m
 machines.
 
 It needs mpi4py and mpiexec; C needs mpicc, PyTorch and JAX environments of their own (`--torch PYTHON`, `--jax PYTHON`). The
-figures are minima of short repeats, taken in turns; they say nothing where other programs use the cores. `--only` measures a part and
-leaves the others in the file as they are.
+figures are minima of short repeats, taken in turns; they say nothing where other programs use the cores. `--only` measures a
+part and leaves the others in the file as they are.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def steps(turns: int, peers: dict[str, str | None]) -> dict[str, float]:
     for _ in range(turns):
         rows = {"gradtape": _ours(2, "step"), "gradtape, one rank": _ours(1, "step")}
         for name, python in peers.items():
-            if python:
-                rows[name] = float(_run([python, str(ROOT / "benchmarks" / "peers" / PEERS[name])]).splitlines()[-1])
+            if python:  # without their folder, in which other files are called torch.py and jax.py
+                rows[name] = float(_run([python, "-P", str(ROOT / "benchmarks" / "peers" / PEERS[name])]).splitlines()[-1])
         best = {name: min(value, best.get(name, value)) for name, value in rows.items()}
     return best
 

@@ -64,6 +64,7 @@ if __name__ == "__main__":
             port = free.getsockname()[1]
         settings = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
         ranks = [
-            subprocess.Popen([sys.executable, __file__, str(rank), f"127.0.0.1:{port}"], env=settings) for rank in range(RANKS)
+            subprocess.Popen([sys.executable, "-P", __file__, str(rank), f"127.0.0.1:{port}"], env=settings)
+            for rank in range(RANKS)
         ]
         raise SystemExit(max(process.wait() for process in ranks))
