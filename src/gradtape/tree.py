@@ -6,9 +6,10 @@ Containers are copied, never kept: changing one later changes nothing that was r
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 # Lists, tuples and mappings inside each other, with leaves of any class; or a leaf alone. Functions say what leaves they take.
@@ -101,10 +102,29 @@ def _rebuild(structure: Structure, feed: Iterator[Any]) -> Any:
         if isinstance(structure, defaultdict):
             return defaultdict(structure.default_factory, ordered)
         return ordered if type(structure) is dict else type(structure)(ordered)  # type: ignore[call-arg]
-    children = [_rebuild(child, feed) for child in structure]
-    if isinstance(structure, tuple) and type(structure) is not tuple:
-        return type(structure)(*children)  # named tuples take their fields one by one
-    return type(structure)(children)
+    return like(structure, [_rebuild(child, feed) for child in structure])
+
+
+def like(container: Any, children: Sequence[Any], keys: Iterable[Any] | None = None) -> Any:
+    """A container of the same class with other children; a dict with these keys, or its own. What else an object of a user's
+    class carries stays with it."""
+    kind: Any = container.__class__
+    twin: Any
+    if isinstance(container, dict):
+        content = dict(zip(container if keys is None else keys, children, strict=True))
+        if kind is dict:
+            return content
+        twin = copy.copy(container)
+        twin.clear()
+        twin.update(content)
+        return twin
+    if isinstance(container, tuple):  # named tuples take their fields one by one
+        return kind(*children) if hasattr(kind, "_fields") else kind(children)
+    if kind is list or not isinstance(container, list):
+        return kind(children)
+    twin = copy.copy(container)
+    twin[:] = children
+    return twin
 
 
 def map_structure(func: Callable[..., Any], *structure: Structure, check_types: bool = True, **kwargs: Any) -> Any:

@@ -5,6 +5,7 @@ import collections
 import pytest
 
 import gradtape as gt
+from gradtape import tree
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -94,3 +95,34 @@ def test_gradient_keeps_the_structure_of_the_sources():
     assert grads["p"].x.numpy() == 3.0
     assert grads["p"].y[0].numpy() == 2.0
     assert grads["q"][0].numpy() == 3.0
+
+
+class Row(list):
+    """A list that carries more than its items."""
+
+    unit = ""
+
+
+class Table(dict):
+    """A dict that carries more than its items."""
+
+    unit = ""
+
+
+class Pair(tuple):
+    """A tuple without fields."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, Row, Pair, Point, dict, collections.OrderedDict, Table])
+def test_other_children_in_a_container_of_the_same_class(kind):
+    container = kind({"b": 1, "a": 2}) if issubclass(kind, dict) else kind(1, 2) if kind is Point else kind([1, 2])
+    if hasattr(kind, "unit"):
+        container.unit = "m"
+    twin = tree.like(container, [3, 4])
+    assert type(twin) is kind
+    assert list(twin.values() if isinstance(twin, dict) else twin) == [3, 4]
+    assert list(container.values() if isinstance(container, dict) else container) == [1, 2]
+    assert getattr(twin, "unit", None) == getattr(container, "unit", None)
+    assert not isinstance(twin, dict) or list(twin) == ["b", "a"]

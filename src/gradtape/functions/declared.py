@@ -103,8 +103,7 @@ class Declared:
         if len(spec) != len(value):
             raise TypeError(f"{self._name}: argument `{path}` must have {len(spec)} items, got {len(value)}")
         items = [self._converted(s, v, f"{path}[{i}]", shapes) for i, (s, v) in enumerate(zip(spec, value, strict=True))]
-        kind: Any = type(value)
-        return kind(*items) if isinstance(value, tuple) and kind is not tuple else kind(items)
+        return tree.like(value, items)
 
     def _tensor(self, spec: TensorSpec, value: Any, path: str, shapes: dict[int, tuple[Any, ...]]) -> Any:
         if value.__class__ is not Tensor:

@@ -8,10 +8,9 @@ Invariant: two calls with the same key see the same Python function but for the 
 
 from __future__ import annotations
 
-import copy
 import inspect
 import keyword
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import FunctionType
@@ -29,7 +28,7 @@ from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import TracedTensor, current_trace
-from gradtape.tree import LeafTuple
+from gradtape.tree import LeafTuple, like
 from gradtape.variables.indexed_slices import IndexedSlices
 
 GENERATED = "<gradtape signature>"  # the file name of generated functions
@@ -116,19 +115,15 @@ class Parts(NamedTuple):
 def _opened(value: Any) -> Parts | None:
     """None for a leaf."""
     kind: Any = value.__class__
-    if kind is list or kind is tuple:
-        return Parts((kind, len(value)), [f"[{i}]" for i in range(len(value))], list(value), type(value))
     if isinstance(value, dict):
         form = (kind, *[token(key) for key in value])
         if isinstance(value, defaultdict):
             form = (*form, token(value.default_factory))
-        return Parts(form, [f"[{key!r}]" for key in value], list(value.values()), partial(_like_dict, value))
-    if isinstance(value, list):
-        return Parts((kind, len(value)), [f"[{i}]" for i in range(len(value))], list(value), partial(_like_list, value))
-    if isinstance(value, tuple) and not isinstance(value, LeafTuple):
+        return Parts(form, [f"[{key!r}]" for key in value], list(value.values()), partial(like, value))
+    if isinstance(value, (list, tuple)) and not isinstance(value, LeafTuple):
         fields = getattr(kind, "_fields", None)
         paths = [f"[{i}]" for i in range(len(value))] if fields is None else [f".{field}" for field in fields]
-        return Parts((kind, len(value)), paths, list(value), partial(_like_tuple, value))
+        return Parts((kind, len(value)), paths, list(value), partial(like, value))
     if kind is slice:
         return Parts(slice, [".start", ".stop", ".step"], [value.start, value.stop, value.step], lambda c: slice(*c))
     if kind is partial:
@@ -143,29 +138,6 @@ def _opened(value: Any) -> Parts | None:
         form = (IndexedSlices, None if shape is None else tuple(shape))
         return Parts(form, [".values", ".indices"], [value.values, value.indices], lambda c: IndexedSlices(c[0], c[1], shape))
     return None
-
-
-def _like_dict(original: Any, items: list[Any]) -> Any:
-    content = dict(zip(original, items, strict=True))
-    if original.__class__ is dict:
-        return content
-    if original.__class__ is OrderedDict:
-        return OrderedDict(content)
-    twin = copy.copy(original)
-    for key, item in content.items():
-        twin[key] = item
-    return twin
-
-
-def _like_tuple(original: Any, items: list[Any]) -> Any:
-    kind: Any = type(original)
-    return kind(items) if getattr(kind, "_fields", None) is None else kind(*items)
-
-
-def _like_list(original: list[Any], items: list[Any]) -> list[Any]:
-    twin = copy.copy(original)
-    twin[:] = items
-    return twin
 
 
 # -- a call, taken apart ----------------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from gradtape.functions.staging.aliases import TRACK, Aliases, Restart, has_identity
-from gradtape.functions.staging.bodies import Sight, TracedBody, as_now, like, parts_of
+from gradtape.functions.staging.bodies import Sight, TracedBody, as_now, parts_of
 from gradtape.functions.staging.conditions import Flag, both, either, emitted, opposite
 from gradtape.functions.staging.joins import FLAG, Phi, is_missing
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.types import TensorSpec
 from gradtape.trace.tracing import TracedTensor, current_trace
-from gradtape.tree import LeafTuple
+from gradtape.tree import LeafTuple, like
 
 Part = tuple[int, tuple[Any, ...]]  # the state it is in, and the way to it inside
 Operands = dict[Part, list[tuple[Any, Flag]]]  # what each part may be at the end of a path, and when

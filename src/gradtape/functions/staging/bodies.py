@@ -20,7 +20,7 @@ from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.graph import Block, Value
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TracedTensor, current_trace
-from gradtape.tree import LeafTuple
+from gradtape.tree import LeafTuple, like
 
 Dead = tuple[tuple[int, ...], tuple[int, ...]]  # per side of a branch: places of names whose values nobody reads afterwards
 BOTH_LIVE: Dead = ((), ())
@@ -204,12 +204,6 @@ def reached(tensor: TracedTensor) -> bool:
     while trace is not None and trace._home(tensor._data) is None:
         trace = trace.parent
     return trace is not None
-
-
-def like(container: Any, parts: list[Any]) -> Any:
-    """A list or tuple (a named one, too) with other parts."""
-    kind = container.__class__
-    return kind(parts) if kind is list or kind is tuple else kind(*parts)
 
 
 def parts_of(value: Any) -> Iterator[Any]:

@@ -29,6 +29,7 @@ from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
 from gradtape.trace.effects import active, refuse_in_trial
 from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
 from gradtape.trace.weak import WeakTensor, weak
+from gradtape.tree import like
 from gradtape.variables.indexed_slices import IndexedSlices
 
 FLAG = TensorSpec((), bool_)
@@ -164,27 +165,13 @@ class ContainerPhi(Phi):
         return [t for phi, child in zip(self.phis, children, strict=True) for t in phi.tensors(child)]
 
     def value(self, feed: Iterator[Any]) -> Any:
-        children = [phi.value(feed) for phi in self.phis]
-        kind = type(self.kind)
-        if self.keys is not None:
-            items = dict(zip(self.keys, children, strict=True))
-            return items if kind is dict else _like_mapping(self.kind, items)
-        if kind is list or kind is tuple:
-            return kind(children)
-        return kind(*children) if isinstance(self.kind, tuple) else kind(children)
+        return like(self.kind, [phi.value(feed) for phi in self.phis], self.keys)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ContainerPhi) and type(self.kind) is type(other.kind) and self.keys == other.keys
             and self.phis == other.phis
         )  # fmt: skip
-
-
-def _like_mapping(kind: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-    twin = kind.copy()
-    twin.clear()
-    twin.update(items)
-    return twin
 
 
 @dataclass
