@@ -362,7 +362,7 @@ def _as_type(value: TensorLike, dtype: TypeOut) -> Any:
 
 
 def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
-    result = func(*[np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in xs])
+    result = func(*[x if isinstance(x, np.generic) else np.array(x)[()] for x in xs])
     values = result if isinstance(result, (list, tuple)) else [result]
     if len(values) != len(dtypes):
         raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
@@ -372,6 +372,8 @@ def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> 
 def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
     if not isinstance(wanted, TensorSpec):
         return np.asarray(value).astype(numpy_dtype(wanted))[()]
+    if isinstance(value, np.generic) and wanted.shape == () and value.dtype == wanted.dtype.dtype:
+        return value
     if not wanted.shape.is_compatible_with(np.shape(value)):
         raise InvalidArgumentError(
             f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"

@@ -69,8 +69,13 @@ class Calls:
         self.library.close()
 
 
+def _calls_of(context: int) -> Calls:
+    calls: Any = ctypes.py_object.from_address(context + ctypes.sizeof(ctypes.c_void_p))  # the second word of the context
+    return calls.value
+
+
 def _callback(context: int, number: int, words: Any, done: Any) -> None:
-    calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
+    calls = _calls_of(context)
     call = calls.calls[number]
     try:
         run_callback(call, words)
@@ -83,7 +88,7 @@ def _callback(context: int, number: int, words: Any, done: Any) -> None:
 def _patience(context: int, number: int, words: Any, done: Any) -> None:
     """Wait for what an operation between ranks has posted, words[1] requests at words[0]; or compare the ranks' programs, when
     one begins (-1, its digest in words[0]) or ends (-2)."""
-    calls: Calls = ctypes.cast(ctypes.cast(context, ctypes.POINTER(ctypes.c_void_p))[1], ctypes.py_object).value
+    calls = _calls_of(context)
     operation = calls.calls[number].operation
     try:
         if words[1] > 0:

@@ -9,8 +9,9 @@ room and fetches it with a second call. `run_callback` and `fetch` are the Pytho
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,24 @@ _HELD: dict[int, list[Any]] = {}  # by thread: results that wait for their room
 
 
 class NumpyCall:
-    """What Python must know to run an operation: which results it holds, how the items of lists lie."""
+    """What Python must know to run an operation: which results it holds, how the items of lists lie.
+
+    Where each operand and result stands among the words is known before: `readers` and `writers` are made once, for calls that
+    come with every turn of a loop.
+    """
 
     def __init__(self, operation: Operation, held: Sequence[bool], items: Sequence[Items | None]) -> None:
         self.operation = operation
-        self.held = held
-        self.items = items
         self.sizes = sorted(_sizes(operation))
+        self.readers, self.writers, place = [], [], 0
+        for value, layout in zip(operation.operands, items, strict=True):
+            self.readers.append(_reader(value, layout, place))
+            place += 1 + _rank(value, layout)
+        for value, later in zip(operation.results, held, strict=True):
+            self.writers.append(None if later else _writer(value, place))
+            place += 1 + len(value.type.shape)
+        self.places_of_results = [place - sum(1 + len(v.type.shape) for v in operation.results[k:]) for k in range(len(held))]
+        self.after = place  # where the sizes stand
 
 
 def _sizes(operation: Operation) -> frozenset[str]:
@@ -100,10 +112,7 @@ def _operands(scope: Scope, operation: Operation) -> tuple[list[tuple[str, Index
     for value in operation.operands:
         lowered = scope.find(value)
         if isinstance(lowered, NativeList):
-            innermost = lowered.items
-            while innermost.inner is not None:
-                innermost = innermost.inner
-            words += [("ptr", lowered.state), *[("i64", size) for size in innermost.dims or ()]]
+            words += [("ptr", lowered.state), *[("i64", size) for size in _innermost(lowered.items).dims or ()]]
             items.append(lowered.items)
         else:
             array = scope.memory(value)
@@ -170,7 +179,7 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
 
 def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """An array on native memory."""
-    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    count = math.prod(shape) * dtype.itemsize
     if not count:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * count).from_address(address)
@@ -198,29 +207,61 @@ def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
     return TensorList([row.copy() if dims else row for row in rows], TensorSpec(dims, items.dtype))
 
 
+_NUMBERS = {  # how ctypes reads and writes a number of a type
+    np.dtype(name): getattr(ctypes, kind)
+    for name, kind in {
+        "float32": "c_float", "float64": "c_double", "bool": "c_bool", "int8": "c_int8", "int16": "c_int16", "int32": "c_int32",
+        "int64": "c_int64", "uint8": "c_uint8", "uint16": "c_uint16", "uint32": "c_uint32", "uint64": "c_uint64",
+    }.items()
+}  # fmt: skip
+
+
+def _innermost(items: Items) -> Items:
+    while items.inner is not None:
+        items = items.inner
+    return items
+
+
+def _rank(value: Value, items: Items | None) -> int:
+    return len(value.type.shape) if items is None else len(_innermost(items).dims or ())
+
+
+def _reader(value: Value, items: Items | None, place: int) -> Callable[[Any], Any]:
+    """Of the words, the operand whose address is at `place`."""
+    end = place + 1 + _rank(value, items)
+    if items is not None:
+        return lambda words: read_list(words[place], items, words[place + 1 : end])
+    dtype = value.type.dtype.dtype
+    if end > place + 1:
+        return lambda words: view(words[place], words[place + 1 : end], dtype)
+    number, kind = _NUMBERS.get(dtype), dtype.type
+    if number is None:
+        return lambda words: view(words[place], (), dtype)[()]
+    return lambda words: kind(number.from_address(words[place]).value)
+
+
+def _writer(value: Value, place: int) -> Callable[[Any, Any], None]:
+    """Puts a result where the words say."""
+    dtype, end = value.type.dtype.dtype, place + 1 + len(value.type.shape)
+    number, kind = (_NUMBERS.get(dtype), dtype.type) if end == place + 1 else (None, None)
+
+    def write(words: Any, result: Any) -> None:
+        if number is not None and type(result) is kind:
+            number.from_address(words[place]).value = result.item()
+            return
+        home = view(words[place], words[place + 1 : end], dtype)
+        if home.shape != np.shape(result):
+            raise AssertionError(f"a result has the shape {np.shape(result)}, the program says {home.shape}")
+        home[...] = result
+
+    return write
+
+
 def run_callback(call: NumpyCall, words: Any) -> None:
     """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
     operation = call.operation
-    k = 0
-    inputs: list[Any] = []
-    for value, items in zip(operation.operands, call.items, strict=True):
-        address = words[k]
-        k += 1
-        if items is not None:
-            innermost = items
-            while innermost.inner is not None:
-                innermost = innermost.inner
-            dims = [words[k + i] for i in range(len(innermost.dims or ()))]
-            inputs.append(read_list(address, items, dims))
-        else:
-            dims = [words[k + i] for i in range(len(value.type.shape))]
-            array = view(address, dims, value.type.dtype.dtype)
-            inputs.append(array if dims else array[()])
-        k += len(dims)
-    first = k
-    k += sum(1 + len(value.type.shape) for value in operation.results)
-    attrs = operation.attrs
-    sizes = {name: words[k + i] for i, name in enumerate(call.sizes)}
+    inputs = [read(words) for read in call.readers]
+    attrs, sizes = operation.attrs, {name: words[call.after + i] for i, name in enumerate(call.sizes)}
     if sizes:
         attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
     op = pure_op(operation.op)
@@ -231,18 +272,13 @@ def run_callback(call: NumpyCall, words: Any) -> None:
         raise located(operation, inputs, sizes, error) from None
     held: list[Any] = []
     results = (outputs,) if op.outputs == 1 else outputs
-    for value, result, later in zip(operation.results, results, call.held, strict=True):
-        rank = len(value.type.shape)
-        if later:
-            held.append(np.ascontiguousarray(result, value.type.dtype.dtype))
-            for axis, size in enumerate(np.shape(result)):
-                words[first + 1 + axis] = size
-        else:
-            home = view(words[first], [words[first + 1 + i] for i in range(rank)], value.type.dtype.dtype)
-            if home.shape != np.shape(result):
-                raise AssertionError(f"{op.name} gave the shape {np.shape(result)}, the program says {home.shape}")
-            home[...] = result
-        first += 1 + rank
+    for value, result, write, place in zip(operation.results, results, call.writers, call.places_of_results, strict=True):
+        if write is not None:
+            write(words, result)
+            continue
+        held.append(np.ascontiguousarray(result, value.type.dtype.dtype))
+        for axis, size in enumerate(np.shape(result)):
+            words[place + 1 + axis] = size
     if held:
         _HELD[threading.get_ident()] = held
 
