@@ -104,7 +104,8 @@ def native_code_enabled() -> bool:
 
 def native_eager(enabled: bool, after: int = 50_000) -> None:
     """Whether eager code is served by machine code once tapes have recorded so many operations: the same NumPy calls and the
-    same records, with less time between them. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python.
+    same records, with less time between them; and whether backward passes that came often are compiled, which gives the same
+    gradients to rounding. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python, to the last bit.
 
     >>> import gradtape as gt
     >>> gt.config.native_eager(False)
@@ -142,16 +143,6 @@ def learn_gradients(enabled: bool, after: int = 30) -> None:
     >>> gt.config.learn_gradients(True)
     """
     settings["walks_to_learn"] = int(after) if enabled else None
-
-
-def walks_to_learn() -> int | None:
-    """After how many walks a backward pass is written down; None: never.
-
-    >>> import gradtape as gt
-    >>> walks = gt.config.walks_to_learn()
-    """
-    limit: int | None = settings["walks_to_learn"]
-    return limit
 
 
 def native_cache_directory() -> str | None:

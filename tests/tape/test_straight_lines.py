@@ -18,6 +18,17 @@ from tests.tape.test_native_forms import Account, forms
 
 
 @contextlib.contextmanager
+def compiling(runs):
+    """What is written down is compiled after so many runs."""
+    kept = straight.RUNS, straight.FEWEST_RUNS
+    straight.RUNS = straight.FEWEST_RUNS = runs
+    try:
+        yield
+    finally:
+        straight.RUNS, straight.FEWEST_RUNS = kept
+
+
+@contextlib.contextmanager
 def learning(after):
     """Walks are written down when they have come so often; None: never."""
     straight._RECURRENCES.clear()
@@ -38,7 +49,7 @@ def comparing(request):
     if request.param:
         pytest.importorskip("llvmlite")
     with forms(request.param):
-        yield
+        yield request.param
 
 
 # -- random programs, asked again and again --------------------------------------------------------------------------
@@ -132,6 +143,45 @@ def test_they_are_used():
         run, lesson.run = lesson.run, lambda *given: calls.append(given) or run(*given)
         assert step().tolist() == want.tolist()
         assert len(calls) == 1
+
+
+def test_what_ran_often_is_compiled(comparing):
+    """A program answers when it is due, the straight lines where a constant is another, and `explain` says who."""
+    x, scale = gt.Variable([1.0, 2.0]), 3.0
+
+    def step():
+        with gt.GradientTape() as tape:
+            y = gt.reduce_sum(gt.sin(x) * scale)
+        return tape.gradient(y, x).numpy(), tape.explain(y, x)
+
+    with learning(1), compiling(2):
+        said = [step()[1].computed.split(":")[0] for _ in range(5)]
+        code = "machine code" if comparing else "straight-line code"
+        assert said == ["straight-line code", "straight-line code", *[code] * 3]
+        assert f"computed by {code}" in str(step()[1])
+        (lesson,) = lessons()
+        assert (lesson.program is None) or (lesson.program.hits, lesson.program.misses) == (3, 0)
+        scale = 4.0
+        np.testing.assert_allclose(step()[0], 4.0 * np.cos([1.0, 2.0]), rtol=1e-6)
+        assert lesson.program is None or (lesson.program.hits, lesson.program.misses) == (3, 1)
+        x = gt.Variable(np.array([1.0, 2.0]))  # of another dtype
+        assert step()[0].dtype == np.float64
+        for _ in range(40):
+            step()
+        assert lesson.program is None  # of no use any more
+
+
+def test_compiled_walks_repeat_to_the_last_bit(comparing):
+    x = gt.Variable(np.linspace(0.0, 1.0, 400).reshape(20, 20))
+
+    def step():
+        with gt.GradientTape() as tape:
+            y = gt.reduce_sum(gt.tanh(x @ x) * gt.exp(x))
+        return tape.gradient(y, x).numpy().tobytes()
+
+    with learning(1), compiling(1):
+        answers = [step() for _ in range(8)]
+    assert len(set(answers[3:])) == 1
 
 
 def test_other_wirings_are_walked():
@@ -280,9 +330,12 @@ def test_large_cotangents_go_early():
         assert peak() < walked + x.nbytes
 
 
+@pytest.mark.parametrize("natively", [False, True], ids=["as Python", "as programs"])
 @pytest.mark.parametrize("part", range(8))
-def test_walks_of_every_operation(part):
-    """Each sample's gradient, asked until its walk is written down, and once more: as without that."""
+def test_walks_of_every_operation(part, natively, comparing):
+    """Each sample's gradient, asked until its walk is written down (or compiled), and once more: as without that."""
+    if natively and not comparing:
+        pytest.skip("machine code is off")
     cases = [case for case in all_cases() if case.differentiable and not case.fails][part::8]
 
     def gradients(case):
@@ -296,16 +349,19 @@ def test_walks_of_every_operation(part):
             total = gt.add_n([gt.reduce_sum(gt.math.real(gt.convert_to_tensor(g)) ** 2) for g in first])
         return [gt.convert_to_tensor(g).numpy() for g in (*first, *outer.gradient(total, xs, unconnected_gradients="zero"))]
 
+    compiled = 0
     for case in cases:
         with np.errstate(all="ignore"):
             gt.config.learn_gradients(False)
             expected = gradients(case)
-            with learning(1):  # nothing is known yet
-                answers = [gradients(case) for _ in range(3)]
+            with learning(1), compiling(1 if natively else 10):  # nothing is known yet
+                answers = [gradients(case) for _ in range(4 if natively else 3)]
+                compiled += sum([lesson.program is not None and lesson.program.hits > 0 for lesson in lessons()])
         for answer in answers:
             for have, want in zip(answer, expected, strict=True):
                 # (a convolution that came often runs as a program, which adds up in another order)
                 np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-14, err_msg=case.id)
+    assert not natively or compiled > len(cases) // 5  # (others call NumPy, decide while they run, or are complex)
 
 
 def _seeds(case, outputs):

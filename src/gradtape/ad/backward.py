@@ -15,27 +15,12 @@ import numpy as np
 from numpy import ndarray
 
 from gradtape.ad.binding import BINDINGS, Binding
-from gradtape.ad.straight import Pupil, learnable
-from gradtape.ad.sweep import SparseRows, Sweep, stop
+from gradtape.ad.straight import Pupil, Wanted, learnable, needed_records
+from gradtape.ad.sweep import SparseRows, Sweep
 from gradtape.core.record import TRACING, Record
 from gradtape.core.tensor import Tensor
 
 Step = Callable[[Record], Any]  # something to do with each record on the way
-Wanted = set[Record] | dict[Record, None]  # in an order, where the walk may come again
-
-
-def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: Binding) -> tuple[list[Record], set[Record]]:
-    """The records that depend on one of `wanted` through operations that pull, in order; and they and `wanted` as a set."""
-    path: list[Record] = []
-    needed = set(wanted)
-    for record in records:
-        for node in record.nodes:
-            if node in needed:
-                if pulls[record.op] is not stop:
-                    needed.add(record)
-                    path.append(record)
-                break
-    return path, needed
 
 
 def reverse_walk(

@@ -1,6 +1,6 @@
 """Backward passes that come again, as straight lines of Python: no walk, no looking up, one function for a sequence of records.
 
-A training step records the same operations each time. When the same question was walked `config.walks_to_learn()` times, its
+A training step records the same operations each time. When the same question was walked as often as `config.learn_gradients` says, its
 walk is written down (`Lesson`): one line for each share of a cotangent, in the order of the walk, with the same rules on the
 same values, so answers are the same to the last bit. Later walks run it if their records have the same operations, shapes and
 wiring; values and attributes are read anew. Whatever decides for itself while it runs (parts, regions, compiled calls, rows of
@@ -12,12 +12,14 @@ Lessons hold operations and shapes, neither records nor values, and are bounded 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from gradtape import config
 from gradtape.ad.binding import OWN_PULLS, Binding, RuleWriter
+from gradtape.ad.sweep import stop
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, RULES, Record
 
@@ -25,7 +27,28 @@ LONGEST = 4_000  # records of a walk that is written down
 LEAVES = 256  # versions without an operation that it may begin at
 MOST = 64  # questions that are remembered, and
 EACH = 4  # lessons of one of them
+SHORT = 400  # records of a walk that is compiled, after
+RUNS = 1_000  # runs, which take about as long as compiling; fewer if its arrays have more than
+ELEMENTS = 512  # elements, but not fewer than
+FEWEST_RUNS = 100
 NONE, OUTSIDE = -1, -2  # in a wiring: no version; of what is wanted: a version that the records do not lead to
+
+
+Wanted = set[Record] | dict[Record, None]  # in an order, where the walk may come again
+
+
+def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: Binding) -> tuple[list[Record], set[Record]]:
+    """The records that depend on one of `wanted` through operations that pull, in order; and they and `wanted` as a set."""
+    path: list[Record] = []
+    needed = set(wanted)
+    for record in records:
+        for node in record.nodes:
+            if node in needed:
+                if pulls[record.op] is not stop:
+                    needed.add(record)
+                    path.append(record)
+                break
+    return path, needed
 
 
 class Unwritable(Exception):  # noqa: N818  (no error: a walk that stays one)
@@ -63,61 +86,49 @@ class Wiring:
 
     def matches(self, records: Sequence[Record], targets: Sequence[Record], wanted: Sequence[Record]) -> bool:
         """Whether other records are wired like this."""
-        if len(records) != len(self.ops):
+        if len(records) != len(self.ops) or records[0].op is not self.ops[0]:
             return False
-        leaves: dict[int, Record] = {}
-        codes = iter(np.frombuffer(self.codes, np.int32).tolist())
-        for record, op, shape in zip(records, self.ops, self.shapes, strict=True):
-            if record.op is not op or record.shape != shape:
-                return False
-            for node in record.nodes:
-                code = next(codes)
-                if code >= 0:
-                    if node is not records[code]:
-                        return False
-                elif code in (NONE, OUTSIDE) or node is None:
-                    if node is not None or code != NONE:
-                        return False
-                elif code in leaves:
-                    if leaves[code] is not node:
-                        return False
-                elif node.op is not None or node.__class__ is not Record or any(leaf is node for leaf in leaves.values()):
-                    return False
-                else:
-                    leaves[code] = node
-                    if node.shape != self.leaf_shapes[OUTSIDE - 1 - code]:
-                        return False
-            if next(codes) != OUTSIDE:
-                return False
-        return self._same(self.targets, targets, records, leaves) and self._same(self.wanted, wanted, records, leaves)
-
-    @staticmethod
-    def _same(codes: bytes, nodes: Sequence[Record], records: Sequence[Record], leaves: Mapping[int, Record]) -> bool:
-        expected = np.frombuffer(codes, np.int32).tolist()
-        if len(expected) != len(nodes):
+        try:
+            other = Wiring(records, targets, wanted)
+        except Unwritable:
             return False
-        for code, node in zip(expected, nodes, strict=True):
-            if code == OUTSIDE:
-                if node.op is not None or any(leaf is node for leaf in leaves.values()):
-                    return False
-            elif node is not (records[code] if code >= 0 else leaves[code]):
-                return False
-        return True
+        return all([getattr(self, name) == getattr(other, name) for name in self.__slots__])  # noqa: C419  (quicker)
 
 
 class Lesson:
-    """One walk, written down: `run(records, seeds)` gives the cotangents of `reached`, places among what is wanted."""
+    """One walk, written down: `run(records, seeds)` gives the cotangents of `reached`, places among what is wanted. After
+    `left` more runs it is worth compiling; `program` then answers in the place of `run`, or with None."""
 
-    __slots__ = ("matches", "reached", "run")
+    __slots__ = ("left", "matches", "program", "reached", "run")
 
     def __init__(self, wiring: Wiring, run: Callable[..., tuple[Any, ...]], reached: Sequence[int]) -> None:
         self.matches = MATCHERS[-1](wiring)
         self.run = run
         self.reached = tuple(reached)
+        work = (
+            len(wiring.ops) + sum([prod(shape) for shape in wiring.shapes if all(n.__class__ is int for n in shape)]) / ELEMENTS
+        )
+        self.left = max(FEWEST_RUNS, int(RUNS * len(wiring.ops) / work)) if len(wiring.ops) <= SHORT else NEVER
+        self.program: Any = None
+
+    def values(self, pupil: Pupil) -> tuple[Any, ...]:
+        """The cotangents."""
+        seeds = tuple(pupil.seeds.values())
+        if self.program is not None:
+            answers: tuple[Any, ...] | None = self.program.answer(pupil.records, seeds)
+            if answers is not None:
+                return answers
+            if self.program.useless():
+                self.program = None
+        self.left -= 1
+        if self.left == 0:
+            self.program = pupil.compiled()
+        return self.run(pupil.records, seeds)
 
 
 Matcher = Callable[[Wiring], Callable[..., bool]]
 MATCHERS: list[Matcher] = [lambda wiring: wiring.matches]  # how wirings are compared: the last one
+COMPILERS: list[Callable[..., Any]] = [lambda *walk: None]  # who makes a program of a walk, or None: the last one
 
 
 def compare_by(matcher: Matcher | None) -> None:
@@ -288,6 +299,17 @@ def learnable(records: Sequence[Record]) -> bool:
     return hasattr(records[-1], "lasti")  # a tape that notes no lines cannot be told from another
 
 
+def standing(records: Sequence[Record]) -> str:
+    """How gradients of such a sequence of records are computed by now, for `explain`."""
+    if not records or not learnable(records):
+        return ""
+    mark = len(records), id(records[-1].code), records[-1].lasti
+    lessons = [lesson for key, question in _RECURRENCES.items() if key[3:6] == mark for lesson in question.lessons]
+    if any(lesson.program is not None for lesson in lessons):
+        return "machine code: the same operations came again and again (`gt.config.native_eager`)"
+    return "straight-line code: the same operations came again and again (`gt.config.learn_gradients`)" if lessons else ""
+
+
 class Pupil:
     """One walk that may have come before: what it `answers`, if it was written down; and whether that is `due` now."""
 
@@ -315,12 +337,18 @@ class Pupil:
         for lesson in question.lessons:
             if lesson.matches(self.records, self._targets, self._wanted):
                 try:
-                    values = lesson.run(self.records, tuple(self.seeds.values()))
+                    values = lesson.values(self)
                 except Unwritable:
                     question.lessons, question.walks = [], NEVER
                     return None
                 return {self._wanted[i]: value for i, value in zip(lesson.reached, values, strict=True)}
         return None
+
+    def compiled(self) -> Any:
+        """The walk as a program; None where there is none."""
+        pulls = self._kind[0]
+        path, _ = needed_records(self.records, self.wanted, pulls)
+        return COMPILERS[-1](self.records, self.seeds, self.wanted, path, pulls)
 
     def due(self) -> bool:
         """The walk has come once more: whether often enough to be written down."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape import config
-from gradtape.ad.straight import compare_by
+from gradtape.ad.straight import COMPILERS, compare_by
 from gradtape.core.forms import FORMS, HEAVY, hasten
 from gradtape.core.opdef import Op
 from gradtape.core.record import NOBODY, leaf
@@ -106,5 +106,12 @@ def _changed(limit: int | None) -> None:
         Heat.left = 1 << 62 if limit is None else limit
 
 
+def _learned(*walk: Any) -> Any:
+    from gradtape.functions.learned_walks import learned
+
+    return learned(*walk)
+
+
 _changed(config.eager_records())
+COMPILERS.append(_learned)
 config.when_native_eager_changes(_changed)

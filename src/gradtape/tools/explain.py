@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape import tree
+from gradtape.ad.straight import standing
 from gradtape.core.record import Past, Record, Unwatched, VariableKey, blended, location
 from gradtape.core.tensor import Tensor
 from gradtape.ir.graph import Location
@@ -32,13 +33,14 @@ class Explanation:
     """Why a target and a source are connected, or not.
 
     `cause` is one word of a fixed list, "connected" if there is a gradient; `location` is the user's line ("file.py:12") where
-    the connection was lost, None where there is no such line; `message` is a sentence with the cure in it. Printed, it shows
-    the line itself too.
+    the connection was lost, None where there is no such line; `message` is a sentence with the cure in it; `computed` says
+    what has taken the place of the walk through the tape, where something has. Printed, it shows the line itself too.
     """
 
     cause: str
     location: str | None
     message: str
+    computed: str = ""
 
     def __str__(self) -> str:
         head = labelled(self.cause if self.location is None else f"{self.cause} at {self.location}")
@@ -46,7 +48,8 @@ class Explanation:
         if self.location is not None:
             file, line = self.location.rsplit(":", 1)
             code = linecache.getline(file, int(line)).strip()
-        return head + (f"\n    {code}" if code else "") + f"\n  {self.message}"
+        last = f"\n  computed by {self.computed}" if self.computed else ""
+        return head + (f"\n    {code}" if code else "") + f"\n  {self.message}{last}"
 
 
 def explain(tape: GradientTape, target: Structure, source: Structure) -> Any:
@@ -55,7 +58,11 @@ def explain(tape: GradientTape, target: Structure, source: Structure) -> Any:
     sources = [_source(s) for s in tree.flatten(source)]
     question = Question(tape, targets)
     cuts = question.verified(sources, [question.cut(s) for s in sources])
-    answers = [Explanation(cut.cause, shown(cut.place), sentence(cut, s)) for cut, s in zip(cuts, sources, strict=True)]
+    by = standing(tape.records)
+    answers = [
+        Explanation(cut.cause, shown(cut.place), sentence(cut, s), by if cut.cause == CONNECTED.cause else "")
+        for cut, s in zip(cuts, sources, strict=True)
+    ]
     return tree.pack_sequence_as(source, answers)
 
 

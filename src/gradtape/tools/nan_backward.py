@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import binding, needed_records, reverse_walk
+from gradtape.ad.backward import binding, reverse_walk
+from gradtape.ad.straight import needed_records
 from gradtape.ad.sweep import Cotangent, SparseRows
 from gradtape.core.dispatch import PART
 from gradtape.core.record import Record

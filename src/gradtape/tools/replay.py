@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.ad.backward import binding, needed_records
+from gradtape.ad.backward import binding
 from gradtape.ad.custom import CUSTOM
 from gradtape.ad.evaluation import LocatedEvaluation, Sizes
+from gradtape.ad.straight import needed_records
 from gradtape.core.dispatch import PART, apply
 from gradtape.core.record import Line, Record
 from gradtape.core.tensor import Tensor, box
