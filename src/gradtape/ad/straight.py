@@ -1,6 +1,6 @@
 """Backward passes that come again, as straight lines of Python: no walk, no looking up, one function for a sequence of records.
 
-A training step records the same operations each time. When the same question was walked as often as `config.learn_gradients` says, its
+A training step records the same operations each time. When a question was walked as often as `learn_gradients` says, its
 walk is written down (`Lesson`): one line for each share of a cotangent, in the order of the walk, with the same rules on the
 same values, so answers are the same to the last bit. Later walks run it if their records have the same operations, shapes and
 wiring; values and attributes are read anew. Whatever decides for itself while it runs (parts, regions, compiled calls, rows of
