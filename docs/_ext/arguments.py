@@ -378,6 +378,7 @@ WORDS = {
     "cycle": "start again beyond the end",
     "root": "an object whose variables are saved",
     "checkpoint": "the checkpoint that is saved",
+    "shard_above": "arrays of more bytes than this are split: every rank writes its part to a file beside the checkpoint",
     "max_to_keep": "how many files are kept",
     "keep_checkpoint_every_n_hours": _ACCEPTED,
     "checkpoint_name": "how the files' names begin",

@@ -149,14 +149,40 @@ def aggregated(steps: int) -> Any:
     return [v.numpy().tolist() for v in (mean, total, first)]
 
 
-PROGRAMS = {"aggregated": aggregated, "mlp": mlp, "lstm": lstm, "heat": heat, "gauss_seidel": gauss_seidel}
+def fewer_rows_than_ranks(steps: int) -> Any:
+    """Two rows on four ranks: two replicas have none."""
+    strategy = gt.distribute.MirroredStrategy()
+    with strategy.scope():
+        w = gt.Variable(np.ones((3, 1)))
+        optimizer = gt.optimizers.SGD(0.01)
+
+    def step(x: Any) -> Any:
+        with gt.GradientTape() as tape:
+            loss = gt.reduce_sum((x @ w - 1.0) ** 2) / 2
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        return loss
+
+    rows = np.arange(6.0).reshape(2, 3)
+    for own in strategy.experimental_distribute_dataset([rows] * steps):
+        loss = strategy.reduce("SUM", strategy.run(step, args=(gt.constant(own),)))
+    return [float(loss.numpy()), *w.numpy().ravel().tolist()]
+
+
+PROGRAMS = {
+    "aggregated": aggregated,
+    "fewer_rows_than_ranks": fewer_rows_than_ranks,
+    "mlp": mlp,
+    "lstm": lstm,
+    "heat": heat,
+    "gauss_seidel": gauss_seidel,
+}
 
 if __name__ == "__main__":
     long = "--long" in sys.argv
     lengths = (
-        {"aggregated": 2, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
+        {"aggregated": 2, "fewer_rows_than_ranks": 5, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
         if long
-        else {"aggregated": 2, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
+        else {"aggregated": 2, "fewer_rows_than_ranks": 5, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
     )
     answers = {name: program(lengths[name]) for name, program in PROGRAMS.items()}
     if ME == 0:
