@@ -122,6 +122,17 @@ def failure_is_caught() -> None:
         print("caught")
 
 
+def all_catch() -> None:
+    """An error that all ranks have alike does not part them."""
+    step = gt.function(lambda x: gt.debugging.check_numerics(gt.math.log(ranks.all_reduce(x)), "halve the step"))
+    for x in (-1.0, 1.0):
+        try:
+            print("log", step(gt.constant(np.array(x))).numpy())
+        except ValueError:
+            print("caught")
+    ranks.barrier()
+
+
 def number_that_differs() -> None:
     w = ranks.replicated(np.array([1.0, 2.0]))
     with gt.GradientTape() as tape:

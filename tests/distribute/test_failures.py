@@ -58,6 +58,13 @@ def test_all_ranks_end_with_a_message(name: str, request: pytest.FixtureRequest)
 
 
 @needs_ranks
+def test_an_error_of_all_ranks_may_be_caught() -> None:
+    done = run(2, "-m", PROGRAMS, "all_catch", timeout=120.0)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sorted(done.stdout.split()) == sorted(["caught", "log", "0.6931471805599453"] * 2)
+
+
+@needs_ranks
 def test_debug_mode_finds_the_operation_of_a_program() -> None:
     done = run(2, "-m", PROGRAMS, "other_shape_in_a_program", timeout=120.0, GRADTAPE_DEBUG_RANKS="1")
     assert re.search(rf"{SAME}rank 0 calls all_reduce sum of float64\[3\] at .*; rank 1 calls all_reduce sum", done.stderr)

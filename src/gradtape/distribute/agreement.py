@@ -18,6 +18,7 @@ from gradtape.distribute.watching import Post
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
 
+_LEFT = 1 << 48  # added to the digest of what comes after an error
 _WORDS = 512  # bytes of what a rank says it called
 
 
@@ -28,17 +29,16 @@ class Agreement:
         self._world = world
         self._comm = world.mpi.COMM_WORLD.Dup()
         self.count = 0  # operations that all ranks call, so far
-        self.broken = ""  # why this rank can take part in nothing any more
+        self.broken = ""  # how this rank left a compiled program in the middle; the others must have left it, too
         self._headers: list[Any] = []  # of messages that were sent
 
     def posted(self, statement: Statement | ProgramStatement) -> Any:
         """Ask, without waiting for the answer."""
-        if self.broken:
-            raise RankError(self.broken)
         if isinstance(statement, Statement) and not statement.alike:
             return self._posted_message(statement)
         self.count += 1
-        own, both = np.array((statement.digest, -statement.digest)), np.empty(2, np.int64)
+        digest = statement.digest + (_LEFT if self.broken else 0)
+        own, both = np.array((digest, -digest)), np.empty(2, np.int64)
         return self._comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
 
     def settled(self, statement: Statement | ProgramStatement, posted: Any) -> None:
@@ -56,11 +56,12 @@ class Agreement:
                 )
         elif both[0] != own[0] or both[1] != own[1]:
             self._raise(statement)
+        self.broken = ""  # all have come here
 
     def _raise(self, statement: Statement | ProgramStatement) -> None:
         """All ranks have heard that they do not agree: say what each of them calls."""
         texts = np.zeros((self._world.size, _WORDS), np.uint8)
-        own = _padded(str(statement))
+        own = _padded(f"{statement}{f' ({self.broken})' if self.broken else ''}")
         request = self._comm.Iallgather(own, texts)
         self._world.finish(request, lambda: post_of(statement, self.count, "together"))
         said = [bytes(text).rstrip(b"\0").decode(errors="replace") for text in texts]

@@ -54,12 +54,11 @@ def _end(world: MpiWorld) -> None:
     """The program of this rank is over: say so, and leave MPI together with the others."""
     sys.stdout.flush()
     world.watch.say_ended("has come to the end of its program")
-    problem = world.agreement.broken
+    problem = ""
     try:
-        if not problem:
-            world.watch.leave()
-            unheard = world.agreement.unheard()
-            problem = f"messages were sent to rank {world.rank} that it did not receive: {unheard}" if unheard else ""
+        world.watch.leave()
+        unheard = world.agreement.unheard()
+        problem = f"messages were sent to rank {world.rank} that it did not receive: {unheard}" if unheard else ""
     except RankError as error:
         problem = str(error)
     if problem:

@@ -78,7 +78,7 @@ class MpiWorld(OneRank):
             if spins < _SPINS and not self.crowded:
                 continue
             if waiting is None:
-                waiting = self.watch.wait()
+                waiting = self.watch.wait(self.agreement.broken)
             waiting.pause(post)
 
     def agree(self, statement: ProgramStatement) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NAP = 5e-5  # seconds between two tests where ranks share cores
 _LOOK = 0.5  # seconds between two looks at the others
+_LATE = 20.0  # seconds in which the others must have left a program, too, that this rank left with an error
 _SURE = 4.0, 30.0  # seconds in which all wait before it is called a deadlock: in eager operations, in compiled programs
 
 
@@ -43,9 +44,9 @@ class Watch:
         self._sent: list[Any] = []
         self.crowded = world.crowded
 
-    def wait(self) -> Waiting:
-        """A new wait."""
-        return Waiting(self)
+    def wait(self, broken: str = "") -> Waiting:
+        """A new wait; if this rank left a program in the middle, the others may be in it for ever."""
+        return Waiting(self, broken)
 
     def say_ended(self, words: str, failed: bool = False) -> None:
         """Tell all others that this rank will take part in nothing any more."""
@@ -56,10 +57,11 @@ class Watch:
 
     def leave(self) -> None:
         """Wait until all ranks have said that they ended."""
-        all_here, waiting = self._comm.Ibarrier(), self.wait()
+        all_here, waiting = self._comm.Ibarrier(), self.wait(self._world.agreement.broken)
         while not all_here.Test():
             time.sleep(1e-3)
             self._hear()
+            waiting.check_broken()
             if self._world.rank == 0:
                 waiting.judge(Post(-1, "ended", "the end of its program"))
 
@@ -119,8 +121,8 @@ class Watch:
 class Waiting:
     """One wait of this rank."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, watch: Watch, broken: str) -> None:
+        self._watch, self._broken = watch, broken
         self._begun = self._last = time.monotonic()
         self._looks = 0
 
@@ -133,7 +135,13 @@ class Waiting:
             self._last = now
             self._look(post())
 
+    def check_broken(self) -> None:
+        """Others may be inside of MPI, where they hear nothing, for an operation that this rank will not call."""
+        if self._broken and time.monotonic() - self._begun > _LATE:
+            raise RankError(self._broken)
+
     def _look(self, post: Post) -> None:
+        self.check_broken()
         watch, world = self._watch, self._watch._world
         self._looks += 1
         other = watch.blamed(post)
