@@ -96,7 +96,7 @@ def _careful_product(c: Code, name: str) -> str:
     w = Writer(c.writer.module, name, f"{c.type} %x, {c.type} %y", f"internal {c.type}", "noinline cold nounwind")
     apart = Code(w, c.dtype, {})
     w.do(f"ret {c.type} {_masked_product(apart, '%x', '%y', apart.multiply('%x', '%y'))}")
-    return "\n".join([w.head, *w.lines, "}"])
+    return w.text
 
 
 def absolute(c: Code, x: str) -> str:

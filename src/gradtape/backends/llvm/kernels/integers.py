@@ -15,7 +15,9 @@ from gradtape.backends.llvm.kernels import math_calls as functions
 from gradtape.backends.llvm.kernels.code import Code, kind_of
 from gradtape.backends.llvm.kernels.element_code import Formula, lane
 from gradtape.backends.llvm.planning.lowering import Asked, Lowering
-from gradtape.backends.llvm.writing.ir_text import ModuleText
+from gradtape.backends.llvm.writing.algebra import Integer, select
+from gradtape.backends.llvm.writing.builder import Builder
+from gradtape.backends.llvm.writing.ir_text import ModuleText, Writer
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation
 from gradtape.ops.compare import BITWISE_AND, BITWISE_OR, BITWISE_XOR, INVERT, LEFT_SHIFT, RIGHT_SHIFT
@@ -118,31 +120,21 @@ def pow(c: Code, x: str, y: str) -> str:
 
 
 def _power(module: ModuleText, type: str) -> str:
-    name = f"gt.power.{type}"
-    return module.library(
-        name,
-        lambda: (
-            f"""define internal {type} @{name}({type} %x, {type} %y) nounwind memory(none) {{
-start:
-  br label %next
-next:
-  %left = phi {type} [ %y, %start ], [ %rest, %step ]
-  %base = phi {type} [ %x, %start ], [ %square, %step ]
-  %found = phi {type} [ 1, %start ], [ %more, %step ]
-  %done = icmp eq {type} %left, 0
-  br i1 %done, label %end, label %step
-step:
-  %odd = trunc {type} %left to i1
-  %product = mul {type} %found, %base
-  %more = select i1 %odd, {type} %product, {type} %found
-  %rest = lshr {type} %left, 1
-  %square = mul {type} %base, %base
-  br label %next
-end:
-  ret {type} %found
-}}"""
-        ),
-    )
+    name, kind = f"gt.power.{type}", Integer(int(type[1:]))
+
+    def make() -> str:
+        f = Builder(Writer(module, name, f"{type} %x, {type} %y", f"internal {type}", "nounwind memory(none)"))
+        # x^y = power · base^left, invariant: the bits of y from the lowest on say which squares of x are factors
+        power, base, left = (f.variable(kind, kind.wrap(f.writer, start)) for start in ("1", "%x", "%y"))
+        with f.forever() as squares:
+            squares.leave_if(left.value.equals(0))
+            power.value = select((left.value & 1).differs(0), power.value * base.value, power.value)
+            base.value = base.value * base.value
+            left.value = left.value >> 1
+        f.leave(power.value)
+        return f.writer.text
+
+    return module.library(name, make)
 
 
 def _fails(trap: Callable[[Any], Any]) -> Asked:

@@ -119,7 +119,7 @@ def _method(module: ModuleText, function: MathFunction, suffix: str, name: str, 
     if function.beyond is not None:
         result = _with_branch(module, function, function.beyond(*xs), xs, result)
     w.do(f"ret {f.type} {result.register}")
-    return "\n".join([w.head, *w.lines, "}"])
+    return w.text
 
 
 def _with_branch(module: ModuleText, function: MathFunction, beyond: Flag, xs: Sequence[Real], quick: Real) -> Real:
@@ -184,6 +184,6 @@ def _far(module: ModuleText, c_name: str, f: Format, count: int) -> str:
             arguments = ", ".join(f"{f.type} {w.load(f.type, place)}" for place in places)
             w.store(f.type, w.let(f"call {f.type} @{c_name}({arguments})"), places[0])
         w.do("ret void")
-        return "\n".join([w.head, *w.lines, "}"])
+        return w.text
 
     return module.library(name, make)

@@ -249,6 +249,11 @@ class Writer:
         self.go(after)
         self.start(after)
 
+    @property
+    def text(self) -> str:
+        """The function as it is written so far."""
+        return "\n".join([self.head, "start:", *self.cells, "  br label %body", *self.lines, "}"])
+
     def finish(self) -> None:
         """Give the function to the module."""
-        self.module.functions.append("\n".join([self.head, "start:", *self.cells, "  br label %body", *self.lines, "}"]))
+        self.module.functions.append(self.text)
