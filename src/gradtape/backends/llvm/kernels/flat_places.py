@@ -5,8 +5,6 @@ Index maps and checks only; what is written to such places is in `scatter.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradtape.backends.llvm.kernels import keys
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import Mapping, widened
@@ -26,22 +24,16 @@ from gradtape.ops.scatter import FLAT_INDEX
 # -- positions
 
 
-def _key(operation: Operation) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The key whose places are meant, and the shape that it reads."""
-    key = operation.attrs["key"]
-    return (key if isinstance(key, tuple) else (key,)), operation.attrs["shape"]
-
-
 def _opened(scope: Scope, operation: Operation) -> Mapping:
-    key, shape = _key(operation)
-    mapping = keys.opened(scope, operation, key, scope.program.dims(shape), operation.operands)
+    dims = scope.program.dims(operation.attrs["shape"])
+    mapping = keys.opened(scope, operation, operation.attrs["key"], dims, operation.operands)
     scope.sized(operation, operation.result.type, mapping.dims)
     return mapping
 
 
 def _position(scope: Scope, operation: Operation, place: Place) -> str:
     mapping: Mapping = scope.ready(operation)
-    return str(scope.offset(scope.program.dims(_key(operation)[1]), mapping.place(scope, place)))
+    return str(scope.offset(scope.program.dims(operation.attrs["shape"]), mapping.place(scope, place)))
 
 
 def _check_tuples(scope: Scope, operation: Operation) -> None:
@@ -80,7 +72,7 @@ def _winners(scope: Scope, operation: Operation) -> list[Lowered]:
     if not mapping.dims:
         return [Scalar("true", result.type.dtype)]
     home = scope.room(result)
-    dims = scope.program.dims(_key(operation)[1])
+    dims = scope.program.dims(operation.attrs["shape"])
     slot = scope.take(w.multiply(w.product(dims), 8))
     last = Array(slot.address, dims, int64)
     scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
@@ -165,7 +157,7 @@ def _chosen(scope: Scope, operation: Operation, flag: str, register: str) -> str
 
 def supported(operation: Operation) -> bool:
     """Whether the places of writers are numbers that a key has."""
-    return keys.accepts(_key(operation)[0], operation.operands)
+    return keys.accepts(operation.attrs["key"], operation.operands)
 
 
 def _known_matrix(packed: Value, matrix: Value, k: tuple[int, int]) -> bool:

@@ -32,8 +32,7 @@ def key_of(operation: Operation) -> tuple[Key, list[Value]]:
     rest = operation.operands[1:]
     if op is TAKE:
         return (*((slice(None),) * attrs["axis"]), Slot(0)), rest
-    key = attrs["key"]
-    return (key if isinstance(key, tuple) else (key,)), rest
+    return attrs["key"], rest
 
 
 def _prepare(scope: Scope, operation: Operation) -> Mapping:

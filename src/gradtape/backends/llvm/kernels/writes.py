@@ -39,8 +39,7 @@ def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
     """Where a part goes, and what fills the slots of that key."""
     op, attrs = pure_op(operation.op), operation.attrs
     if op in UPDATES:
-        key = attrs["key"]
-        return (key if isinstance(key, tuple) else (key,)), operation.operands[2:]
+        return attrs["key"], operation.operands[2:]
     rest = operation.operands[1:]
     if op is EXTREME_ROWS:  # x, the places of rows, and values for them
         return (Slot(0),), rest[:1]

@@ -8,6 +8,7 @@ written. Knows index maps only; who needs what layout is said by the readers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ def layout_of(value: Value, table: Lowerings, has_memory: Callable[[Value], bool
         chain.append(producer)
         value = producer.operands[0]
     layout = Layout(value, 0, dense(value.type.shape))
+    # From the memory upwards. A map that steps cannot express (None) is where the value is written out: the maps above it go on
+    # from there.
     for operation in reversed(chain):
         map_layout = table[operation.op].layout
         mapped = None if map_layout is None else map_layout(operation, layout)
@@ -60,7 +63,7 @@ def broadcast(operation: Operation, below: Layout) -> Layout | None:
     shape, wide = tuple(operation.operands[0].type.shape), tuple(operation.result.type.shape)
     steps: list[Size] = [0] * (len(wide) - len(shape))
     for size, result, step in zip(shape, wide[len(wide) - len(shape) :], below.steps, strict=True):
-        steps.append(0 if is_one(size) and not is_one(result) else step)
+        steps.append(0 if is_one(size) and not is_one(result) else step)  # a step of 0 reads the same element again
     return below._replace(steps=tuple(steps))
 
 
@@ -70,6 +73,8 @@ def reshaped(operation: Operation, below: Layout) -> Layout | None:
     steps: list[Size] = []
     have = [(size, step) for size, step in zip(source, below.steps, strict=True) if not is_one(size)]
     want = [size for size in target if not is_one(size)]
+    # Both shapes are read from the left, a group of axes of one against a group of the other with the same number of elements.
+    # Axes of a group of the source must lie densely behind one another: their step is then that of the last.
     while want:
         if not have:
             return None
@@ -96,83 +101,72 @@ def reshaped(operation: Operation, below: Layout) -> Layout | None:
 
 
 def _less(a: Size, b: Size) -> bool:
+    """Whether a is known to be smaller; of symbols nothing is, so groups of them match only as they are."""
     return isinstance(a, int) and isinstance(b, int) and a < b
 
 
 def is_plain(operation: Operation) -> bool:
     """Whether an operation reads with a key of ints and slices whose starts are known."""
-    key = operation.attrs["key"]
-    parts = list(key) if isinstance(key, tuple) else [key]
+    # Of an axis whose size is a symbol, where -1 is or where a slice is cut is not known before run time.
     static = all(isinstance(size, int) for size in operation.operands[0].type.shape)
-    for part in parts:
-        if part is None or part is Ellipsis:
-            continue
+
+    def known(part: Any) -> bool:
         if isinstance(part, slice):
-            if not all(n is None or isinstance(n, int) for n in (part.start, part.stop, part.step)):
-                return False
-            if not static and part != slice(None):
-                return False
-        elif isinstance(part, (bool, np.bool_)) or not isinstance(part, (int, np.integer)) or (not static and part < 0):
-            return False
-    return True
+            ends = (part.start, part.stop, part.step)
+            return all(n is None or isinstance(n, int) for n in ends) and (static or part == slice(None))
+        return part is None or part is Ellipsis or (_is_place(part) and (static or part >= 0))
+
+    return all(known(part) for part in operation.attrs["key"])
+
+
+def _is_place(part: Any) -> bool:
+    return isinstance(part, (int, np.integer)) and not isinstance(part, (bool, np.bool_))
 
 
 def indexed(operation: Operation, below: Layout) -> Layout | None:
+    """A place moves the offset and its axis is gone; a slice moves the offset and stretches the step."""
     shape = tuple(operation.operands[0].type.shape)
-    key = operation.attrs["key"]
-    parts = list(key) if isinstance(key, tuple) else [key]
-    used = sum(1 for part in parts if part is not None and part is not Ellipsis)
-    full = [slice(None)] * (len(shape) - used)
-    at = next((k for k, part in enumerate(parts) if part is Ellipsis), None)
-    parts = [*parts, *full] if at is None else [*parts[:at], *full, *parts[at + 1 :]]
     offset, axis = below.offset, 0
     steps: list[Size] = []
-    for part in parts:
+    for part in whole_key(operation.attrs["key"], len(shape)):
         if part is None:
             steps.append(1)
             continue
         size, step = shape[axis], below.steps[axis]
         axis += 1
-        if isinstance(part, slice):
-            if part == slice(None):
-                steps.append(step)
-            elif isinstance(size, int):
-                start, _, stride = part.indices(size)
-                offset = offset + start * step
-                steps.append(step * stride)
-            else:
+        if isinstance(part, slice) and part == slice(None):
+            steps.append(step)
+        elif isinstance(part, slice):
+            if not isinstance(size, int):
                 return None
+            start, _, stride = part.indices(size)
+            offset = offset + start * step
+            steps.append(step * stride)
+        elif part < 0 and not isinstance(size, int):
+            return None
         else:
-            if part < 0 and not isinstance(size, int):
-                return None
             offset = offset + (int(part) if part >= 0 else int(part) + size) * step
     return below._replace(offset=offset, steps=tuple(steps))
 
 
 def is_span(operation: Operation) -> bool:
     """Whether a key with numbers of the program has places and slices only: no index arrays."""
-    key = operation.attrs["key"]
-    parts = key if isinstance(key, tuple) else (key,)
-    for part in parts:
+
+    def known(part: Any) -> bool:
         if isinstance(part, Slot):
-            if len(operation.operands[1 + part.index].type.shape):
-                return False
-        elif isinstance(part, slice):
-            if not (part.step is None or isinstance(part.step, int)):
-                return False
-        elif not (
-            part is None or part is Ellipsis or (isinstance(part, (int, np.integer)) and not isinstance(part, (bool, np.bool_)))
-        ):
-            return False
-    return True
+            return not len(operation.operands[1 + part.index].type.shape)
+        if isinstance(part, slice):
+            return part.step is None or isinstance(part.step, int)
+        return part is None or part is Ellipsis or _is_place(part)
+
+    return all(known(part) for part in operation.attrs["key"])
 
 
 def spanned(operation: Operation, below: Layout) -> Layout | None:
     """What such a key leaves of the steps; where it starts, the code that opens it knows."""
-    key = operation.attrs["key"]
     steps: list[Size] = []
     axis = 0
-    for part in whole_key(key if isinstance(key, tuple) else (key,), len(below.steps)):
+    for part in whole_key(operation.attrs["key"], len(below.steps)):
         if part is None:
             steps.append(1)
             continue

@@ -79,6 +79,9 @@ _NUMBER = re.compile(r"%[a-z]*(\d+)")
 _LITERAL = re.compile(r"-?\d+")
 
 
+# The code before a loop is known only when its body is written: two lines are left free there, one for the checks that accesses
+# ask for, one for the branch that leaves if a check fails. `mark` is the newest register then; older ones, by their numbers,
+# are values that the code before the loop may use.
 class LoopFacts:
     """A counted loop while it is written: code for the place before it, and bounds of integers in it."""
 
@@ -165,6 +168,8 @@ def inside(scope: Any, operation: Operation, index: Index, size: Index, modular:
     if frame is None or span is None:
         return None
     low, high, narrow = span
+    # A place from -size on counts from the end, as in Python. Where the bounds say that none is negative, the register is the
+    # place; else the checks are -size <= low and high < size, and the code chooses.
     counts_back = bool(low.terms) or low.constant < 0
     if modular and not (isinstance(size, int) and size <= INT32):  # a shorter axis has int32s only
         narrow = narrow | {(low, high)}
@@ -227,6 +232,7 @@ def follow(scope: Any, operation: Operation, register: str) -> None:
     if any(index is None for index in known):
         return
     spans = [frame.span(index) for index in known]  # type: ignore[arg-type]
+    # What only needs values from before the loop is no number of the loop: `span` has it without this note.
     if any(span is None for span in spans) or all(frame.knows(index) for index in known):  # type: ignore[arg-type]
         return
     result = name_of(operation.result.type.dtype)
@@ -258,8 +264,9 @@ def _combined(op: Op, known: list[Any], spans: list[Any]) -> Bounds | None:
     narrow = narrow | others
     if op is ADD:
         return Bounds(low.plus(least), high.plus(most), narrow)
-    if op is SUBTRACT:
+    if op is SUBTRACT:  # [low - most, high - least]
         return Bounds(low.plus(most, -1), high.plus(least, -1), narrow)
+    # A product has bounds that are sums only if a factor is a literal; of a negative one the ends change places.
     if isinstance(a, int):
         a, b, low, high = b, a, least, most
     if not isinstance(b, int):

@@ -58,6 +58,8 @@ class Sharing:
         self._changed: dict[Operation, Buffers] = {}
         self.taken: set[tuple[Operation, int]] = set()  # loops that may use the memory of a carried value's start
         self.parts = {operation for operation in plan.block.operations if self._may_be_part(operation)}
+        # A fixpoint from above: all that may be parts are taken for parts, then those go whose memory is changed behind them.
+        # Parts only ever go, so the loop ends.
         while True:
             self._trace()
             broken = self._changed_later()
@@ -190,6 +192,8 @@ class Sharing:
             if k >= len(carried) or not has_memory(value.type):
                 self._give(value, _own(value))
                 continue
+            # In order: the body works in place; a list moves from list to list; an array that changes its size leaves the
+            # memory it started in when it does; two buffers take turns, one of them the start's if nobody needs that any more.
             start = self._buffers[carried[k]]
             if self.in_place(operation, k):
                 self._give(value, start)
@@ -215,6 +219,7 @@ class Sharing:
             return False
         (buffer,) = mine
         producer = buffer.producer
+        # A parameter's memory is the caller's, a constant's the module's; a value that is carried twice has one memory for two.
         if producer is None or plan.lowering(producer).free or operation.operands.count(start) > 1:
             return False
         for value in self._holders[buffer]:

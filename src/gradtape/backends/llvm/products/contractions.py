@@ -34,6 +34,7 @@ class Axis(NamedTuple):
         return _ROLES[(self.a is not None, self.b is not None, self.c is not None)]
 
 
+# An operand's axis that nobody else has is summed over like one that both have: Σ_k a_k b = (Σ_k a_k) b.
 _ROLES = {
     (True, True, True): "batch",
     (True, False, True): "m",
@@ -105,6 +106,8 @@ def pair_sizes(operation: Operation) -> tuple[tuple[str, ...], str, dict[str, Si
 def tidy(axes: Sequence[Axis]) -> list[Axis]:
     """Without axes of size 1; axes that are dense behind one another as one."""
     kept = [axis for axis in axes if not is_one(axis.size)]
+    # (i, j) with steps (n·s, s), n the size of j, is one axis of step s in every array that has the two: one merge may make
+    # another possible, so the search begins again after each.
     again = True
     while again:
         again = False
@@ -139,11 +142,13 @@ def chosen(axes: Sequence[Axis]) -> Choice:
         total = 1
         for axis in (m, n, k):
             total *= 1 if axis is None else weight(axis.size)
+        # Rows far apart cost a cache line for each element: such a product must be four times as large to be worth it.
         for axis in (m, k):
             if axis is not None and _is_apart(axis):
                 total //= 4
         dense_a = m is None or k is None or is_one(m.a) or is_one(k.a)
         dense_b = k is None or n is None or is_one(k.b) or is_one(n.b)
+        # The kernels write rows of c densely: along n, or, with the operands in each other's places (cᵀ = bᵀaᵀ), along m.
         for turned in (False, True):
             along = m if turned else n
             if along is None or is_one(along.c):
