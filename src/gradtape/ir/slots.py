@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 
@@ -36,6 +37,7 @@ class Field:
         return f"Field({self.slot!r}, {self.conversion!r}, {self.spec!r})"
 
 
+@cache
 def slots(count: int) -> tuple[Slot, ...]:
     """The template that is nothing but the first operands."""
     return tuple([Slot(i) for i in range(count)])
@@ -49,7 +51,7 @@ def filled(part: Any, values: Sequence[Any]) -> Any:
     if kind is slice:
         return slice(filled(part.start, values), filled(part.stop, values), filled(part.step, values))
     if kind is tuple:
-        return tuple([filled(p, values) for p in part])
+        return tuple([values[p.index] if p.__class__ is Slot else filled(p, values) for p in part])
     return part
 
 
