@@ -54,22 +54,21 @@ def result_axes(key: Key, rank: int, ranks: tuple[int, ...]) -> list[Any]:
     # All index arrays are broadcast together, so as many axes as the largest of them has take the place of those they index.
     count = max([ranks[part.index] for part in key if isinstance(part, Slot)], default=0)
     axes: list[Any] = []
-    places: list[int] = []
-    start = axis = 0
-    for place, part in enumerate(whole_key(key, rank)):
+    axis, start = 0, None
+    for part in whole_key(key, rank):
         if part is None:
             axes.append(None)
             continue
         if isinstance(part, slice):
             axes.append((axis, part))
-        else:
-            start = start if places else len(axes)
-            places.append(place)
+        elif start is None:
+            start = len(axes)
         axis += 1
-    # NumPy's rule: index arrays side by side leave their axes where they are, with a slice or a new axis between them there is
-    # no such place, and the axes go to the front. Integers count among them.
-    apart = places and places[-1] - places[0] != len(places) - 1
-    at = 0 if apart else start
+    # NumPy's rule: index arrays side by side leave their axes where they are. With a slice, a new axis or `...` between them,
+    # even one of no axes, there is no such place, and the axes go to the front. Integers count among them.
+    places = [place for place, part in enumerate(key) if not (part is None or part is Ellipsis or isinstance(part, slice))]
+    apart = bool(places) and places[-1] - places[0] != len(places) - 1
+    at = 0 if apart or start is None else start
     return [*axes[:at], *range(count), *axes[at:]]
 
 

@@ -23,6 +23,7 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Axis, Index, Integer, Size, TensorLike
 from gradtape.errors import InvalidArgumentError, InvalidIndexError, OutOfRangeError
 from gradtape.ir.polynomial import Dim
+from gradtape.ir.slots import slots
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
 
@@ -390,40 +391,18 @@ def getitem(x: Tensor, key: Index) -> Tensor:
 
 
 def part_of(x: Tensor, key: Key) -> Tensor:
-    """x[key] for a normal key."""
-    if not any(isinstance(k, np.ndarray) for k in key):
+    """x[key] for a normal key: index arrays are operands."""
+    arrays = [k for k in key if isinstance(k, np.ndarray)]
+    if not arrays:
         return taken(x, key=key)
-    return _getitem_arrays(x, key)
-
-
-def _getitem_arrays(x: Tensor, key: Key) -> Tensor:
-    """Advanced indexing: slices first, then the indexed axes brought to the front."""
-    used = sum(1 for k in key if k is not None and k is not Ellipsis)
-    if used > x.ndim:
-        raise OutOfRangeError(f"too many indices: {used} for a tensor of rank {x.ndim}")
-    fill = (slice(None),) * (x.ndim - used)
-    if Ellipsis in [k for k in key if not isinstance(k, np.ndarray)]:
-        at = next(i for i, k in enumerate(key) if k is Ellipsis)
-        key = (*key[:at], *fill, *key[at + 1 :])
-    else:
-        key = (*key, *fill)
-    # ints count as index arrays here, as in NumPy
-    places = [i for i, k in enumerate(key) if isinstance(k, (np.ndarray, int))]
-    basic = tuple(slice(None) if i in places else k for i, k in enumerate(key))
-    if any(k != slice(None) for k in basic):
-        x = taken(x, key=basic)
-    arrays = [np.asarray(key[i]) for i in places]
-    rest = [i for i in range(x.ndim) if i not in places]
-    if len(places) == 1:
-        return apply(TAKE, x, arrays[0], axis=places[0])
-    front = transpose(x, (*places, *rest)) if places != list(range(len(places))) else x
-    out = read_places(front, *arrays)
-    adjacent = places[-1] - places[0] == len(places) - 1
-    if not adjacent or places[0] == 0:
-        return out
-    count = out.ndim - len(rest)
-    ahead = places[0]  # slices before the first index array keep their place
-    return transpose(out, (*range(count, count + ahead), *range(count), *range(count + ahead, out.ndim)))
+    if len(arrays) == 1:
+        whole = whole_key(key, x.ndim)
+        if all(k is arrays[0] or (isinstance(k, slice) and k == slice(None)) for k in whole):
+            axis = next(axis for axis, k in enumerate(whole) if k is arrays[0])
+            return apply(TAKE, x, arrays[0], axis=axis)  # whose gradient may be a few rows
+    places = iter(slots(len(arrays)))
+    template = tuple([next(places) if isinstance(k, np.ndarray) else k for k in key])
+    return apply(GETITEM_AT, x, *arrays, key=template, size=None)
 
 
 # -- TensorFlow's names ----------------------------------------------------------------------------------------------
@@ -523,6 +502,6 @@ COMPOSITES = (gather,)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import grid, is_symbolic, zeros, zeros_like
-from gradtape.ops.dynamic import add_places, getitem_at, is_dynamic, read_places
+from gradtape.ops.dynamic import GETITEM_AT, add_places, getitem_at, is_dynamic, read_places, whole_key
 from gradtape.ops.elementwise import cast
 from gradtape.ops.shape import normal_axis, reshape, transpose, unbroadcast
