@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 # Tests start hundreds of processes: without bytecode each of them would compile the source again.
 export PYTHONDONTWRITEBYTECODE :=
 
+# The packages in the environment (pyproject.toml): those of the tests alone are half of them.
+EXTRA ?= dev
 # What `make test` runs, with how many processes; SHUFFLE=7 runs it in the random order of that seed.
 TESTS ?= tests
 WORKERS ?= auto
@@ -34,14 +36,17 @@ test-all: check ## lint and types, then all tests with more random programs, of 
 test-keras: $(STAMP) ## Keras's own tests on gradtape, from the installed package; KERAS="losses layers/core" for some
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.keras.suite $(KERAS)
 
-# What depends on the interpreter: syntax, code objects, frames, reference counts, the layout of objects. How many random
-# programs there are does not: the first interpreter has had the rest. One target for each, so that `make -j` runs them together.
-OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/tape/test_memory.py tests/tape/test_updates.py
+# What depends on the interpreter: syntax, code objects, frames, reference counts, the layout of objects. What programs mean and
+# what machine code computes does not, nor how many random programs there are: the first interpreter has had the rest.
+# (`.github/workflows/ci.yml` runs everything on each.) One target for each, so that `make -j` runs them together.
+OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/tape/test_memory.py tests/tape/test_updates.py \
+	$(patsubst %,--ignore=tests/function/test_%.py,memory_limit open_batches unknown_sizes watched_homes) \
+	$(patsubst %,--ignore=tests/backends/test_native_%.py,bounds joins length math products programs reductions)
 VERSIONS = $(if $(filter test-others,$(MAKECMDGOALS)),$(filter-out $(shell bash .ci/pythons of $(PYTHON)),$(shell bash .ci/pythons)))
 test-others: $(VERSIONS:%=test-on-%) ## the suites that depend on the interpreter, on every other Python from 3.11 on that is found
 test-on-%:
 	@echo "== Python $*"
-	@$(MAKE) --no-print-directory VENV=.venv-$* PYTHON="$$(bash .ci/pythons path $*)" TESTS="$(OTHERS) --programs 50" test
+	@$(MAKE) --no-print-directory VENV=.venv-$* PYTHON="$$(bash .ci/pythons path $*)" EXTRA=test TESTS="$(OTHERS) --programs 50" test
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
@@ -90,5 +95,5 @@ $(SITE)/.installed: pyproject.toml
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "gradtape needs Python 3.11 or newer: install it, or make PYTHON=/path/to/python"; exit 1; }
 	test -x $(RUN) || "$(PYTHON)" -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
 	@touch $@

@@ -14,7 +14,7 @@ from hypothesis.internal.conjecture import providers
 from gradtape import config
 from gradtape.core.record import SCOPE
 from gradtape.tape import native_forms
-from tests.harness import process
+from tests.harness import process, seeds
 
 # object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
 os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
@@ -25,8 +25,8 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption(
         "--programs",
         type=int,
-        default=200,
-        help="how many random functions tests/zoo compares (default 200); tests/homes compares 2.5 to 3 times as many",
+        default=100,
+        help="how many random functions tests/zoo compares (default 100); tests/homes compares 2 to 3 times as many",
     )
 
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order of this seed")
@@ -35,6 +35,7 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The same programs in each run, however busy the machine is, unless fresh ones are asked for."""
+    seeds.Asked.programs = config.getoption("programs")
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     settings.register_profile(
         "gradtape",

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import gradtape as gt
 from tests.backends.agreement import compared
-from tests.harness.seeds import counted, seed_of
+from tests.harness.seeds import counted, in_sample, seed_of
 from tests.harness.tolerances import same_array
 from tests.zoo.checks import gradients, run
 from tests.zoo.programs import programs
@@ -20,8 +20,7 @@ from tests.zoo.sized_programs import sized_programs
 from tests.zoo.test_random_functions import first_order, is_refusal, load, second_order
 from tests.zoo.test_zoo import ENTRIES, GRADIENT, eager_gradients, eager_run, same
 
-MANY = 1000  # programs that `make test-all` asks for: then there is time for all of the zoo, and for all second derivatives
-SAMPLE = 4  # else one entry in so many is run, as compiling takes longest
+SAMPLE = 4  # without `make test-all` one entry in so many is run, as compiling takes longest
 SECOND = 8  # and one in so many differentiated twice
 PARTS = 4
 SIZED = 2  # further parts, of functions with sizes known at run time only
@@ -32,9 +31,8 @@ SMOOTH = [entry for entry in ENTRIES.values() if entry.order]
 
 def pytest_generate_tests(metafunc):
     if "entry" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--programs") >= MANY
         entries = metafunc.module.PLAIN if metafunc.function.__name__ == "test_values_of_the_zoo" else metafunc.module.SMOOTH
-        chosen = [entry for entry in entries if every or zlib.crc32(entry.name.encode()) % SAMPLE == 0]
+        chosen = [entry for entry in entries if in_sample(entry.name, SAMPLE)]
         metafunc.parametrize("entry", chosen, ids=str)
 
 
@@ -44,19 +42,13 @@ def number(request):
     return max(1, request.config.getoption("--programs") // 10 // PARTS)
 
 
-@pytest.fixture
-def sampled(request):
-    every = request.config.getoption("--programs") >= MANY
-    return lambda name: every or zlib.crc32(name.encode()) % SECOND == 0
-
-
 def test_values_of_the_zoo(entry):
     with compared():
         same(run(entry, gt.function), eager_run(entry.name), entry.name)
 
 
-def test_derivatives_of_the_zoo(entry, sampled):
-    order = min(entry.order, 2 if sampled(entry.name) else 1)
+def test_derivatives_of_the_zoo(entry):
+    order = min(entry.order, 2 if in_sample(entry.name, SECOND) else 1)
     with compared() as made:
         found = gradients(entry, entry.inputs[0], gt.function, order=order)
     if any(program.effects for program in made):  # they ran natively only

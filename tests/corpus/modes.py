@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from tests.harness.seeds import in_sample
 from tests.harness.tolerances import IDENTITY, same_array
 
 DERIVATIVE = 1e-9  # sums in another order
+TWICE = 3
 COMPILED = {"interpreted": {"jit_compile": False}, "native": {}}
 
 
@@ -75,14 +77,19 @@ def weighted(result: Any) -> Any:
 
 
 def agree(function: Callable[..., Any], *inputs: Sequence[Any], order: int = 2, modes: Sequence[str] = tuple(COMPILED)) -> None:
-    """Check that the compiled function gives what the undecorated one does, for each tuple of arguments in turn."""
+    """Check that the compiled function gives what the undecorated one does, for each tuple of arguments in turn.
+
+    Where both ways are asked for, one function in some is differentiated twice as machine code: compiling takes longest.
+    """
     ways = {mode: compiled(function, mode) for mode in modes}
+    natively = order if "interpreted" not in modes or in_sample(function.__name__, TWICE) else min(order, 1)
     for given in inputs:
         expected = derivatives(function, given, order)
         for mode, way in ways.items():
             plain = values(way(*arguments(given)))
             compare([plain], expected[:1], f"{function.__name__}{given} {mode}, without a tape")
-            compare(derivatives(way, given, order), expected, f"{function.__name__}{given} {mode}")
+            depth = natively if mode == "native" else order
+            compare(derivatives(way, given, depth), expected[: depth + 1], f"{function.__name__}{given} {mode}")
 
 
 def compare(actual: list[list[Any]], expected: list[list[Any]], what: str) -> None:

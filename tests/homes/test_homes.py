@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.ops import generator, random_state
-from tests.harness.seeds import counted, seed_of
+from tests.harness.seeds import counted, everything, in_sample, seed_of
 from tests.homes.cases import Case, of_entry, of_text
 from tests.homes.compare import TooSlowError, check, shortened, watchdog
 from tests.homes.generated import GENERATORS
@@ -31,7 +30,6 @@ from tests.zoo.test_zoo import ENTRIES
 
 CASES = [of_entry(entry) for entry in ENTRIES.values() if of_entry(entry).arrays()]
 PAIRS = list(itertools.product(HOMES, COMPILED))
-MANY = 1000  # programs that `make test-all` asks for
 PARTS = 20
 NATIVELY = 12  # one case in so many runs as machine code, as compiling takes longest
 OTHER_MEANING = {  # in eager code too
@@ -42,14 +40,10 @@ OTHER_MEANING = {  # in eager code too
 SINGLE_PRECISION = {"python_loop_gtsin"}
 
 
-def number(name: str) -> int:
-    return zlib.crc32(name.encode())
-
-
 def chosen(case: Case, place: int, runs: int):
     """Homes and modes for a case: the zoo's cases go through all pairs one after the other."""
     pairs = [PAIRS[(place * runs + k) % len(PAIRS)] for k in range(runs)]
-    if number(case.name) % NATIVELY == 0 and case.name not in SINGLE_PRECISION:
+    if in_sample(case.name, NATIVELY) and case.name not in SINGLE_PRECISION:
         pairs.append((HOMES[place % len(HOMES)], NATIVE[place % len(NATIVE)]))
     return pairs
 
@@ -76,11 +70,6 @@ def checked(case: Case, homes, mode) -> bool:
     return True
 
 
-@pytest.fixture
-def many(request) -> bool:
-    return request.config.getoption("--programs") >= MANY
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_homes_in_eager_code(case):
     expected = reference(case, [ARGUMENT] * len(case.arrays()))
@@ -90,15 +79,15 @@ def test_homes_in_eager_code(case):
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[case.name for case in CASES])
-def test_homes_of_the_zoo(place, many):
+def test_homes_of_the_zoo(place):
     case = CASES[place]
-    for home, mode in chosen(case, place, 12 if many else 2):
+    for home, mode in chosen(case, place, 12 if everything() else 1):
         if not (mode.count > 1 and draws(case)):
             checked(case, [home] * len(case.arrays()), mode)
 
 
 def test_every_home_meets_every_mode():
-    met = {(home.name, mode.name) for place, case in enumerate(CASES) for home, mode in chosen(case, place, 2)}
+    met = {(home.name, mode.name) for place, case in enumerate(CASES) for home, mode in chosen(case, place, 1)}
     assert met >= {(home.name, mode.name) for home in HOMES for mode in MODES if mode is not EAGER}
 
 
@@ -111,8 +100,8 @@ def drawn(case: Case, seed: int):
 
 
 def shares(programs: int) -> dict[str, int]:
-    """How many cases of each generator: 500 in all where 200 programs are asked for, 3,000 where 1,000 are."""
-    total = max(programs, 500 + (programs - 200) * 25 // 8)
+    """How many cases of each generator: 250 in all where 100 programs are asked for, 3,000 where 1,000 are."""
+    total = programs * 5 // 2 + max(0, programs - 200) * 5 // 8
     tenths = sum(share for _, share in GENERATORS.values())
     return {name: -(-total * share // tenths) for name, (_, share) in GENERATORS.items()}
 
@@ -132,6 +121,7 @@ def test_homes_of_random_programs(generator, part, request):
 
 
 def test_the_numbers_of_programs():
+    assert sum(shares(100).values()) >= 250
     assert sum(shares(200).values()) >= 500
     assert sum(shares(1000).values()) >= 3000
 

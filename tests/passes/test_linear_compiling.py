@@ -24,6 +24,7 @@ from gradtape.ir.walk import program as operations
 from gradtape.passes.bufferize import bufferize
 from gradtape.passes.pipeline import PASSES, optimize
 from gradtape.passes.reroll import reroll
+from tests.harness.seeds import everything
 from tests.harness.steps import is_linear, steps_of
 
 SMALL, FACTOR = 60, 4
@@ -179,8 +180,16 @@ def test_reverse(f):
 ALONE = {**{name: function for name, function, _ in PASSES}, "reroll": reroll, "bufferize": bufferize, "verify": verify}
 
 
-@pytest.mark.parametrize("name", ALONE)
-@pytest.mark.parametrize("f", [scalars, parts, branches, loops, calls, body_of_a_loop], ids=lambda f: f.__name__)
+THIRDS = 1 if everything() else 3
+PAIRS = [
+    pytest.param(f, name, id=f"{f.__name__}-{name}")
+    for i, f in enumerate([scalars, parts, branches, loops, calls, body_of_a_loop])
+    for j, name in enumerate(ALONE)
+    if (i + j) % THIRDS == 0
+]  # every pass meets two programs, or all six
+
+
+@pytest.mark.parametrize(("f", "name"), PAIRS)
 def test_pass(f, name):
     assert_linear(lambda turns: ALONE[name](program(f, turns)), f)
 
