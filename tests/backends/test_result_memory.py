@@ -13,6 +13,7 @@ import pytest
 from numpy._core.multiarray import get_handler_name
 
 import gradtape as gt
+from tests.harness.process import PATIENCE
 
 resource = pytest.importorskip("resource", reason="counts page faults, which this system does not tell")
 LARGE = 1 << 18
@@ -79,4 +80,4 @@ def test_a_result_may_outlive_everything() -> None:
         "import builtins\n"
         "builtins.kept = f(gt.ones((1 << 18,))).numpy()\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)

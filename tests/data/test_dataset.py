@@ -15,6 +15,7 @@ import pytest
 import gradtape as gt
 from gradtape.data import Dataset
 from gradtape.data.sources import SlicedTensors
+from tests.harness.process import PATIENCE
 
 
 def data_threads():
@@ -25,7 +26,7 @@ def data_threads():
 def _threads_end():
     yield
     gc.collect()
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + PATIENCE
     while data_threads() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert data_threads() == []
@@ -81,7 +82,9 @@ def test_threads_do_not_keep_the_process():
         "it = iter(gt.data.Dataset.range(10**9).map(lambda x: x + 1, num_parallel_calls=2).prefetch(2))\n"
         "print(int(next(it)))\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=dict(os.environ))
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, env=dict(os.environ)
+    )
     assert (result.stdout, result.returncode) == ("1\n", 0), result.stderr
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.process import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,7 +45,7 @@ def start(ranks: int, *command: str, **environment: str) -> subprocess.Popen[str
     )
 
 
-def run(ranks: int, *command: str, timeout: float = 120.0, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(ranks: int, *command: str, timeout: float = PATIENCE, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same, to its end."""
     process = start(ranks, *command, **environment)
     try:
@@ -58,7 +60,7 @@ def run(ranks: int, *command: str, timeout: float = 120.0, **environment: str) -
 @lru_cache
 def results(module: str, ranks: int, *options: str) -> dict[str, Any]:
     """What `python -m module options` prints as JSON on rank 0: name of a case → what went wrong, or nothing."""
-    done = run(ranks, "-W", "error", "-m", module, *options, timeout=900.0)
+    done = run(ranks, "-W", "error", "-m", module, *options)
     assert done.returncode == 0, f"{module} on {ranks} ranks:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     answers: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     return answers

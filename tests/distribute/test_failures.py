@@ -14,6 +14,7 @@ import pytest
 import gradtape as gt
 from gradtape.tools import cli
 from tests.distribute.launching import ROOT, needs_ranks, run, start
+from tests.harness.process import PATIENCE
 
 PROGRAMS = "tests.distribute.failing_programs"
 HERE = r"tests[/\\]distribute[/\\]failing_programs\.py:\d+"
@@ -51,7 +52,7 @@ QUICK = ("raises", "ends_early", "compiled_ends_early", "other_shape", "message_
 def test_all_ranks_end_with_a_message(name: str, request: pytest.FixtureRequest) -> None:
     if name not in QUICK and request.config.getoption("programs") <= 200:
         pytest.skip("each starts a world of its own: a matter of `make test-all`")
-    done = run(2, "-m", PROGRAMS, name, timeout=120.0)
+    done = run(2, "-m", PROGRAMS, name)
     assert done.returncode != 0
     assert re.search(CASES[name], done.stderr), done.stderr[-3000:]
     assert "numbers" not in done.stdout
@@ -66,7 +67,7 @@ def test_an_error_of_all_ranks_may_be_caught() -> None:
 
 @needs_ranks
 def test_debug_mode_finds_the_operation_of_a_program() -> None:
-    done = run(2, "-m", PROGRAMS, "other_shape_in_a_program", timeout=120.0, GRADTAPE_DEBUG_RANKS="1")
+    done = run(2, "-m", PROGRAMS, "other_shape_in_a_program", GRADTAPE_DEBUG_RANKS="1")
     assert re.search(rf"{SAME}rank 0 calls all_reduce sum of float64\[3\] at .*; rank 1 calls all_reduce sum", done.stderr)
 
 
@@ -76,7 +77,7 @@ def test_a_killed_rank_ends_all() -> None:
         process = start(2, "-u", "-m", PROGRAMS, "sleeps")
         assert process.stdout is not None
         os.kill(int(process.stdout.readline()), signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode != 0
 
 
@@ -94,7 +95,7 @@ def test_a_killed_run_resumes(seed: int, tmp_path: Path, request: pytest.Fixture
         pid = [process.stdout.readline() for _ in range(random.integers(1, 12))][-1]
         time.sleep(random.uniform(0, 0.01))
         os.kill(int(pid), signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode != 0
         resumed = run(3, "-m", PROGRAMS, "trains", state, *shards)
         assert resumed.returncode == 0, resumed.stderr[-2000:]
@@ -133,7 +134,7 @@ def test_the_launcher_labels_what_ranks_print(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "gradtape.tools.cli", "launch", "-n", "2", str(script), "--rate", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
     assert re.search(r"0\D*rank 0 of 2 \['--rate', '3'\]", done.stdout)
     assert re.search(r"1\D*rank 1 of 2 \['--rate', '3'\]", done.stdout)
 

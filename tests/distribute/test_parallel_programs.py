@@ -14,7 +14,7 @@ PROGRAMS = "tests.distribute.parallel_programs"
 
 
 def answers(ranks: int, *options: str) -> dict[str, Any]:
-    done = run(ranks, "-W", "error", "-m", PROGRAMS, *options, timeout=900.0)
+    done = run(ranks, "-W", "error", "-m", PROGRAMS, *options)
     assert done.returncode == 0, done.stderr[-3000:]
     printed: dict[str, Any] = json.loads(done.stdout)
     return printed

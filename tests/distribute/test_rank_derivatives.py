@@ -4,6 +4,7 @@ local and replicated targets and sources, eagerly and compiled; and random seque
 import pytest
 
 from tests.distribute.launching import needs_ranks, results, run
+from tests.harness.process import PATIENCE
 
 CASES = "tests.distribute.derivative_cases"
 
@@ -37,5 +38,5 @@ def test_derivatives_of_programs_are_those_of_the_global_function(backend: str, 
 @needs_ranks
 def test_random_sequences_neither_hang_nor_go_wrong(request: pytest.FixtureRequest) -> None:
     count = 2000 if thorough(request) else 25
-    done = run(3, "-W", "error", "-m", "tests.distribute.random_sequences", str(count), timeout=60.0 + count)
+    done = run(3, "-W", "error", "-m", "tests.distribute.random_sequences", str(count), timeout=PATIENCE + count)
     assert done.stdout == f"checked {count}\n", done.stderr[-3000:]

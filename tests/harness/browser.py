@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.harness.process import PATIENCE
+
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--mute-audio",
@@ -63,7 +65,7 @@ class Browser:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait()
         os.close(self._read)
         os.close(self._write)
         shutil.rmtree(self._profile, ignore_errors=True)
@@ -75,7 +77,7 @@ class Browser:
             message["sessionId"] = session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._next(30.0)
+            answer = self._next(PATIENCE)
             if answer is None:
                 raise TimeoutError(f"the browser did not answer {method}")
             if answer.get("id") == number:
@@ -99,7 +101,7 @@ class Browser:
         message: dict[str, Any] = json.loads(text)
         return message
 
-    def event(self, method: str, session: str, seconds: float = 30.0) -> dict[str, Any]:
+    def event(self, method: str, session: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for an event of a tab."""
         deadline = time.monotonic() + seconds
         while True:

@@ -1,8 +1,9 @@
-"""The suite itself: tests neither see what others left, nor which of them ran before.
+"""The suite itself: tests neither see what others left, nor which of them ran before, nor how busy the machine is.
 
 The checks of `tests/harness/process.py` find what they are for, and random programs are the same ones in any order and company.
 """
 
+import ast
 import gc
 import os
 import sys
@@ -116,3 +117,27 @@ def test_random_programs_do_not_depend_on_the_modules_that_are_loaded(
         exec(path.read_text(), module.__dict__)
         monkeypatch.setitem(sys.modules, path.stem, module)
     assert drawn() == before
+
+
+def hurried(text: str) -> list[int]:
+    """The lines that give something less time than one that hangs takes."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case (
+                ast.keyword(arg="timeout", value=ast.Constant(value=int() | float() as seconds))
+                | ast.BinOp(
+                    left=ast.Call(func=ast.Attribute(attr="monotonic")), right=ast.Constant(value=int() | float() as seconds)
+                )
+            ):
+                if 0.0 < seconds < process.PATIENCE:
+                    found.append(node.lineno)
+    return found
+
+
+def test_no_test_is_in_a_hurry() -> None:
+    """What waits for another thread or process waits for `PATIENCE`: fewer seconds would be about the load of the machine."""
+    assert hurried("run(x, timeout=30)") == hurried("end = time.monotonic() + 5.0") == [1]
+    here = Path(__file__).parents[1]
+    places = {path.relative_to(here): hurried(path.read_text()) for path in here.rglob("*.py")}
+    assert {path: lines for path, lines in places.items() if lines} == {}

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(Browser.executable() is None, reason="Chromium i
 SIZES = [(1280, 800, False), (1280, 800, True), (400, 780, False), (400, 780, True)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # once, in any order of the tests
 def browser() -> Iterator[Browser]:
     opened = Browser()
     yield opened
@@ -64,7 +64,7 @@ def rnn(steps: int) -> tuple[gt.GradientTape, Any]:
     return tape, loss
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages of an MLP step, a recurrence of 50 steps, and a tape of 100,000 records."""
     folder = tmp_path_factory.mktemp("pages")
