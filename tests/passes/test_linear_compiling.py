@@ -132,6 +132,7 @@ def body_of_a_loop(x, turns):
 
 
 FUNCTIONS = [scalars, vectors, readers_of_one_value, parts, branches, loops, calls, body_of_a_loop]
+SOME, OTHERS = (FUNCTIONS, FUNCTIONS) if everything() else (FUNCTIONS[::2], FUNCTIONS[1::2])
 X = np.linspace(0.1, 0.9, 20)
 
 
@@ -166,12 +167,12 @@ def assert_linear(run, f):
     assert is_linear(*steps, sizes[1] / sizes[0]), f"{steps} steps for programs of {sizes} operations"
 
 
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", SOME, ids=lambda f: f.__name__)
 def test_tracing(f):
     assert_linear(lambda turns: traced(with_gradient(f), turns), f)
 
 
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", OTHERS, ids=lambda f: f.__name__)
 def test_reverse(f):
     blocks = {turns: traced(f, turns) for turns in (SMALL, FACTOR * SMALL)}
     assert_linear(lambda turns: split(blocks[turns], {0}, [0]), f)
@@ -194,7 +195,7 @@ def test_pass(f, name):
     assert_linear(lambda turns: ALONE[name](program(f, turns)), f)
 
 
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", SOME, ids=lambda f: f.__name__)
 def test_all_passes(f):
     assert_linear(lambda turns: prepared(program(f, turns)), f)
 
@@ -208,7 +209,7 @@ def test_planning_and_writing(f, monkeypatch):
     assert_linear(lambda turns: written(blocks[turns]), f)
 
 
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", OTHERS, ids=lambda f: f.__name__)
 def test_the_programs_text_which_is_the_key_of_the_cache(f):
     assert_linear(lambda turns: text_and_objects(program(f, turns)), f)
 
