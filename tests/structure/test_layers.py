@@ -1,5 +1,6 @@
 """The arrows between rooms: each imports only from rooms that stand before it in LAYERS. Lazy imports count."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,11 @@ def test_names_that_are_loaded_later_are_there() -> None:
     code = "import gradtape as gt, sys, pickle; from gradtape import *; [getattr(gt, name) for name in dir(gt)]"
     pickled = "from gradtape.ops.elementwise import SIN; assert pickle.loads(pickle.dumps(SIN)) is SIN"
     assert "gradtape.nn" in loaded(f"{code}; assert nn.relu and TensorArray and sort; {pickled}")
+
+
+def test_tools_are_there_in_a_process_that_uses_nothing_else() -> None:
+    """A tool is asked for by name from a room that may not import it: after `import gradtape` alone, each is found."""
+    texts = [path.read_text() for path in modules().values()]
+    names = sorted({name for text in texts for name in re.findall(r'TOOLS\["(\w+)"\]', text)})
+    assert len(names) >= 10
+    assert loaded(f"import gradtape, sys; from gradtape.core.observers import TOOLS; [TOOLS[name] for name in {names}]")

@@ -1,7 +1,7 @@
 """Who looks on: the tools by name, observers of the process, observers of one tape.
 
-Lower rooms may not import the tools, so they ask this table, which `gradtape/tools/__init__.py` fills; a tool's module is
-imported when it is first used. Invariant: a tape nobody observes pays nothing for this file.
+Lower rooms may not import the tools, so they ask this table, which `gradtape/tools/__init__.py` fills when the first tool is
+used; a tool's module is imported when it is first used, too. Invariant: a tape nobody observes pays nothing for this file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Tools:
     def __getitem__(self, name: str) -> Callable[..., Any]:
         tool = self._loaded.get(name)
         if tool is None:
+            import_module("gradtape.tools")  # `import gradtape` does not load it: it fills this table
             module, function = self._places[name]
             tool = self._loaded[name] = getattr(import_module(module), function)
         return tool
