@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextvars import ContextVar
+from opcode import opmap
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from gradtape.core.record import INTERNAL, user_frame
 FORMS: set[str] = set()  # the file names of dispatch's forms
 OPERATORS: set[CodeType] = set()  # impls that machine code may call in the place of a form
 _BELOW = ("numpy.", "scipy.")  # modules that operations call
+_BINARY = opmap["BINARY_OP"]
 _AGAIN: ContextVar[bool] = ContextVar("an operation runs again, and is silent")
 
 
@@ -40,13 +42,15 @@ class _Operations:
     def match(self, module: str) -> bool:
         """Called by Python in the place of a regular expression's method."""
         frame: Any = _getframe(1)
+        code, place = frame.f_code.co_code, frame.f_lasti
         if _AGAIN.get(False) is not self._again or not module.startswith(("gradtape.", *_BELOW)):
             return False
         while frame is not None and below_the_user(frame):
             if frame.f_code.co_filename in FORMS or frame.f_code in OPERATORS:
                 return True
             frame = frame.f_back
-        return False
+        # an operator of tensors in a composite: machine code runs it without a frame, and leaves what fails to the form
+        return module.startswith("gradtape.ops.") and code[place] == _BINARY
 
 
 def rerun(op: Op, datas: Sequence[Any], attrs: dict[str, Any], event: RuntimeWarning) -> Any:
