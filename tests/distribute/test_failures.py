@@ -60,7 +60,7 @@ def test_all_ranks_end_with_a_message(name: str, request: pytest.FixtureRequest)
 
 @needs_ranks
 def test_an_error_of_all_ranks_may_be_caught() -> None:
-    done = run(2, "-m", PROGRAMS, "all_catch", timeout=120.0)
+    done = run(2, "-m", PROGRAMS, "all_catch")
     assert done.returncode == 0, done.stderr[-2000:]
     assert sorted(done.stdout.split()) == sorted(["caught", "log", "0.6931471805599453"] * 2)
 
