@@ -23,8 +23,8 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ir.verify import verify
 from gradtape.ops.list_values import TensorList, spread_spec
 from gradtape.ops.structured import CALL
-from gradtape.passes.facts import nearly_same
 from gradtape.trace.tracing import Trace, params_of, tracing
+from tests.harness.checked_passes import nearly_same
 from tests.passes.programs import inputs, program
 
 

@@ -39,9 +39,9 @@ from gradtape.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from gradtape.ops.staged import FILLED, PY_CALL
 from gradtape.ops.stop import GRADIENT, IDENTITY
 from gradtape.passes.bufferize import bufferize
-from gradtape.passes.facts import same_bits
 from gradtape.passes.inplace import ARITHMETIC, TWINS, pure_op
 from tests.backends.build import INT, Build, items, program, tensor
+from tests.harness.checked_passes import same_bits
 from tests.harness.peak_memory import peak_bytes
 
 X = np.array([1.0, 2.0, 3.0])

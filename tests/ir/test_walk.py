@@ -19,7 +19,6 @@ from gradtape.ir.walk import (
     has_effect,
     inline_calls,
     insert_param,
-    is_isolated,
     program,
     rebuild,
     uses,
@@ -30,6 +29,7 @@ from gradtape.ops import structured as regions
 from gradtape.ops.elementwise import ADD, COS, NEGATIVE, SIN
 from gradtape.ops.shape import RESHAPE
 from gradtape.ops.staged import FILLED
+from tests.harness.checked_passes import is_isolated
 from tests.ir.programs import INT, PROGRAMS, block_of, branches, calls, do, effects, loop, scanned, spec, straight, structured
 
 every_program = pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)

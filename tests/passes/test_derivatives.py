@@ -13,8 +13,8 @@ from gradtape.backends.numpy import compile_block
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.verify import verify
-from gradtape.passes.facts import nearly_same
-from gradtape.passes.pipeline import debug_optimize, optimize
+from gradtape.passes.pipeline import optimize
+from tests.harness.checked_passes import debug_optimize, nearly_same
 from tests.passes.golden import block_of
 from tests.passes.programs import inputs, program
 

@@ -18,8 +18,8 @@ from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.select import MAXIMUM, MINIMUM
 from gradtape.ops.staged import CONSTANT, MASKED_MULTIPLY
 from gradtape.passes.canonicalize import canonicalize
-from gradtape.passes.facts import same_bits
 from gradtape.passes.pipeline import optimize
+from tests.harness.checked_passes import same_bits
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 2.0, -0.25, 3.0, 0.1, 1e-7, 6e4, np.inf, -np.inf, np.nan)
 INTEGERS = (0, 1, -1, 2, 7, 127, -128)

@@ -16,11 +16,11 @@ from gradtape.passes.accumulate import accumulate
 from gradtape.passes.canonicalize import canonicalize
 from gradtape.passes.cse import cse
 from gradtape.passes.dce import dce
-from gradtape.passes.facts import nearly_same, same_bits
 from gradtape.passes.fold import fold
 from gradtape.passes.hoist import hoist
 from gradtape.passes.pipeline import optimize
 from gradtape.passes.simplify import simplify
+from tests.harness.checked_passes import nearly_same, same_bits
 from tests.passes.programs import effects_of, inputs, program, same_effects
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -18,7 +18,8 @@ from gradtape.ir.walk import Rebuild, program, rebuild
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SUBTRACT
 from gradtape.ops.staged import CONSTANT
 from gradtape.passes import pipeline
-from gradtape.passes.pipeline import PASSES, debug_optimize, optimize, same_form
+from gradtape.passes.pipeline import PASSES, optimize, same_form
+from tests.harness.checked_passes import debug_optimize
 from tests.passes import programs
 from tests.passes.golden import block_of
 

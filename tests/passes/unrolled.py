@@ -18,9 +18,9 @@ from gradtape.ir.walk import clone, walk
 from gradtape.ops.index import GETITEM
 from gradtape.ops.shape import STACK
 from gradtape.ops.staged import CONSTANT
-from gradtape.passes.facts import same_bits
 from gradtape.passes.reroll import reroll
 from gradtape.trace.tracing import Trace, traced, tracing
+from tests.harness.checked_passes import same_bits
 from tests.passes.programs import FLAG, INTEGER, MATRIX, SCALAR, TYPES, VECTOR, _array, _Maker, effects_of, same_effects
 
 

@@ -54,7 +54,7 @@ PASSED = """
 import numpy as np
 from gradtape.backends.numpy import compile_block
 from gradtape.ir.printer import to_text
-from gradtape.passes.pipeline import debug_optimize
+from tests.harness.checked_passes import debug_optimize
 from tests.passes.golden import block_of
 
 block = block_of("func f(%x: float64[3]) {\\n  %0: float64[3] = multiply(%x, %x)\\n  give outputs(%0)\\n}")

@@ -110,11 +110,6 @@ def free(operations: Iterable[Operation], results: Iterable[Value] = ()) -> list
     return list(outside)
 
 
-def is_isolated(block: Block) -> bool:
-    """True when the block and every region in it read only what they define themselves."""
-    return all(set(free(part.operations, part.results)) <= set(part.params) for part in blocks(block))
-
-
 def has_effect(operation: Operation) -> bool:
     """True when the operation, something in its regions or something it calls has a side effect."""
     if operation.op.effect:

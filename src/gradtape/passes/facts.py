@@ -16,8 +16,7 @@ from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import Rebuild
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.shape import BROADCAST_TO, RESHAPE
-from gradtape.ops.staged import CONSTANT, FILLED, VOID
-from gradtape.ops.structured import CALL, COND
+from gradtape.ops.staged import CONSTANT, FILLED
 
 SMALL = 64 * 1024  # bytes; larger results are not computed, larger constants not looked into, at compile time
 
@@ -98,29 +97,6 @@ def is_number(value: Value, number: float) -> bool:
     return all(bool(np.signbit(part)) == bool(np.signbit(number)) for part in parts if part == 0)
 
 
-def may_be_void(value: Value) -> bool:
-    """Whether a value may be a placeholder on some path: it is whatever was in memory, and nobody may read it."""
-    stack, seen = [value], {value}
-    while stack:
-        value = stack.pop()
-        producer = value.producer
-        if producer is None:
-            continue
-        if producer.op is VOID:
-            return True
-        inner = [*producer.regions.values()]
-        if isinstance(callee := producer.attrs.get("callee"), Block):
-            inner.append(callee)
-        # by position for branches and callees; of a loop any void makes any result suspect
-        if producer.op in (COND, CALL):
-            below = [part.results[value.index] for part in inner]
-        else:
-            below = [*producer.operands, *(v for part in inner for v in part.results)] if inner else []
-        stack += [v for v in dict.fromkeys(below) if v not in seen]
-        seen.update(below)
-    return False
-
-
 def attr_key(attr: Any) -> Any:
     """A hashable key, equal only for attributes that mean the same: 1, 1.0 and True differ, so do 0.0 and -0.0."""
     kind = attr.__class__
@@ -155,35 +131,3 @@ def type_key(type: Any) -> Any:
     if isinstance(type, ListSpec):
         return ("list", type_key(type.item))
     return (type.dtype.name, tuple(type.shape))
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """True for equal run-time values, bit by bit; NaNs are equal whatever their payload. Lists item by item."""
-    if isinstance(a, list) or isinstance(b, list):
-        return isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(map(same_bits, a, b))
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.kind == "c":
-        return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
-    if a.dtype.kind == "O":
-        return bool((a == b).all())
-    if a.dtype.kind in "biu":
-        return bool(np.array_equal(a, b))
-    differ = (a != b) | (np.signbit(a) != np.signbit(b))
-    return not bool((differ & ~(np.isnan(a) & np.isnan(b))).any())
-
-
-def nearly_same(a: Any, b: Any) -> bool:
-    """As `same_bits`, up to the sign of zeros and half of the digits of the largest number."""
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(nearly_same, a, b))
-    if same_bits(a, b) or isinstance(a, list) or isinstance(b, list):
-        return same_bits(a, b)
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind not in "fc":
-        return False
-    finite = np.isfinite(a)
-    scale = np.abs(a[finite]).max(initial=0.0)
-    close = np.abs(a[finite] - b[finite]) <= np.sqrt(np.finfo(a.dtype).eps) * scale
-    return bool(close.all()) and same_bits(a[~finite], b[~finite])
