@@ -16,6 +16,7 @@ import pytest
 from gradtape.backends.llvm import compile_block
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.functions import compiled
+from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from gradtape.ops.list_values import TensorList
@@ -118,7 +119,7 @@ def copied(value: Any) -> Any:
 @contextmanager
 def compared() -> Iterator[list[Both]]:
     """Compile every program for both backends, and compare whatever they give; lists the programs that were compiled."""
-    before, compiled.executable = compiled.executable, lambda block, prepare, name, backend=None: Both(prepare(block), name)
+    before, compiled.executable = compiled.executable, lambda block, name, backend=None: Both(prepared(block), name)
     start = len(Both.made)
     made: ClassVar[list[Both]] = []
     try:

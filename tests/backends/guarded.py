@@ -27,6 +27,7 @@ from gradtape.backends.llvm.planning.values import MemorySlot
 from gradtape.backends.llvm.runtime import allocator, machine
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.functions import compiled
+from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from tests.backends.agreement import agree, copied, size_of
@@ -247,7 +248,7 @@ def main(frame: str, names: Sequence[str]) -> None:
     if frame == "apart":
         keep_apart()
     make = functools.partial(Guarded, guard)
-    compiled.executable = lambda block, prepare, name, backend=None: make(prepare(block), name)  # type: ignore[assignment]
+    compiled.executable = lambda block, name, backend=None: make(prepared(block), name)  # type: ignore[assignment]
     for name in names:
         print("run", name, flush=True)
         guard.pages.spoilt.clear()
