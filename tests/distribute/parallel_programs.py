@@ -149,6 +149,23 @@ def aggregated(steps: int) -> Any:
     return [v.numpy().tolist() for v in (mean, total, first)]
 
 
+def ring(steps: int) -> Any:
+    """A compiled program that only sends messages: round the ring and home again."""
+
+    @gt.function
+    def around(x: Any) -> Any:
+        for _ in gt.range(2):
+            x = ranks.sendrecv(gt.sin(x), dest=(ME + 1) % N, source=(ME - 1) % N)
+            x = ranks.sendrecv(x, dest=(ME - 1) % N, source=(ME + 1) % N)
+        return x
+
+    x = gt.constant(np.split(np.arange(12.0), N)[ME])
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = around(x)
+    return [*ranks.all_gather(y).numpy().tolist(), *ranks.all_gather(tape.gradient(y, x)).numpy().tolist()]
+
+
 def fewer_rows_than_ranks(steps: int) -> Any:
     """Two rows on four ranks: two replicas have none."""
     strategy = gt.distribute.MirroredStrategy()
@@ -171,6 +188,7 @@ def fewer_rows_than_ranks(steps: int) -> Any:
 PROGRAMS = {
     "aggregated": aggregated,
     "fewer_rows_than_ranks": fewer_rows_than_ranks,
+    "ring": ring,
     "mlp": mlp,
     "lstm": lstm,
     "heat": heat,
@@ -180,9 +198,9 @@ PROGRAMS = {
 if __name__ == "__main__":
     long = "--long" in sys.argv
     lengths = (
-        {"aggregated": 2, "fewer_rows_than_ranks": 5, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
+        {"aggregated": 2, "fewer_rows_than_ranks": 5, "ring": 1, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
         if long
-        else {"aggregated": 2, "fewer_rows_than_ranks": 5, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
+        else {"aggregated": 2, "fewer_rows_than_ranks": 5, "ring": 1, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
     )
     answers = {name: program(lengths[name]) for name, program in PROGRAMS.items()}
     if ME == 0:

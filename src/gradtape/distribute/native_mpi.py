@@ -56,10 +56,9 @@ class NativeMpi:
         """A rank as MPI numbers it; -1 is nobody."""
         return rank if rank >= 0 else self._nobody
 
-    def exchanges(self, block: Block) -> ProgramExchanges | None:
-        """What a program exchanges with other ranks; None if it exchanges nothing that all ranks take part in."""
-        exchanges = ProgramExchanges(block)
-        return exchanges if exchanges.text else None
+    def exchanges(self, block: Block) -> ProgramExchanges:
+        """What a program exchanges with other ranks, messages left out."""
+        return ProgramExchanges(block)
 
     def begins(self, digest: int, line: str) -> None:
         """A program begins: all ranks must run one with the same operations between them."""

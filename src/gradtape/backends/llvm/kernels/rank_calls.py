@@ -26,7 +26,7 @@ _TESTS = 3000  # of a request before Python waits for it: some tenths of a milli
 def begin(scope: Scope, block: Block) -> None:
     """Before anything else, the ranks compare which operations between them their programs have."""
     exchanges = scope.program.exchanges = HOOKS.world.natively.exchanges(block)
-    if exchanges is not None:
+    if exchanges.text:
         _ask(scope, exchanges.first, "i64", exchanges.digest, -1)
 
 
