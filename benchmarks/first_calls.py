@@ -3,7 +3,8 @@
 
 Every figure of a first call is the processor time of a fresh process with an empty cache, after another function has started
 the compiler; processor time, because a shared machine adds to any other. The later calls of a loop written with `range` and
-with `gt.range` take turns in one process. Goals stand in `GOALS`; nothing here is a test.
+with `gt.range` take turns in one process. A first call that takes longer than `--limit` is stopped and its cell says so: every
+figure, and every bound, comes from this command. Goals stand in `GOALS`; nothing here is a test.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,17 +21,19 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, process_time
 from typing import Any
 
-from benchmarks import report
+from benchmarks import plots, report
 from benchmarks.run import ROOT, environment
 
 TURNS = {
     "scalar_loop": 1000, "nested_with_a_branch": 100, "lstm": 1024, "gauss_seidel": 40, "triangular_solve": 400, "durbin": 200,
     "functional_while": 4000, "python_while": 8000, "covariance": 50, "stencil": 4000,
 }  # fmt: skip
-LONG = {"irregular": (1000,), "triangular_gradient": (800,), "straight_line": (100, 1000, 10_000)}
+LONG = {"irregular": (1000,), "triangular_gradient": (800,), "straight_line": (100, 300, 1000, 3000, 10_000)}
 GOALS = {"jax": 1.0, "range": 1.5, "later": 1.1, "straight": 0.7, "growth": 12.0}
 POINT = 1.25
-PATIENCE = 900.0  # seconds for one process
+PATIENCE = 900.0  # seconds for one process, on a machine that others use
+LIMIT = 120  # seconds of processor time for one first call
+FORMS = (("gradtape", "range"), ("jax", "jax"))
 BEGIN, END = "<!-- first calls: written by `python -m benchmarks.first_calls` -->", "<!-- end of first calls -->"
 
 
@@ -55,12 +60,13 @@ def _jax(name: str, n: int) -> Callable[[], Any]:
     return lambda: compiled(POINT)
 
 
-def measured(peer: str, name: str, n: int) -> dict[str, Any]:
-    """In this process: `peer` is "jax", or what a loop of gradtape goes over."""
+def measured(peer: str, name: str, n: int, limit: int) -> dict[str, Any]:
+    """In this process, which ends when the call takes too long: `peer` is "jax", or what a loop of gradtape goes over."""
     make: Any = _jax if peer == "jax" else lambda name, n: _gradtape(name, n, peer)
     make("functional_while", 20)()  # starts the compiler
     call = make(name, n)
     start, began = process_time(), perf_counter()
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(start) + limit, resource.RLIM_INFINITY))
     value, gradient = call()
     found = {"first": process_time() - start, "wall": perf_counter() - began, "value": [float(value), float(gradient)]}
     if peer == "range" and name in TURNS:
@@ -78,22 +84,25 @@ def measured(peer: str, name: str, n: int) -> dict[str, Any]:
     return found
 
 
-def _elsewhere(python: str, peer: str, name: str, n: int, patience: float) -> dict[str, Any]:
-    command = [python, "-W", "ignore", "-m", "benchmarks.first_calls", "--measure", peer, name, str(n)]
+def _elsewhere(python: str, peer: str, name: str, n: int, limit: int) -> dict[str, Any]:
+    command = [python, "-W", "ignore", "-m", "benchmarks.first_calls", "--limit", str(limit), "--measure", peer, name, str(n)]
     with tempfile.TemporaryDirectory() as cache:
         settings = environment(1) | {"GRADTAPE_CACHE": cache}
         settings["PYTHONPATH"] = f"{ROOT}:{ROOT / 'src'}"
+        settings.pop("PYTHONDONTWRITEBYTECODE", None)  # what is compiled here are programs, not the libraries' own source
         try:
-            done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True, timeout=patience)
+            done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            return {"error": f"no answer in {patience:.0f} s"}
+            return {"error": f"no answer in {PATIENCE:.0f} s on a busy machine"}
         except subprocess.CalledProcessError as error:
+            if error.returncode == -signal.SIGXCPU:
+                return {"more": limit}
             return {"error": (error.stderr.strip().splitlines() or ["failed"])[-1]}
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
-def measure(pythons: dict[str, str], names: Sequence[str] = (), rounds: int = 1) -> list[dict[str, Any]]:
+def measure(pythons: dict[str, str], names: Sequence[str] = (), rounds: int = 1, limit: int = LIMIT) -> list[dict[str, Any]]:
     """The rows of the table; the least of several rounds counts."""
     sizes = {name: (n,) for name, n in TURNS.items()} | LONG
     rows = []
@@ -103,7 +112,7 @@ def measure(pythons: dict[str, str], names: Sequence[str] = (), rounds: int = 1)
         for _ in range(rounds):
             for form, library in forms.items():
                 if library in pythons:
-                    found = _elsewhere(pythons[library], form, name, n, PATIENCE)
+                    found = _elsewhere(pythons[library], form, name, n, limit)
                     known = row["peers"].get(form)
                     if known is None or found.get("first", math.inf) < known.get("first", math.inf):
                         row["peers"][form] = found | ({"later": known["later"]} if known and "later" in known else {})
@@ -128,7 +137,12 @@ def markdown(results: dict[str, Any]) -> str:
     grown = {label: exponent(rows, form) for label, form in (("gradtape", "range"), ("JAX", "jax"))}
     said = ", ".join(f"{label} {power:.2f}" for label, power in grown.items() if power is not None)
     if said:
-        lines += ["", f"Growth of the first call of straight code, as an exponent of its length: {said}."]
+        lines += [
+            "",
+            "![first_calls](benchmarks/first_calls.svg)",
+            "",
+            f"Growth of the first call of straight code, as an exponent of its length: {said}.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -142,6 +156,12 @@ def verdicts(row: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     if jax is not None:
         long = row["name"] == "straight_line" and row["size"] >= 1000
         said.append(_said(own / jax, GOALS["straight" if long else "jax"], "JAX"))
+    elif "more" in peers.get("jax", {}):
+        said.append(
+            f"met: less than {own / peers['jax']['more']:.2f} × JAX"
+            if own < GOALS["straight"] * peers["jax"]["more"]
+            else "open"
+        )
     if staged is not None:
         said.append(_said(own / staged, GOALS["range"], "`gt.range`"))
     if later := peers["range"].get("later"):
@@ -167,13 +187,32 @@ def exponent(rows: list[dict[str, Any]], form: str) -> float | None:
 
 
 def _seconds(found: dict[str, Any] | None) -> str:
-    return "–" if found is None else found.get("error") or f"{found['first']:.3g} s"
+    if found is None or "error" in found:
+        return "–" if found is None else str(found["error"])
+    return f"more than {found['more']} s" if "more" in found else f"{found['first']:.3g} s"
+
+
+def picture(results: dict[str, Any]) -> str:
+    """First-call time against the length of straight code."""
+    points = [
+        {"size": row["size"], "peers": {label: row["peers"][form] for label, form in FORMS if form in row["peers"]}}
+        for row in results["rows"] if row["name"] == "straight_line"
+    ]  # fmt: skip
+    series = {
+        "name": "straight",
+        "title": "First call of straight code",
+        "axis": "operations",
+        "what": "first",
+        "points": points,
+    }
+    return plots.series({"machine": results["machine"], "rows": [], "series": [series]}, "straight")
 
 
 def publish(results: dict[str, Any]) -> None:
     """The results, and the table on the page."""
     report.write(ROOT / "benchmarks" / "results", "first_calls", results, "# First calls\n\n" + markdown(results))
     page = ROOT / "docs" / "benchmarks.md"
+    (page.parent / "benchmarks" / "first_calls.svg").write_text(picture(results))
     before, rest = page.read_text().split(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n{END}{rest.split(END)[1]}")
 
@@ -183,14 +222,17 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", help="programs; all, and the page is written, if none is given")
     parser.add_argument("--python", action="append", default=[], metavar="PEER=PATH", help="interpreter of a library")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--limit", type=int, default=LIMIT, metavar="SECONDS", help="processor time after which a call is stopped"
+    )
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(given)
     if options.measure:
         peer, name, n = options.measure
-        print(json.dumps(measured(peer, name, int(n))))
+        print(json.dumps(measured(peer, name, int(n), options.limit)))
         return
     pythons = {"gradtape": sys.executable} | dict(entry.split("=", 1) for entry in options.python)
-    results = {"machine": report.machine(1), "rows": measure(pythons, options.names, options.rounds)}
+    results = {"machine": report.machine(1), "rows": measure(pythons, options.names, options.rounds, options.limit)}
     print(markdown(results))
     if not options.names:
         publish(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 REASONS: dict[str, str] = {
     "LAPACK does it": "adjugate banded_solve cholesky det eig eigh eigvalsh inv lu pinv qr singular_values slogdet solve svd "
-    "sylvester triangular_solve expm logm sqrtm",
+    "sylvester expm logm sqrtm",
     "a rare function of SciPy": "bessel betainc betainc_dab dawsn expint fresnel_cos fresnel_sin igamma igamma_da igammac "
     "polygamma zeta zeta_dx",
     "NumPy's random streams": "draw_key random_binomial random_bits random_categorical random_gamma random_integers "

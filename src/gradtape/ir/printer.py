@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import base64
 import builtins
+import hashlib
 import math
 import re
 import struct
@@ -46,9 +47,12 @@ def to_text(block: Block, locations: bool | str = True) -> str:
     return _Printer(locations).program(block)
 
 
-def text_and_objects(block: Block) -> tuple[str, list[Any]]:
-    """The text without locations, and the opaque objects among the attributes, in the order of their numbers in the text."""
-    printer = _Printer(False)
+def text_and_objects(block: Block, digests: bool = False) -> tuple[str, list[Any]]:
+    """The text without locations, and the opaque objects among the attributes, in the order of their numbers in the text.
+
+    `digests`: long arrays are in it as digests, for who only wants to know whether two programs are the same.
+    """
+    printer = _Printer(False, digests)
     return printer.program(block), printer.objects
 
 
@@ -80,8 +84,8 @@ def _quoted(text: str) -> str:
 
 
 class _Printer:
-    def __init__(self, locations: bool | str) -> None:
-        self.locations = locations
+    def __init__(self, locations: bool | str, digests: bool = False) -> None:
+        self.locations, self.digests = locations, digests
         self.lines: list[str] = []
         self.objects: list[Any] = []
         self.functions = _Names()
@@ -158,7 +162,7 @@ class _Printer:
         if kind is Block:
             return "@" + self.functions.words[value]
         if isinstance(value, (np.ndarray, np.generic)):
-            text = array_text(value)
+            text = array_text(value, self.digests)
             if text is not None:
                 return text
         if isinstance(value, type) and BUILTINS.get(value.__name__) is value:
@@ -218,17 +222,22 @@ _PLAIN: dict[type, Any] = {
 }
 
 
-def array_text(value: Any) -> str | None:
+def array_text(value: Any, digest: bool = False) -> str | None:
     """An array or NumPy scalar: `float32[2]{1.0, 2.0}`, `int32{5}`; long ones by their bytes. None if it has no text."""
     name = "string" if value.dtype == object else value.dtype.name
     if name not in DTYPES or not value.dtype.isnative:
         return None
     head = name if isinstance(value, np.generic) else f"{name}[{','.join(map(str, value.shape))}]"
+    if value.size > SHORT and name != "string":
+        raw = value.tobytes()
+        return (
+            f"{head}{{{f'digest {hashlib.sha256(raw).hexdigest()}' if digest else f'bytes {base64.b64encode(raw).decode()}'}}}"
+        )
     items = value.reshape(-1).tolist()
     if name == "string":
         plain = all(item.__class__ in (str, bytes) for item in items)
         return f"{head}{{{', '.join(_PLAIN[item.__class__](item) for item in items)}}}" if plain else None
-    if len(items) > SHORT or any(_special(item) for item in items):
+    if any(_special(item) for item in items):
         return f"{head}{{bytes {base64.b64encode(value.tobytes()).decode()}}}"
     return f"{head}{{{', '.join(_item_text(item) for item in items)}}}"
 

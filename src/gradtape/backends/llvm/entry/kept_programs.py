@@ -24,7 +24,7 @@ from gradtape.backends.llvm.runtime.threads import pool
 from gradtape.ir.graph import Block
 from gradtape.ir.printer import text_and_objects
 
-KIND = "p"
+KIND, CONSTANT = "p", "c"
 LIBRARIES = (("gt_mm_", gemm.library), ("gt_windows_", gemm.library), ("gt_depthwise_", depthwise.library))
 
 
@@ -33,7 +33,7 @@ def key_of(traced: Block) -> str | None:
     if config.passes_debugged() or config.native_cache_directory() is None:
         return None
     try:
-        text, objects = text_and_objects(traced)
+        text, objects = text_and_objects(traced, digests=True)
     except RecursionError:  # regions in regions, deeper than the printer goes
         return None
     return None if objects else machine.key_of(text, _makers())
@@ -60,10 +60,17 @@ def load(key: str) -> machine.Library | None:
     if kept is None:
         return None
     object_key, level, declared = json.loads(kept)
-    if not all(_is_known(name, declaration) for name, declaration in declared):
-        return None
+    constants: dict[str, bytes] = {}
+    for name, declaration in declared:
+        if name.startswith(machine.DATA):
+            raw = object_cache.load(name.removeprefix(machine.DATA), CONSTANT)
+            if raw is None:
+                return None
+            constants[name] = raw
+        elif not _is_known(name, declaration):
+            return None
     code = object_cache.load(object_key)
-    return None if code is None else machine.Library("", level, code)
+    return None if code is None else machine.Library("", level, code, constants)
 
 
 def _is_known(name: str, declaration: str) -> bool:
@@ -83,6 +90,8 @@ def _is_known(name: str, declaration: str) -> bool:
     return machine.knows(name)
 
 
-def store(key: str, source: str, level: int, declared: dict[str, str]) -> None:
-    """Keep where a program's machine code is."""
+def store(key: str, source: str, level: int, declared: dict[str, str], constants: dict[str, bytes]) -> None:
+    """Keep where a program's machine code is, and its long constants."""
+    for name, raw in constants.items():
+        object_cache.store(name.removeprefix(machine.DATA), raw, CONSTANT)
     object_cache.store(key, json.dumps([machine.key_of(source, level), level, list(declared.items())]).encode(), KIND)

@@ -117,6 +117,7 @@ class WrittenProgram(NamedTuple):
     gives: list[str]  # how each result is
     frame: int  # bytes of values that are kept from call to call
     declared: dict[str, str]  # what it names of others
+    constants: dict[str, bytes]  # those of them that are arrays of its own
 
 
 def written(block: Block) -> WrittenProgram:
@@ -134,10 +135,10 @@ def written(block: Block) -> WrittenProgram:
     long = bool(program.calls) or loops or elements > LONG
     calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
     source = str(module)
-    length = len(source) - module.bytes_of_constants
-    level = machine.level_of(length, elements > HEAVY or (loops and _has_wide_loops(block)))
+    level = machine.level_of(len(source), elements > HEAVY or (loops and _has_wide_loops(block)))
     takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]
-    return WrittenProgram(source, level, program.notes, program.calls, takes, gives, program.frame.size, module.declared)
+    frame = program.frame.size
+    return WrittenProgram(source, level, program.notes, program.calls, takes, gives, frame, module.declared, module.constants)
 
 
 class NativeExecutable:
@@ -174,7 +175,7 @@ class NativeExecutable:
         done = time.perf_counter()
         _introduce()
         if library is None:
-            library = machine.Library(self.program.source, self.program.level)
+            library = machine.Library(self.program.source, self.program.level, constants=self.program.constants)
         self._weaker = library.weaker
         if library.weaker is not None and self._checked:
             self._tell(library.weaker)
@@ -506,5 +507,5 @@ def compile_block(block: Block, name: str = "f", prepare: Callable[[Block], Bloc
     executable = NativeExecutable(block, prepare, name, library)
     if key is not None and library is None and executable.can_be_kept:
         program = executable.program
-        kept_programs.store(key, program.source, program.level, program.declared)
+        kept_programs.store(key, program.source, program.level, program.declared, program.constants)
     return executable

@@ -1,32 +1,48 @@
-"""Constants as memory of the module: those that are not worth filling in when the program runs."""
+"""Constants as memory: those that are not worth filling in when the program runs. Short ones are part of the module, where LLVM
+sees them; long ones are memory of the process, which the module names by their digest (`machine.DATA`).
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
 
 from gradtape.backends.llvm.planning.values import Array
+from gradtape.backends.llvm.runtime.machine import DATA
 from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.dtypes import DType
 from gradtape.ir.graph import Operation
 from gradtape.ops.staged import CONSTANT
 
 SMALL = 1024  # bytes up to which a constant of one number is written out
+IN_TEXT = 256  # bytes of an array that stands in the text of a module
 
 
 def constant_array(module: ModuleText, value: np.ndarray[Any, Any], dtype: DType) -> Array:
     """A constant as memory of the module."""
-    data = np.ascontiguousarray(value)
-    raw = data.tobytes()
+    dims = tuple(map(int, value.shape))
+    known = module.arrays.get(id(value))  # long ones are read and digested once, however often they are used
+    if known is not None:
+        return Array(known[1], dims, dtype)
+    raw = value.tobytes()
+    if len(raw) > IN_TEXT:
+        address = module.data(DATA + hashlib.sha256(raw).hexdigest(), raw)
+        module.arrays[id(value)] = value, address
+        return Array(address, dims, dtype)
     text = 'c"\\' + raw.hex("\\") + '"' if raw else "zeroinitializer"
-    address = module.constant((raw, data.dtype.str), f"[{len(raw)} x i8]", text)
-    return Array(address, tuple(int(n) for n in data.shape), dtype)
+    return Array(module.constant((raw, value.dtype.str), f"[{len(raw)} x i8]", text), dims, dtype)
 
 
 def is_splat(value: np.ndarray[Any, Any]) -> bool:
     """Whether an array is one number, many times."""
-    return bool(value.size) and (value.ndim == 0 or (value.reshape(-1)[:1].tobytes() * value.size) == value.tobytes())
+    if value.size < 2:
+        return bool(value.size)
+    flat, size = value.reshape(-1), value.size
+    first = flat[:1].tobytes()  # bytes, not numbers: of zeros with signs, and of NaNs
+    few = all(flat[at : at + 1].tobytes() == first for at in (1, size // 2, size - 1))  # before all of them are looked at
+    return few and first * size == value.tobytes()
 
 
 def is_static(operation: Operation) -> bool:

@@ -22,8 +22,8 @@ from gradtape.backends.llvm.writing.algebra import DOUBLE, I8, I32, I64, SINGLE,
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Pointer, external
 
 LETTER = {"float": "s", "double": "d"}
-NAMES = ("sgemm", "dgemm")
-ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # as CBLAS numbers them
+NAMES = tuple(letter + name for name in ("gemm", "trsm", "trsv") for letter in "sd")
+ROW_MAJOR, AS_IT_IS, TRANSPOSED, UPPER, LOWER, ANY_DIAGONAL, LEFT = 101, 111, 112, 121, 122, 131, 141  # as CBLAS numbers them
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +111,29 @@ def _product(format: Format) -> Callable[..., None]:
 
 
 PRODUCT = {format.scalar: _product(format) for format in (SINGLE, DOUBLE)}
+
+
+def _triangular(format: Format, vector: bool) -> Callable[..., None]:
+    """`gt_triangular_matrix_float` and its like: the solution in the place of the right side, which a row-major matrix has."""
+
+    def body(f: Builder, lower: Flag, adjoint: Flag, n: Whole, columns: Whole, a: Pointer, b: Pointer) -> None:
+        library = source()
+        size = I64 if library.wide else I32
+        rows, width = n.resized(size), columns.resized(size)
+        triangle, turn = select(lower, f.number(LOWER, I32), UPPER), select(adjoint, f.number(TRANSPOSED, I32), AS_IT_IS)
+        name = f"gt_{LETTER[format.scalar]}{'trsv' if vector else 'trsm'}"
+        if vector:
+            external(name, VOID, *[I32] * 4, size, PTR, size, PTR, size)(
+                f, ROW_MAJOR, triangle, turn, ANY_DIAGONAL, rows, a, rows, b, 1
+            )
+            return
+        kinds: list[Kind[Any]] = [*[I32] * 5, size, size, format, PTR, size, PTR, size]
+        one = format.wrap(f.writer, format.literal(1.0))
+        external(name, VOID, *kinds)(f, ROW_MAJOR, LEFT, triangle, turn, ANY_DIAGONAL, rows, width, one, a, rows, b, width)
+
+    return BLAS.add(f"gt_triangular_{'vector' if vector else 'matrix'}_{format.scalar}", body)
+
+
+for _format in (SINGLE, DOUBLE):
+    for _vector in (True, False):
+        _triangular(_format, _vector)

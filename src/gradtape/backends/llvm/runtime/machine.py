@@ -13,8 +13,9 @@ import ctypes.util
 import hashlib
 import os
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -27,6 +28,7 @@ _LOCK = threading.RLock()
 _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
 FRAME = "gt_kept_frame"  # what points to the memory of a program's values, kept from call to call
+DATA = "gt_data_"  # names of arrays that are constants of programs; what follows is the digest of their bytes
 REVISION = "3"  # of what is done to a module: object code on disk that was made in another way is not found
 HUGE = 1_000_000  # characters of IR from which on nothing is unrolled and made to use vectors
 LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
@@ -215,6 +217,19 @@ def object_code(text: str, level: int) -> tuple[bytes, Passes | None]:
     return code, passes
 
 
+class Constant:
+    """The memory of an array that programs name; it lives as long as one of them does."""
+
+    known: ClassVar[WeakValueDictionary[str, Constant]] = WeakValueDictionary()  # by name
+
+    def __init__(self, name: str, raw: bytes) -> None:
+        self.memory = ctypes.create_string_buffer(len(raw) + 64)
+        start = -(-ctypes.addressof(self.memory) // 64) * 64
+        ctypes.memmove(start, raw, len(raw))
+        symbol(name, start)
+        self.known[name] = self
+
+
 # by id: in here, where the garbage collector does not end an engine before the library that has to close it
 _ENGINES: dict[int, llvm.ExecutionEngine] = {}
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends, threads may still be running code
@@ -223,9 +238,10 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_ENGINES))  # when the process ends,
 class Library:
     """Loaded machine code. Keep it as long as a function of it may run."""
 
-    def __init__(self, text: str, level: int = 3, code: bytes | None = None) -> None:
+    def __init__(self, text: str, level: int = 3, code: bytes | None = None, constants: Mapping[str, bytes] = {}) -> None:
         """Of a module's text; or of its object code, where that was found without the text."""
         with _LOCK:
+            self._constants = [Constant.known.get(name) or Constant(name, raw) for name, raw in constants.items()]
             code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module

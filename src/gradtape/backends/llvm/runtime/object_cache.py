@@ -1,5 +1,5 @@
-"""Object code on disk, between processes: one file per module (`.o`) or program (`.p`, see `entry/kept_programs.py`), in the
-user's cache directory.
+"""Object code on disk, between processes: one file per module (`.o`), program (`.p`, see `entry/kept_programs.py`) or long
+constant (`.c`), in the user's cache directory.
 
 A file is written under another name and moved into place, so processes never see half of one; it carries the digest of its
 key and content, so one that is damaged, or another's, is not used but made again. The directory is bounded: the files used
@@ -73,7 +73,7 @@ def _digest(key: str, code: bytes) -> bytes:
 def trim(directory: Path, limit: int) -> None:
     """Remove what was used longest ago until the files fit into the limit."""
     files = []
-    for file in directory.glob("*/*.[op]"):
+    for file in directory.glob("*/*.[cop]"):
         with contextlib.suppress(OSError):
             state = file.stat()
             files.append((state.st_mtime, state.st_size, file))

@@ -26,7 +26,8 @@ class ModuleText:
         self._library: dict[str, str] = {}
         self._uses: Counter[str] = Counter()
         self._constants: dict[Hashable, str] = {}
-        self.bytes_of_constants = 0  # of the text
+        self.constants: dict[str, bytes] = {}  # what it names of memory that the process keeps
+        self.arrays: dict[int, tuple[object, str]] = {}  # arrays by their id, held here, and where they are
         self._metadata: list[str] = []
         self._kept: dict[str, None] = {}
 
@@ -50,6 +51,12 @@ class ModuleText:
         self._declared[name] = f"@{name} = external global i8"
         return f"@{name}"
 
+    def data(self, name: str, raw: bytes) -> str:
+        """Constant data that is not in the text: memory of that name, whose address is known when the module is loaded."""
+        self.constants[name] = raw
+        self._declared[name] = f"@{name} = external constant [{len(raw)} x i8], align 64"
+        return f"@{name}"
+
     def library(self, name: str, make: Callable[[], str]) -> str:
         """A helper function of our own, written once per module."""
         if name not in self._library:
@@ -67,7 +74,6 @@ class ModuleText:
         name = self._constants.get(key)
         if name is None:
             name = self._constants[key] = f"@constant.{len(self._constants)}"
-            self.bytes_of_constants += len(text)
             self.globals.append(f"{name} = private unnamed_addr constant {type} {text}, align {align}")
         return name
 
