@@ -57,6 +57,30 @@ def test_a_program_is_found_without_passes_and_writing(directory: Path) -> None:
     assert not was_found(compiled(body, gt.ones(4))[0])  # another shape
 
 
+def test_long_constants_are_data(directory: Path) -> None:
+    """They stand neither in the text of a module nor in what is digested, and lie on disk once, whoever uses them."""
+
+    def rows(x: Any, number: float) -> Any:
+        table = gt.eye(300) * number
+        return gt.reduce_sum(table * x, axis=1) + table[0] * x
+
+    x = gt.constant(np.linspace(0, 1, 300, dtype=np.float32))
+    first, value = compiled(rows, x, 3.5)
+    assert len(first.source) < 12_000
+    assert [len(raw) for raw in first.program.constants.values()].count(300 * 300 * 4) == 1
+    np.testing.assert_array_equal(value, np.eye(300, dtype=np.float32)[0] * 3.5 * x + 3.5 * x)
+    del first
+    again, same = compiled(rows, x, 3.5)
+    assert was_found(again)
+    np.testing.assert_array_equal(value, same)
+    assert not was_found(compiled(rows, x, 4.5)[0])
+    for file in directory.glob("*/*.c"):
+        file.write_bytes(b"damaged")
+    mended, back = compiled(rows, x, 3.5)
+    assert not was_found(mended)
+    np.testing.assert_array_equal(value, back)
+
+
 def test_what_was_found_can_be_explained(directory: Path) -> None:
     first, _ = compiled(body, X)
     again, _ = compiled(body, X)

@@ -19,6 +19,7 @@ from gradtape.ops import conv, pool
 from gradtape.ops.activations import LOG_SOFTMAX, RELU, SOFTMAX
 from gradtape.ops.contract import EINSUM
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SUBTRACT
+from gradtape.ops.linalg_solve import TRIANGULAR_SOLVE
 from gradtape.ops.losses import SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.normalization import NORMALIZE
@@ -558,3 +559,23 @@ def test_products_of_spans(n: int) -> None:
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-9)
     with pytest.raises(gt.errors.OutOfRangeError):
         gt.function(lambda x, k: x[k] @ x[0:k])(x, gt.constant(n + 5))
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_triangular_systems_are_solved_by_blas(dtype: str, lower: bool, adjoint: bool, columns: int) -> None:
+    block = program(
+        [tensor(5, 5, dtype=dtype), tensor(5, columns, dtype=dtype)],
+        lambda build, a, b: build(TRIANGULAR_SOLVE, a, b, lower=lower, adjoint=adjoint),
+    )
+    solve = native(block)
+    generator = np.random.default_rng(4)
+    a, b = ((generator.normal(size=size) + 3.0).astype(dtype) for size in ((5, 5), (5, columns)))
+    assert not solve.program.calls
+    expected = TRIANGULAR_SOLVE.impl(a, b, lower=lower, adjoint=adjoint)
+    np.testing.assert_allclose(solve(a, b)[0], expected, rtol=1e-12 if dtype == "float64" else 1e-4)
+    a[2, 2] = 0.0
+    with pytest.raises(gt.errors.InvalidArgumentError, match="singular"):
+        solve(a, b)
