@@ -205,7 +205,9 @@ def picture(results: dict[str, Any]) -> str:
         "what": "first",
         "points": points,
     }
-    return plots.series({"machine": results["machine"], "rows": [], "series": [series]}, "straight")
+    return plots.series(
+        {"machine": results["machine"], "peers": {label: {} for label, _ in FORMS}, "series": [series]}, "straight"
+    )
 
 
 def publish(results: dict[str, Any]) -> None:

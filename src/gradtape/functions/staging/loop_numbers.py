@@ -137,9 +137,12 @@ class LoopNumbers:
         steps = self._order(values)
         if steps is None:
             raise NumberError("these are not all numbers")
+        constants = {value: checked(function(), kind) for value, function, operands, kind in steps if not operands}
+        moving = [step for step in steps if step[0] not in constants]
 
         def run(known: dict[Value, Any]) -> list[Any]:
-            for value, function, operands, kind in steps:
+            known.update(constants)
+            for value, function, operands, kind in moving:
                 known[value] = checked(function(*[known[v] for v in operands]), kind)
             return [known[value] for value in values]
 
