@@ -352,15 +352,11 @@ if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exi
     def __getattr__(name: str) -> _typing.Any:
         if name == "__all__":  # what `from gradtape import *` asks for
             return [public for public in __dir__() if not public.startswith("_")]
-        if name in _SPACES:
-            public = _import_module(f"gradtape.{name}")
-        elif name in _LATER:
-            home, own = _LATER[name]
-            public = getattr(_import_module(home), own)
-        else:
-            hints = _import_module("gradtape.surface.name_hints")
-            raise AttributeError(hints.missing(name, __dir__()))
-        globals()[name] = public
+        if name not in _LATER and name not in _SPACES:
+            raise AttributeError(_import_module("gradtape.surface.name_hints").missing(name, __dir__()))
+        home, own = _LATER.get(name, (f"gradtape.{name}", ""))
+        module = _import_module(home)
+        public = globals()[name] = getattr(module, own) if own else module
         return public
 
 

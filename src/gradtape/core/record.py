@@ -563,11 +563,7 @@ def current_scope() -> RecordingScope:
 
 
 def _own_files() -> set[str]:
-    files = set[str]()
-    for folder, inner, names in os.walk(_ROOT):
-        inner[:] = [name for name in inner if name[0] != "_"]  # not where bytecode is
-        files.update([os.path.join(folder, name) for name in names if name.endswith(".py")])
-    return files
+    return {os.path.join(folder, name) for folder, _, names in os.walk(_ROOT) for name in names if name.endswith(".py")}
 
 
 # file names of gradtape's own code, whose frames are not the user's line; `ad/binding.py` adds the rules it compiles

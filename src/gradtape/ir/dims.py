@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from gradtape.errors import StaticDimensionNeeded
 from gradtape.ir.polynomial import (
@@ -30,9 +30,6 @@ from gradtape.ir.polynomial import (
     symbol as symbol,
 )
 from gradtape.ir.types import ListSpec, TensorShape, TensorSpec
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 Env = Mapping[str, Size]
 
@@ -483,7 +480,7 @@ def _linear(known: Sequence[Dim], ints: Sequence[int], answers: list[tuple[Env, 
                 yield form
 
 
-def _eliminate(rows: list[list[Fraction]], unknowns: int) -> list[Fraction] | None:
+def _eliminate(rows: list[list[Any]], unknowns: int) -> list[Any] | None:
     """The one solution of an overdetermined linear system, or None."""
     rows = [list(row) for row in rows]
     for column in range(unknowns):

@@ -48,10 +48,7 @@ def to_text(block: Block, locations: bool | str = True) -> str:
 
 
 def text_and_objects(block: Block, digests: bool = False) -> tuple[str, list[Any]]:
-    """The text without locations, and the opaque objects among the attributes, in the order of their numbers in the text.
-
-    `digests`: long arrays are in it as digests, for who only wants to know whether two programs are the same.
-    """
+    """The text without locations (`digests`: nor long arrays), and the opaque objects in the order of their numbers in it."""
     printer = _Printer(False, digests)
     return printer.program(block), printer.objects
 

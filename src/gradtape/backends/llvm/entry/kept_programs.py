@@ -60,15 +60,11 @@ def load(key: str) -> machine.Library | None:
     if kept is None:
         return None
     object_key, level, declared = json.loads(kept)
-    constants: dict[str, bytes] = {}
-    for name, declaration in declared:
-        if name.startswith(machine.DATA):
-            raw = object_cache.load(name.removeprefix(machine.DATA), CONSTANT)
-            if raw is None:
-                return None
-            constants[name] = raw
-        elif not _is_known(name, declaration):
-            return None
+    data = [name for name, _ in declared if name.startswith(machine.DATA)]
+    raws = [object_cache.load(name.removeprefix(machine.DATA), CONSTANT) for name in data]
+    constants = {name: raw for name, raw in zip(data, raws, strict=True) if raw is not None}
+    if len(constants) < len(data) or not all(_is_known(*named) for named in declared if named[0] not in constants):
+        return None
     code = object_cache.load(object_key)
     return None if code is None else machine.Library("", level, code, constants)
 

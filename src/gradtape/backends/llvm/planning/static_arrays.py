@@ -37,24 +37,19 @@ def constant_array(module: ModuleText, value: np.ndarray[Any, Any], dtype: DType
 
 def is_splat(value: np.ndarray[Any, Any]) -> bool:
     """Whether an array is one number, many times."""
-    if value.size < 2:
-        return bool(value.size)
     flat, size = value.reshape(-1), value.size
     first = flat[:1].tobytes()  # bytes, not numbers: of zeros with signs, and of NaNs
-    few = all(flat[at : at + 1].tobytes() == first for at in (1, size // 2, size - 1))  # before all of them are looked at
-    return few and first * size == value.tobytes()
+    few = all(flat[at : at + 1].tobytes() == first for at in (size // 2, size - 1))  # before all of them are looked at
+    return bool(size) and few and (size == 1 or first * size == value.tobytes())
 
 
 def is_static(operation: Operation) -> bool:
     """Whether an operation is a constant that is in memory before the program runs."""
-    if operation.op is not CONSTANT:
-        return False
-    value = np.asarray(operation.attrs["value"])
-    return value.ndim > 0 and (value.nbytes <= SMALL or not is_splat(value))
+    value = np.asarray(operation.attrs.get("value"))
+    return operation.op is CONSTANT and value.ndim > 0 and (value.nbytes <= SMALL or not is_splat(value))
 
 
 def constant_of(module: ModuleText, operation: Operation) -> Array | None:
     """The memory of a constant that has some."""
-    if not is_static(operation):
-        return None
-    return constant_array(module, np.asarray(operation.attrs["value"]), operation.result.type.dtype)
+    value = operation.attrs.get("value")
+    return constant_array(module, np.asarray(value), operation.result.type.dtype) if is_static(operation) else None

@@ -134,6 +134,4 @@ def _triangular(format: Format, vector: bool) -> Callable[..., None]:
     return BLAS.add(f"gt_triangular_{'vector' if vector else 'matrix'}_{format.scalar}", body)
 
 
-for _format in (SINGLE, DOUBLE):
-    for _vector in (True, False):
-        _triangular(_format, _vector)
+_TRIANGULAR = [_triangular(format, vector) for format in (SINGLE, DOUBLE) for vector in (True, False)]

@@ -17,8 +17,7 @@ from gradtape.ops.linalg_solve import TRIANGULAR_SOLVE
 
 def _solve(scope: Scope, operation: Operation) -> list[Lowered]:
     a, b = (value.type for value in operation.operands)
-    kind = MEMORY[name_of(a.dtype)]
-    sizes = (*a.shape, *b.shape)
+    kind, sizes = MEMORY[name_of(a.dtype)], (*a.shape, *b.shape)
     known = len(sizes) == 4 and all(isinstance(size, int) and size for size in sizes)
     if not known or kind not in blas.LETTER or a.dtype != b.dtype or blas.source().fortran:
         return write_callback(scope, operation)

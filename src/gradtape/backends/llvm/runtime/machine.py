@@ -217,10 +217,10 @@ def object_code(text: str, level: int) -> tuple[bytes, Passes | None]:
     return code, passes
 
 
-class Constant:
+class StaticData:
     """The memory of an array that programs name; it lives as long as one of them does."""
 
-    known: ClassVar[WeakValueDictionary[str, Constant]] = WeakValueDictionary()  # by name
+    known: ClassVar[WeakValueDictionary[str, StaticData]] = WeakValueDictionary()  # by name
 
     def __init__(self, name: str, raw: bytes) -> None:
         self.memory = ctypes.create_string_buffer(len(raw) + 64)
@@ -241,7 +241,7 @@ class Library:
     def __init__(self, text: str, level: int = 3, code: bytes | None = None, constants: Mapping[str, bytes] = {}) -> None:
         """Of a module's text; or of its object code, where that was found without the text."""
         with _LOCK:
-            self._constants = [Constant.known.get(name) or Constant(name, raw) for name, raw in constants.items()]
+            self._constants = [StaticData.known.get(name) or StaticData(name, raw) for name, raw in constants.items()]
             code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
