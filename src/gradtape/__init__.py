@@ -164,7 +164,7 @@ from gradtape.ops.shape import (
     unstack as unstack,
 )
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
-from gradtape.surface import notebook_views as _notebook_views  # noqa: F401  (how tensors look in a notebook)
+from gradtape.surface import notebook_views as _notebook_views, uncaught as _uncaught  # noqa: F401  (how things look)
 from gradtape.surface.misc import (
     Assert as Assert,
     control_dependencies as control_dependencies,

@@ -7,6 +7,9 @@ import multiprocessing
 import operator
 import pickle
 import re
+import subprocess
+import sys
+import traceback
 import warnings
 from types import FunctionType
 
@@ -16,6 +19,7 @@ import pytest
 import gradtape as gt
 from gradtape.surface import name_hints
 from tests.harness.process import PATIENCE
+from tests.user import mistakes
 
 X = gt.constant([1.0, 2.0, 3.0])
 M = gt.constant(np.arange(6.0, dtype=np.float32).reshape(2, 3))
@@ -242,3 +246,79 @@ def test_one_message_about_integers() -> None:
 def test_hints_name_what_is_there(cure: str) -> None:
     for path in re.findall(r"gt((?:\.\w+)+)", cure):
         assert operator.attrgetter(path[1:])(gt) is not None
+
+
+def test_a_hundred_mistakes_are_listed() -> None:
+    assert len(set(mistakes.SOURCES)) >= 100
+    assert [line for line in mistakes.TEXT.read_text().splitlines() if not line.startswith("    ")] == mistakes.SOURCES
+
+
+@pytest.mark.parametrize("source", mistakes.SOURCES)
+def test_the_exact_message(source: str) -> None:
+    """`python -m tests.user.mistakes` writes the list anew."""
+    listed = mistakes.TEXT.read_text()
+    assert f"{source}\n{mistakes.outcome(source)}\n" in listed
+
+
+UNCAUGHT = """
+import gradtape as gt
+x = gt.constant([1.0, 2.0])
+def loss(x):
+    return {}
+loss(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "last"),
+    [
+        ("x + gt.ones(3)", "InvalidArgumentError: add"), ("gt.reduce_sum(x, axis=3)", "InvalidArgumentError: reduce_sum"),
+        ("gt.linalg.logdet(-gt.eye(2))", "InvalidArgumentError: cholesky"), ("x[7]", "OutOfRangeError"),
+        ("gt.stack([x], dim=0)", "gt.stack has no argument `dim`; use axis="),
+    ],
+)  # fmt: skip
+def test_one_traceback_that_ends_at_the_users_line(tmp_path, expression: str, last: str) -> None:
+    (tmp_path / "script.py").write_text(UNCAUGHT.format(expression))
+    text = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False).stderr
+    files = re.findall(r'File "([^"]+)", line (\d+)', text)
+    assert [(file.rpartition("/")[2], int(line)) for file, line in files] == [("script.py", 6), ("script.py", 5)], text
+    assert text.count("Traceback") == 1
+    assert last in text.splitlines()[-1]
+
+
+def test_all_frames_on_request(tmp_path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import gradtape as gt\ngt.debugging.disable_traceback_filtering()\ngt.reduce_sum([1.0], axis=3)\n"
+    )
+    text = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False).stderr
+    assert "reduce.py" in text
+
+
+def test_a_function_of_the_user_below_an_operation_stays_in_the_traceback() -> None:
+    def function(array):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        gt.numpy_function(function, [X], gt.float32)
+    chain = [caught.value, caught.value.__cause__]
+    names = [entry.name for error in chain if error is not None for entry in traceback.extract_tb(error.__traceback__)]
+    assert "function" in names
+
+
+def test_a_program_given_on_the_command_line_has_its_source() -> None:
+    program = """
+import gradtape as gt
+@gt.function
+def f(x):
+    for i in gt.range(3):
+        x = x + 1.0 if x < 2.0 else x
+    return x
+print(float(f(gt.constant(0.0))))
+exec("@gt.function\\ndef f(x):\\n    return x if x > 0 else -x")
+try:
+    f(gt.constant(1.0))
+except gt.errors.OperatorNotAllowedInGraphError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2.0", "refused"]

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from gradtape.core.typing import Array, DTypeLike, Index, TensorLike, Value
 
 _ELSEWHERE = {
-    "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)",
+    "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)", "resize": "gt.reshape(t, shape)",
     "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
-    "backward": "tape.gradient(t, sources) of a gt.GradientTape", "requires_grad": "tape.watch(t), or a gt.Variable",
-    "assign": "a gt.Variable, or t[...] = v", "resize": "gt.reshape(t, shape)",
+    "backward": "tape.gradient(t, sources) of a gt.GradientTape", "assign": "a gt.Variable, or t[...] = v",
+    **dict.fromkeys(("requires_grad", "requires_grad_"), "tape.watch(t), or a gt.Variable"), "dim": "t.ndim",
+    "permute": "gt.transpose(t, perm)", "unsqueeze": "gt.expand_dims(t, axis)", "clone": "gt.identity(t)",
+    "to": "gt.cast(t, dtype); everything is on the CPU", "float": "gt.cast(t, gt.float32)", "long": "gt.cast(t, gt.int64)",
+    **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
 }  # fmt: skip
 
 
@@ -42,10 +45,8 @@ class Operators(ArrayMethods):
 
         def __getattr__(self, name: str) -> Any:
             """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
-            cure = _ELSEWHERE.get(name)
-            raise AttributeError(
-                f"'{type(self).__name__}' object has no attribute '{name}'" + (f"; use {cure}" if cure else "")
-            )
+            cure = f"; use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
         return sorted({*object.__dir__(self)} - {"level", "wraps", "read", "variable", "take_version", "watched_by"})

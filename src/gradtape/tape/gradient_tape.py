@@ -376,6 +376,8 @@ class GradientTape(JacobianMethods, ToolMethods):
         for observer in SESSION.observers:
             observer.asked(self, targets, flat, answers)
         answers = [self._settled(s, targets, mode) if a is None else a for a, s in zip(answers, flat, strict=True)]
+        if mode is UnconnectedGradients.NONE and flat and all([a is None for a in answers]):  # noqa: C419  (quicker)
+            messages.warn_none(self, flat[0], targets)
         if not self._persistent:
             self._note_zeros(targets, flat, answers)
             self._spend()

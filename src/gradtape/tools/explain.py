@@ -123,7 +123,8 @@ class Question:
         if state is None:
             return self._elsewhere(source, starts)
         # unseen: no operation on the way to the target ran while a tape was open
-        return Cut("computed_before_the_tape") if state is UNSEEN else state
+        detail = {} if tape.key.history else {"entered": False}
+        return Cut("computed_before_the_tape", "", None, detail) if state is UNSEEN else state
 
     def verified(self, sources: list[Any], cuts: list[Cut]) -> list[Cut]:
         """Where there is a way: does a gradient come along it?"""
@@ -165,7 +166,9 @@ class Question:
         if left is not None:
             return left
         hint = ""
-        if not starts:
+        if isinstance(source, Tensor) and not {*self.nodes, None}.isdisjoint(lineage_of([source._node])):
+            hint = ", but the source from the target: tape.gradient(target, sources) takes them in this order"
+        elif not starts:
             hint = "; it was not even read inside the block"
         elif isinstance(source, Tensor) and source._node is not None and source._node.op is None and not _used(tape, starts):
             hint = "; nothing was, after tape.watch: watch it before it is used"

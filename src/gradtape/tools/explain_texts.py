@@ -89,6 +89,8 @@ def _non_trainable(cut: Cut, name: str) -> str:
 
 
 def _before(cut: Cut, name: str) -> str:
+    if "entered" in cut.detail:
+        return "the tape was never entered, so it has recorded nothing; compute the target in a `with tape:` block"
     if "used" in cut.detail:
         return (
             f"what {_op(cut)}{_at(cut)} uses was computed from {name} before the tape's block began, so the tape has not "

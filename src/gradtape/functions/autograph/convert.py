@@ -99,7 +99,7 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
     source = find(code, function.__globals__)
     if source is None:
         if not quiet:
-            _say(function, "its source is not available")
+            _say(function, "its source is not available (write it in a file, a notebook or IPython)")
         return note(code, Entry())
     try:
         with room_for(depth(source.node)):

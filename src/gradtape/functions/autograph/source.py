@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import sys
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +32,7 @@ class Source:
 
 def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
     """The syntax of the function that `code` belongs to, or None."""
-    text = "".join(linecache.getlines(code.co_filename, module_globals))
+    text = "".join(linecache.getlines(code.co_filename, module_globals)) or _command(code)
     candidates = _functions(text, code.co_firstlineno)
     if code.co_name == "<lambda>":
         return _lambda(code, [s for s in candidates if isinstance(s.node, ast.Lambda) and _same_parameters(s, code)])
@@ -39,6 +40,20 @@ def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
         if isinstance(source.node, ast.FunctionDef) and source.node.name == code.co_name and _same_parameters(source, code):
             return source
     return None
+
+
+def _command(code: CodeType) -> str:
+    """The program of `python -c`, which no file has, if the code is part of it: text given to `exec` looks the same."""
+    if code.co_filename != "<string>" or "-c" not in sys.orig_argv[:-1]:
+        return ""
+    text = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    pending = [compile(text, "<string>", "exec", dont_inherit=True)] if _tree(text) is not None else []
+    while pending:
+        part = pending.pop()
+        if part == code:
+            return text
+        pending += [c for c in part.co_consts if isinstance(c, CodeType)]
+    return ""
 
 
 @lru_cache(maxsize=64)

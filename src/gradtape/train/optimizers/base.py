@@ -143,7 +143,7 @@ class Optimizer:
         # training is not disturbed by the rounding of its learning rate
         self._exact = None
         self._takes_step = False
-        if isinstance(value, Variable) or callable(value):
+        if (isinstance(value, Variable) and not value.shape) or callable(value):
             self._rate: Any = value
             self._takes_step = callable(value) and not isinstance(value, LearningRateSchedule) and _wants_argument(value)
             return

@@ -36,7 +36,10 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
     """Pairs of a tensor or IndexedSlices and a variable it fits; None gradients left out with one warning."""
     kept: list[tuple[Any, Variable]] = []
     missing: list[str] = []
-    for gradient, given in grads_and_vars:
+    for pair in grads_and_vars:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{optimizer}: {pair!r} is not a pair (gradient, variable); give zip(gradients, variables)")
+        gradient, given = pair
         variable = unwrapped(given)
         if not isinstance(variable, Variable):
             raise ValueError(f"{optimizer}: {variable!r} is not a Variable; give pairs (gradient, variable)")

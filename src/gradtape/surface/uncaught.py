@@ -1,0 +1,99 @@
+"""What an exception that nobody catches looks like: one traceback that ends at the user's line, and a hint for a keyword that
+another library has.
+
+Python and IPython show it; both are told here how. The exception itself is not changed, but for a note. Frames of gradtape that
+lie between the user's are kept, as is everything while `gt.debugging.disable_traceback_filtering()` holds.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from types import TracebackType
+from typing import Any
+
+from gradtape.core.float_events import below_the_user
+
+# names of arguments in other libraries → what they are called here, the first that a function has
+KEYWORDS = {
+    **dict.fromkeys(("dim", "dims", "axes", "axis"), ("axis", "axes", "perm", "dims")), "p": ("ord", "rate"), "steps": ("num",),
+    **dict.fromkeys(("keepdim", "keep_dims"), ("keepdims",)), **dict.fromkeys(("reps", "repeats"), ("multiples",)),
+    **dict.fromkeys(("min", "a_min", "low"), ("clip_value_min", "minval")), "descending": ("direction",), "size": ("shape",),
+    **dict.fromkeys(("max", "a_max", "high"), ("clip_value_max", "maxval")), "loc": ("mean",), "eps": ("epsilon",),
+    **dict.fromkeys(("scale", "std"), ("stddev",)), "requires_grad": ("trainable",), "num_classes": ("depth",),
+    **dict.fromkeys(("retain_graph", "create_graph"), ("persistent",)), "transpose_x": ("transpose_a",), "stride": ("strides",),
+    "transpose_y": ("transpose_b",), "kernel_size": ("ksize",), "weight": ("filters", "weights"), "lr": ("learning_rate",),
+}  # fmt: skip
+_UNEXPECTED = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
+_FILTERING = [True]
+
+
+def enable_traceback_filtering() -> None:
+    """Show exceptions without gradtape's own frames, as is the default.
+
+    >>> import gradtape as gt
+    >>> gt.debugging.enable_traceback_filtering()
+    """
+    _FILTERING[0] = True
+
+
+def disable_traceback_filtering() -> None:
+    """Show all frames of exceptions, gradtape's own too: `gt.debugging.disable_traceback_filtering()`."""
+    _FILTERING[0] = False
+
+
+def keyword_hint(text: str) -> str | None:
+    """What to say of a keyword that a function of gradtape does not have, from Python's own words."""
+    import difflib
+    import inspect
+
+    from gradtape.surface.name_hints import NAMESPACES
+
+    match = _UNEXPECTED.match(text)
+    name, keyword = match.groups() if match else ("", "")
+    for space in ("", *NAMESPACES):
+        module = import_module(f"gradtape.{space}" if space else "gradtape")
+        if name in dir(module):
+            thing = getattr(module, name)
+            signature = inspect.signature(thing.__init__ if isinstance(thing, type) else thing)
+            known = [p for p in signature.parameters if p not in ("self", "args", "kwargs")]
+            near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
+            near = near or (known[:1] if keyword in ("input", "x", "a", "tensor") else [])
+            label = f"gt.{space}.{name}" if space else f"gt.{name}"
+            return f"{label} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
+    return None
+
+
+def shown(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of gradtape at its end; the error gets its hint, if there is one."""
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    while _FILTERING[0] and len(entries) > 1 and below_the_user(entries[-1].tb_frame):
+        entries.pop()
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    if isinstance(error, TypeError) and (hint := keyword_hint(str(error))) and hint not in getattr(error, "__notes__", ()):
+        error.add_note(hint)
+    return kept
+
+
+def install() -> None:
+    """Tell Python, and IPython if this is one, how to show what nobody catches."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        before(kind, error.with_traceback(shown(error, traceback)), error.__traceback__)
+
+    def in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
+        shell.showtraceback((kind, error, shown(error, traceback)), tb_offset)
+
+    sys.excepthook = hook
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
+        shell.set_custom_exc((Exception,), in_a_cell)
+
+
+install()

@@ -1,0 +1,166 @@
+"""A hundred typical mistakes, one line each; `mistakes.txt` has what a user reads after each of them, word by word.
+
+`python -m tests.user.mistakes` writes that file anew, for a reader of the difference: no message may get worse.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import gradtape as gt
+from gradtape.core.float_events import listen
+from gradtape.surface.uncaught import shown
+
+TEXT = Path(__file__).with_suffix(".txt")
+SOURCES = """
+gt.sum(x)
+gt.tensor([1.0])
+gt.relu(x)
+gt.reduce_sm(x)
+gt.full((2,), 1.0)
+gt.no_grad()
+gt.jit(square)
+gt.vmap(square)
+gt.from_numpy(np.ones(3))
+gt.Session()
+gt.ragged.constant([[1]])
+gt.nn.conv2(x)
+x.backward()
+x.grad
+x.detach()
+x.view(3, 1)
+x.permute(0)
+x.unsqueeze(0)
+x.clone()
+x.to("cuda")
+x.cpu()
+x.requires_grad_()
+x.assign(1.0)
+x.dtyp
+w.backward()
+w.grad
+w.detach()
+w.assing(3.0)
+gt.reduce_sum(x, dim=0)
+gt.reduce_sum(x, axis=0, keepdim=True)
+gt.concat([x, x], dim=0)
+gt.stack([x, x], dim=0)
+gt.nn.softmax(x, dim=-1)
+gt.squeeze(x, dim=0)
+gt.expand_dims(x, dim=0)
+gt.transpose(x, axes=[0])
+gt.clip_by_value(x, min=0, max=1)
+gt.random.uniform((2,), low=0, high=1)
+gt.random.normal((2,), std=2.0)
+gt.linspace(0, 1, steps=3)
+gt.norm(x, p=2)
+gt.sort(x, descending=True)
+gt.nn.dropout(x, p=0.5)
+gt.reduce_mean(input=x)
+gt.matmul(m, m, transpose_x=True)
+gt.tile(x, reps=2)
+gt.one_hot([0, 1], num_classes=3)
+gt.Variable([1.0], requires_grad=True)
+gt.GradientTape(persistant=True)
+gt.function(square, jit_compil=True)
+gt.optimizers.Adam(lr=0.1)
+gt.optimizers.Adam(betas=(0.9, 0.99))
+gt.optimizers.SGD(learning_rat=0.1)
+gt.optimizers.Adam(w)
+gt.optimizers.SGD("fast")
+gt.optimizers.SGD(0.1).apply_gradients([w])
+gt.optimizers.SGD(0.1).apply_gradients([(w, x)])
+gt.optimizers.SGD(0.1).apply_gradients([(None, w)])
+gt.optimizers.SGD(0.1).apply_gradients([(gt.ones(2), w)])
+x + gt.ones(2)
+m @ m
+gt.matmul(x, x)
+gt.reshape(x, (2, 2))
+gt.reduce_sum(x, axis=3)
+gt.concat(x, x)
+gt.concat([x, m], axis=0)
+gt.stack([x, m])
+gt.split(x, 2)
+gt.where(x > 0, x)
+gt.einsum("ij,jk", x, x)
+gt.nn.conv2d(gt.ones((1, 4, 4, 1)), gt.ones((3, 3, 2, 1)), 1, "SAME")
+gt.nn.conv2d(gt.ones((1, 4, 4, 1)), gt.ones((3, 3, 1, 1)), 1, "same padding")
+gt.linalg.inv(x)
+gt.linalg.inv(gt.zeros((2, 2)))
+gt.linalg.cholesky(-gt.eye(2))
+x[5]
+x["a"]
+x[1.5]
+gt.gather(x, [5])
+gt.gather(x, [0.5])
+gt.cast(x, "flot32")
+gt.constant([[1, 2], [3]])
+gt.constant(None)
+x + None
+x + "a"
+gt.constant([1]) ** -1
+w.assign([1.0])
+w.assign("abc")
+float(x)
+bool(x)
+if x > 0: pass
+math.sin(x)
+with gt.GradientTape() as tape: y = math.sin(one)
+with gt.GradientTape() as tape: y = x * x ;; tape.gradient(y, x)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(w, y)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y * 3.0, w)
+with gt.GradientTape() as tape: y = gt.constant(w.numpy()) ;; tape.gradient(y, w)
+tape = gt.GradientTape() ;; tape.gradient(w * w, w)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w) ;; tape.gradient(y, w)
+with gt.GradientTape() as tape: y = w.numpy() ** 2 ;; tape.gradient(y, w)
+with gt.GradientTape() as tape: y = n * n ;; tape.gradient(y, n)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, None)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w, unconnected_gradients="foo")
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w, output_gradients=[1.0])
+w = w - 0.1 ;; w.assign(x)
+gt.log(x - 2.0)
+x / 0
+gt.sqrt(-w)
+gt.exp(x * 1000.0)
+gt.function(square)(x, x)
+gt.function(lambda a: a + gt.ones(2))(x)
+""".strip().splitlines()
+
+
+def square(a: gt.Tensor) -> gt.Tensor:
+    return a * a
+
+
+def outcome(source: str) -> str:
+    """What Python shows after these lines: warnings, then the last line of the traceback and its notes."""
+    w = gt.Variable([1.0, 2.0, 3.0], name="w")
+    space = {
+        "gt": gt, "np": np, "math": math, "x": gt.constant([1.0, 2.0, 3.0]), "w": w, "n": gt.Variable(2, name="n"),
+        "one": gt.Variable(1.0, name="one"), "m": gt.ones((2, 3)), "square": square, "__name__": "mistake",
+    }  # fmt: skip
+    code = source.replace(" ;; ", "\n")
+    linecache.cache["mistake.py"] = (len(code), None, code.splitlines(keepends=True), "mistake.py")
+    said = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        listen()
+        try:
+            exec(compile(code, "mistake.py", "exec"), space)
+        except Exception as error:
+            shown(error, error.__traceback__)
+            said = [f"{type(error).__name__}: {str(error).rstrip()}", *getattr(error, "__notes__", ())]
+    lines = [f"line {w.lineno}: {w.category.__name__}: {w.message}" for w in caught] + said
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def document() -> str:
+    return "".join(f"{source}\n{outcome(source)}\n" for source in SOURCES)
+
+
+if __name__ == "__main__":
+    TEXT.write_text(document())
