@@ -55,8 +55,8 @@ def keyword_hint(text: str) -> str | None:
     for space in ("", *NAMESPACES):
         module = import_module(f"gradtape.{space}" if space else "gradtape")
         if name in dir(module):
-            thing = getattr(module, name)
-            signature = inspect.signature(thing.__init__ if isinstance(thing, type) else thing)
+            thing: Any = getattr(module, name)
+            signature = inspect.signature(vars(thing).get("__init__", thing))
             known = [p for p in signature.parameters if p not in ("self", "args", "kwargs")]
             near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
             near = near or (known[:1] if keyword in ("input", "x", "a", "tensor") else [])
