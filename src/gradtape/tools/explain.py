@@ -123,8 +123,8 @@ class Question:
         if state is None:
             return self._elsewhere(source, starts)
         # unseen: no operation on the way to the target ran while a tape was open
-        detail = {} if tape.key.history else {"entered": False}
-        return Cut("computed_before_the_tape", "", None, detail) if state is UNSEEN else state
+        before = Cut("computed_before_the_tape", "", None, {} if tape.key.history else {"entered": False})
+        return before if state is UNSEEN or (state.cause == before.cause and before.detail) else state
 
     def verified(self, sources: list[Any], cuts: list[Cut]) -> list[Cut]:
         """Where there is a way: does a gradient come along it?"""
