@@ -17,7 +17,7 @@ from gradtape.core.float_events import below_the_user
 
 # names of arguments in other libraries → what they are called here, the first that a function has
 KEYWORDS = {
-    **dict.fromkeys(("dim", "dims", "axes", "axis"), ("axis", "axes", "perm", "dims")), "p": ("ord", "rate"), "steps": ("num",),
+    **dict.fromkeys(("dim", "axes", "axis"), ("axis", "axes", "perm")), "p": ("ord", "rate"), "steps": ("num",),
     **dict.fromkeys(("keepdim", "keep_dims"), ("keepdims",)), **dict.fromkeys(("reps", "repeats"), ("multiples",)),
     **dict.fromkeys(("min", "a_min", "low"), ("clip_value_min", "minval")), "descending": ("direction",), "size": ("shape",),
     **dict.fromkeys(("max", "a_max", "high"), ("clip_value_max", "maxval")), "loc": ("mean",), "eps": ("epsilon",),
