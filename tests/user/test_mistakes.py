@@ -59,8 +59,6 @@ MISTAKES = {
     "no_grad": (lambda: gt.no_grad(), AttributeError, r"use tape.stop_recording\(\)"),
     "detach": (lambda: V.detach(), AttributeError, r"'Variable' object has no attribute 'detach'; use gt.stop_gradient\(t\)"),
     "backward of a variable": (lambda: V.backward(), AttributeError, r"use tape.gradient\(t, sources\) of a gt.GradientTape"),
-    "lr": (lambda: gt.optimizers.Adam(lr=0.1), TypeError, "Adam: there is no argument `lr`; use learning_rate=0.1"),
-    "betas": (lambda: gt.optimizers.AdamW(betas=(0.9, 0.99)), TypeError, "AdamW: .* `betas`; use beta_1=..., beta_2="),
     "shapes": (lambda: X + M[:, :2], ValueError, r"add\(float32\[3\].*broadcast"),
     "matmul": (lambda: M @ M, ValueError, r"matmul: inner dimensions differ: \(2, 3\) times \(2, 3\)"),
     "vectors": (lambda: gt.matmul(X, X), ValueError, "use gt.linalg.matvec"),

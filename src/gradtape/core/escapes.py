@@ -19,7 +19,6 @@ import dis
 import inspect
 import linecache
 import operator
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from sys import _getframe
@@ -29,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtape.core.exits import LIBRARIES, LOOKING_ONLY
-from gradtape.core.record import INTERNAL, SCOPE, Record
+from gradtape.core.record import INTERNAL, SCOPE, Record, warn_at
 from gradtape.errors import GradientWarning
 
 _DRAWING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "PIL", "IPython", "tqdm", "rich"}
@@ -309,13 +308,9 @@ def _lost(frame: FrameType, what: str, cure: str) -> TypeError:
 
 
 def _warn(frame: FrameType, line: int, what: str, cure: str) -> None:
-    file = frame.f_code.co_filename
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(
-        f"{_shown(frame, line)} {what}: no tape can follow it there, and what is computed from it has no gradient; {cure}. "
-        "To leave the tape on purpose write t.numpy() or float(t)",
-        GradientWarning, file, line, module=str(frame.f_globals.get("__name__", file)), registry=registry,
-    )  # fmt: skip
+    said = f"{what}: no tape can follow it there, and what is computed from it has no gradient; {cure}"
+    cure = "To leave the tape on purpose write t.numpy() or float(t)"
+    warn_at(frame, line, f"{_shown(frame, line)} {said}. {cure}", GradientWarning)
 
 
 def _shown(frame: FrameType, line: int) -> str:

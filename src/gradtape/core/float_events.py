@@ -19,7 +19,7 @@ import numpy as np
 
 from gradtape.core.observers import TOOLS
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, user_frame
+from gradtape.core.record import INTERNAL, user_frame, warn_at
 
 FORMS: set[str] = set()  # the file names of dispatch's forms
 OPERATORS: set[CodeType] = set()  # impls that machine code may call in the place of a form
@@ -64,10 +64,7 @@ def rerun(op: Op, datas: Sequence[Any], attrs: dict[str, Any], event: RuntimeWar
     finally:
         _AGAIN.reset(token)
     frame = user_frame(1)
-    warnings.warn_explicit(
-        TOOLS["float_event"](op, result, str(event), frame), type(event), frame.f_code.co_filename, frame.f_lineno,
-        module=frame.f_globals.get("__name__"), registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )  # fmt: skip
+    warn_at(frame, frame.f_lineno, TOOLS["float_event"](op, result, str(event), frame), type(event))
     return result
 
 

@@ -10,6 +10,7 @@ This file knows nothing about derivatives.
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -577,6 +578,12 @@ def user_frame(depth: int) -> Any:
     while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def warn_at(frame: Any, line: int, message: str, category: type[Warning]) -> None:
+    """A warning at a line of the user's, once for each line as Python counts it."""
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, line, frame.f_globals.get("__name__"), registry)
 
 
 def user_location() -> str:

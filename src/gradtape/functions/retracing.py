@@ -6,12 +6,11 @@ nothing alive. Invariant: two calls with different keys have a difference this f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from gradtape.core.record import user_frame
+from gradtape.core.record import user_frame, warn_at
 from gradtape.errors import RetracingWarning
 from gradtape.functions.signature import Leaf, Numbered
 
@@ -101,9 +100,5 @@ def warn_retracing(name: str, count: int, reasons: Sequence[Reason]) -> None:
     else:
         cure = "pass numbers that vary as tensors (gt.constant(n)), and create objects once, outside the loop"
     frame: Any = user_frame(1)
-    warnings.warn_explicit(
-        f"`{name}` was traced {count} times, the last time because of {reasons[0].text}. Tracing is slow; {cure}. "
-        f"{name}.explain() lists all traces",
-        RetracingWarning, frame.f_code.co_filename, frame.f_lineno,
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )  # fmt: skip
+    why = f"the last time because of {reasons[0].text}. Tracing is slow; {cure}. {name}.explain() lists all traces"
+    warn_at(frame, frame.f_lineno, f"`{name}` was traced {count} times, {why}", RetracingWarning)

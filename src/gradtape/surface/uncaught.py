@@ -1,5 +1,4 @@
-"""What an exception that nobody catches looks like: one traceback that ends at the user's line, and a hint for a keyword that
-another library has.
+"""What an exception that nobody catches looks like: a traceback that ends at the user's line, a hint for a foreign keyword.
 
 Python and IPython show it; both are told here how. The exception itself is not changed, but for a note. Frames of gradtape that
 lie between the user's are kept, as is everything while `gt.debugging.disable_traceback_filtering()` holds.
@@ -24,17 +23,14 @@ KEYWORDS = {
     **dict.fromkeys(("scale", "std"), ("stddev",)), "requires_grad": ("trainable",), "num_classes": ("depth",),
     **dict.fromkeys(("retain_graph", "create_graph"), ("persistent",)), "transpose_x": ("transpose_a",), "stride": ("strides",),
     "transpose_y": ("transpose_b",), "kernel_size": ("ksize",), "weight": ("filters", "weights"), "lr": ("learning_rate",),
+    "betas": ("beta_1",), "decay": ("weight_decay",),
 }  # fmt: skip
 _UNEXPECTED = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
 _FILTERING = [True]
 
 
 def enable_traceback_filtering() -> None:
-    """Show exceptions without gradtape's own frames, as is the default.
-
-    >>> import gradtape as gt
-    >>> gt.debugging.enable_traceback_filtering()
-    """
+    """Show exceptions without gradtape's own frames, the default: `gt.debugging.enable_traceback_filtering()`."""
     _FILTERING[0] = True
 
 
@@ -67,18 +63,15 @@ def keyword_hint(text: str) -> str | None:
 
 def shown(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of gradtape at its end; the error gets its hint, if there is one."""
-    entries = []
-    while traceback is not None:
-        entries.append(traceback)
-        traceback = traceback.tb_next
-    while _FILTERING[0] and len(entries) > 1 and below_the_user(entries[-1].tb_frame):
-        entries.pop()
-    kept: TracebackType | None = None
-    for entry in reversed(entries):
-        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    last, entry = traceback, traceback
+    while entry is not None:
+        last = last if below_the_user(entry.tb_frame) else entry
+        entry = entry.tb_next
+    if last is not None and _FILTERING[0]:
+        last.tb_next = None
     if isinstance(error, TypeError) and (hint := keyword_hint(str(error))) and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
-    return kept
+    return traceback
 
 
 def install() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +11,7 @@ import numpy as np
 from gradtape import config, tree
 from gradtape.core.dispatch import convert
 from gradtape.core.observers import TOOLS
-from gradtape.core.record import INTERNAL, TRACING, Record
+from gradtape.core.record import TRACING, Record, user_frame, warn_at
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import GradientWarning, InvalidArgumentError
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
@@ -48,13 +47,8 @@ Mode: TypeAlias = UnconnectedGradients | str  # what is said of unconnected sour
 
 def warn(message: str) -> None:
     """A GradientWarning that points at the user's line."""
-    import sys
-
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_code.co_filename in INTERNAL and frame.f_back is not None:
-        frame = frame.f_back
-        depth += 1
-    warnings.warn(message, GradientWarning, stacklevel=depth + 1)
+    frame = user_frame(1)
+    warn_at(frame, frame.f_lineno, message, GradientWarning)
 
 
 def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:

@@ -18,6 +18,7 @@ from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.printer import to_text
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tools.nan_words import NanReport
 from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
 from gradtape.tools.picture_sites import CodeSite, operands, user_frames
@@ -71,8 +72,15 @@ def _about(tape: GradientTape, draft: Draft) -> dict[str, Any]:
     spent = None if tape._spent_at is None else "{}:{}".format(*location(*tape._spent_at))
     return {
         "records": len(draft.records), "variables": len(tape._variables), "persistent": bool(tape._persistent), "spent": spent,
-        "by": "operation", "folded": False,
+        "by": "operation", "folded": False, "nan": _nan(tape._nan),
     }  # fmt: skip
+
+
+def _nan(report: object) -> dict[str, Any] | None:
+    """What a gradient found that was not finite."""
+    if not isinstance(report, NanReport):
+        return None
+    return {"op": report.op, "at": report.location or "", "phase": report.phase, "text": report.message}
 
 
 # -- nodes, edges, groups ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradtape.tools.page import asset
 
-SCRIPTS = ("layout.js", "scene.js", "details.js", "stage.js", "picture.js")
+SCRIPTS = ("layout.js", "program.js", "scene.js", "details.js", "stage.js", "picture.js")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 

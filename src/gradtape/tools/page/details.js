@@ -73,15 +73,30 @@ window.gradtape.details = (function () {
     const logs = series.map((v) => (typeof v === "number" && v > 0 ? Math.log10(v) : null));
     const known = logs.filter((v) => v !== null);
     if (known.length < 2) return null;
-    const low = Math.min(...known), high = Math.max(...known), span = high - low || 1, w = 190, h = 38;
+    const low = Math.min(...known), high = Math.max(...known), span = high - low || 1, w = 250, h = 62, left = 54;
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `0 0 ${w} ${h}`);
     svg.setAttribute("class", "spark");
     const line = document.createElementNS(SVG, "polyline");
-    const across = (w - 6) / (logs.length - 1);
-    const points = logs.map((v, i) => [3 + i * across, v === null ? h - 3 : h - 4 - ((v - low) / span) * (h - 8)]);
+    const across = (w - left - 4) / (logs.length - 1), floor = h - 15;
+    const points = logs.map((v, i) => [left + i * across, v === null ? floor : floor - ((v - low) / span) * (floor - 5)]);
+    const axis = document.createElementNS(SVG, "path");
+    axis.setAttribute("d", `M${left} 3V${floor + 2}H${w - 2}`);
+    svg.append(axis);
     line.setAttribute("points", points.map((p) => p.map((c) => c.toFixed(1)).join(",")).join(" "));
     svg.append(line);
+    const label = (x, y, words, end) => {
+      const made = document.createElementNS(SVG, "text");
+      made.setAttribute("x", x);
+      made.setAttribute("y", y);
+      if (end) made.setAttribute("text-anchor", "end");
+      made.append(words);
+      svg.append(made);
+    };
+    label(left - 4, 9, number(10 ** high), true);
+    label(left - 4, h - 14, number(10 ** low), true);
+    label(left, h - 2, "iteration 1");
+    label(w - 2, h - 2, "last", true);
     const text = `first ${number(series[0])} → last ${number(series[series.length - 1])}`;
     return element("div", "course", svg, element("div", "quiet", "over the iterations: " + text));
   }
@@ -149,7 +164,7 @@ window.gradtape.details = (function () {
     return table;
   }
 
-  const KINDS = { variable: "variable", watched: "watched", function: "compiled function", gradient: "gradient",
+  const KINDS = { data: "not watched", variable: "variable", watched: "watched", function: "compiled function", gradient: "gradient",
     assign: "assignment", stop: "not differentiable", line: "source line" };
 
   function heading(box) {
@@ -198,7 +213,7 @@ window.gradtape.details = (function () {
     if (node && node.program !== undefined) {
       const text = element("pre", "", data.programs[node.program]);
       const fold = element("details", "program", element("summary", "", "the compiled program"), text);
-      fold.open = true;
+      fold.open = box.opens === undefined; // what can be opened is drawn
       made.append(fold);
     } else if (node && node.kind === "function") {
       made.append(element("p", "quiet", "The program is not kept after the tape was used up."));

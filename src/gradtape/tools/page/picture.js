@@ -34,18 +34,20 @@ window.gradtape.mount = (function () {
 
   class Picture {
     constructor(root, data, whole) {
-      this.data = data;
+      this.data = data = window.gradtape.opened(data);
       this.whole = whole;
       this.states = new Map();
       this.measure = "function";
       this.at = { x: 0, y: 0, scale: 1 };
       this.chosen = null;
       this.hits = [];
+      // colours are those of functions; where there is one function only, of its lines
+      this.byLine = new Set(data.nodes.map((node) => this.functionOf(node)).filter((name) => name !== null)).size < 2;
       this.build(root);
       this.startStates();
       this.hues = new Map();
       for (const node of data.nodes) {
-        const name = this.functionOf(node);
+        const name = this.coloured(node);
         if (name !== null && !this.hues.has(name)) this.hues.set(name, HUES[this.hues.size % HUES.length]);
       }
       this.draw();
@@ -54,6 +56,24 @@ window.gradtape.mount = (function () {
       this.fit(true);
       new ResizeObserver(() => this.moved()).observe(this.stage);
       window.addEventListener("gradtape-theme", () => this.paintMap());
+      // on paper the whole graph, in whatever room there is
+      window.addEventListener("beforeprint", () => {
+        this.before = { ...this.at };
+        this.fit(false);
+        this.svg.setAttribute("viewBox", `0 0 ${this.stage.clientWidth} ${this.stage.clientHeight}`);
+      });
+      window.addEventListener("afterprint", () => {
+        this.svg.removeAttribute("viewBox");
+        this.at = this.before;
+        this.moved();
+      });
+    }
+
+    // What a box has its colour from.
+    coloured(node) {
+      if (!this.byLine) return this.functionOf(node);
+      const site = node.site === null || node.site === undefined ? null : this.data.sites[node.site];
+      return site && `${shortFile(site[0])}:${site[1]}  ${site[3]}`;
     }
 
     functionOf(node) {
@@ -76,7 +96,9 @@ window.gradtape.mount = (function () {
       this.colours = element("div", "colour");
       this.colours.setAttribute("role", "group");
       this.colours.setAttribute("aria-label", "Colour by");
-      for (const [key, label] of MEASURES) this.colours.append(this.colourButton(key, label));
+      for (const [key, label] of MEASURES) {
+        this.colours.append(this.colourButton(key, key === "function" && this.byLine ? "Line" : label));
+      }
       const tools = element("div", "tools");
       if (this.whole) tools.append(button("tool theme", "Light or dark", "theme", () => window.gradtape.theme.turn()));
       tools.append(button("tool", "Overview and details", "panel", () => this.showPanel(this.side.hidden)));
@@ -107,7 +129,7 @@ window.gradtape.mount = (function () {
       made.type = "button";
       made.dataset.measure = key;
       made.setAttribute("aria-pressed", String(key === this.measure));
-      made.title = reason ? "Not available: " + reason : { function: "Colour by function", time: "Colour by time",
+      made.title = reason ? "Not available: " + reason : { function: this.byLine ? "Colour by line" : "Colour by function", time: "Colour by time",
         bytes: "Colour by bytes kept for the backward pass", gradient: "Colour by the norm of the gradient" }[key];
       if (reason) made.setAttribute("aria-disabled", "true");
       made.addEventListener("click", () => (reason ? this.say(reason) : this.colour(key)));
@@ -164,7 +186,7 @@ window.gradtape.mount = (function () {
       }
       this.hideTip();
       this.draw();
-      const now = [...this.scene.groups, ...this.scene.nodes].find((g) => g.id === group.id);
+      const now = [...this.scene.groups, ...this.scene.nodes].find((g) => g.id === group.id || g.id === "n" + group.shut);
       if (now) this.keep(now, anchor);
       if (this.chosen) this.choose(this.scene.nodes.find((n) => n.id === this.chosen.id) || null);
       this.search();
@@ -201,10 +223,11 @@ window.gradtape.mount = (function () {
       frames.append(frame);
       const head = drawn("g", { class: "group " + group.kind });
       const label = drawn("text", { x: group.x + 12, y: group.y + 17 });
-      label.append(group.kind === "loop" ? `↻ ×${group.count}  ` : group.kind === "call" ? "ƒ " : "");
+      label.append(group.kind === "loop" ? `↻ ×${group.count}  ` : group.kind === "call" ? group.mark : "");
       const title = drawn("tspan", { class: group.kind === "loop" ? "sub" : "" });
       title.append(group.title);
       label.append(title);
+      if (group.alarm) label.append(drawn("tspan", { class: "alarm", dx: 8 }, group.alarm));
       const area = drawn("g", { class: "head" }, label);
       area.append(drawn("title", {}, { loop: `a loop of ${group.count} iterations, ${group.title}`,
         call: `in function ${group.title}, ${group.where}`, iteration: `iteration ${group.title}` }[group.kind]));
@@ -237,7 +260,8 @@ window.gradtape.mount = (function () {
     }
 
     drawCurve(curve) {
-      const kind = "edge" + (curve.carried ? " carried" : "") + (curve.far ? " far" : "");
+      const kind = "edge" + (curve.carried ? " carried" : "") + (curve.far ? " far" : "") +
+        (curve.source.node && curve.source.node.kind === "data" ? " light" : "");
       const made = drawn("g", { class: kind }, drawn("path", { d: curve.d }));
       if (curve.head) {
         const [x, y] = curve.end;
@@ -254,7 +278,7 @@ window.gradtape.mount = (function () {
       const made = drawn("g", { class: kinds.join(" "), tabindex: "0", role: "button", "data-id": box.id,
         transform: `translate(${box.x} ${box.y})`, "aria-label": [box.label, box.sub].filter(Boolean).join(", ") });
       const radius = box.leaf ? box.h / 2 : 8;
-      if (box.total > 1 || box.closed) {
+      if (box.total > 1 || box.closed || box.opens) {
         made.append(drawn("rect", { class: "under", x: 3, y: 3, width: box.w, height: box.h, rx: radius }));
       }
       made.append(drawn("rect", { width: box.w, height: box.h, rx: radius }));
@@ -264,7 +288,7 @@ window.gradtape.mount = (function () {
         if (box.sub) { const sub = drawn("tspan", { class: "sub", dx: 7 }); sub.append(box.sub); text.append(sub); }
         made.append(text);
       } else {
-        const mark = box.closed ? (box.kind === "loop" ? "↻ " : "ƒ ") : "";
+        const mark = box.closed ? (box.kind === "loop" ? "↻ " : box.mark) : box.opens ? "ƒ " : "";
         made.append(drawn("text", { x: middle, y: box.sub ? 17 : 25 }, mark + box.label));
         if (box.sub) made.append(drawn("text", { class: "sub", x: middle, y: 32 }, box.sub));
       }
@@ -275,9 +299,13 @@ window.gradtape.mount = (function () {
       made.addEventListener("blur", () => this.hideTip());
       made.addEventListener("click", (event) => { event.stopPropagation(); if (!this.moving) this.choose(box, true); });
       made.addEventListener("keydown", (event) => { if (event.key === "Enter") this.choose(box, true); });
-      made.addEventListener("dblclick", (event) => { if (box.closed) { event.stopPropagation(); this.turn(box, "open"); } });
+      made.addEventListener("dblclick", (event) => {
+        if (box.closed || box.opens) { event.stopPropagation(); this.open(box); }
+      });
       return made;
     }
+
+    open(box) { this.turn(box.opens ? { ...box, number: box.opens, id: "g" + box.opens } : box, "open"); }
 
     // -- colours --------------------------------------------------------------------------------------------------------
 
@@ -297,14 +325,16 @@ window.gradtape.mount = (function () {
     paint() {
       const heat = this.measure !== "function", totals = new Map();
       for (const box of this.scene.nodes) totals.set(box, numbers(this.data, box.members));
+      const tainted = this.downstream(totals);
       const values = this.scene.nodes.map((box) => this.value(totals.get(box))).filter((v) => v !== null && v > 0);
       const high = Math.max(...values, 0), low = Math.min(...values, high), logarithmic = this.measure === "gradient";
       this.range = [logarithmic ? low : 0, high];
       for (const box of this.scene.nodes) {
         const style = box.element.style, list = box.element.classList, own = totals.get(box);
-        const node = box.node || this.data.nodes[box.members[0]], hue = this.hues.get(this.functionOf(node));
+        const node = box.node || this.data.nodes[box.members[0]], hue = this.hues.get(this.coloured(node));
         if (hue !== undefined) style.setProperty("--h", hue);
         list.toggle("bad", own.bad);
+        list.toggle("tainted", tainted.has(box) && !own.bad);
         const v = heat ? this.value(own) : null, known = v !== null && v > 0;
         list.toggle("heat", heat);
         list.toggle("cold", heat && !known);
@@ -316,6 +346,19 @@ window.gradtape.mount = (function () {
         list.toggle("hot", p > 0.7);
       }
       this.paintMap();
+    }
+
+    // What was computed from a NaN or an infinity; where the tape has a report of it, its operation is where that begins.
+    downstream(totals) {
+      const report = this.data.tape.nan, reached = new Set();
+      for (const box of this.scene.nodes) {
+        const own = totals.get(box), site = box.node && Number.isInteger(box.node.site) ? this.data.sites[box.node.site] : null;
+        const here = report && site && box.node.op === report.op && report.at === `${site[0]}:${site[1]}`;
+        if (here) own.bad = true;
+        if ((here && report.phase === "forward") || box.members.some((m) => (this.data.nodes[m].value || {}).nonfinite)) reached.add(box);
+      }
+      for (const box of reached) for (const arrow of this.scene.arrows) if (arrow.from === box) reached.add(arrow.to);
+      return reached;
     }
 
     // -- moving ---------------------------------------------------------------------------------------------------------
@@ -415,10 +458,10 @@ window.gradtape.mount = (function () {
       box.element.classList.add("chosen");
       const content = panel(this.data, this.scene, box, (next) => { this.choose(next, true); this.centre(next); });
       this.side.replaceChildren(this.shut());
-      if (box.closed) {
-        const made = element("button", "link", "Open this group");
+      if (box.closed || box.opens) {
+        const made = element("button", "link", box.opens ? "Open the program" : "Open this group");
         made.type = "button";
-        made.addEventListener("click", () => this.turn(box, "open"));
+        made.addEventListener("click", () => this.open(box));
         content.append(element("p", "", made));
       }
       this.side.append(content);

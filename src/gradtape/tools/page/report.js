@@ -3,21 +3,26 @@
 (function () {
   document.getElementById("theme").addEventListener("click", () => window.gradtape.theme.turn());
 
+  function start(graph) {
+    watcher.unobserve(graph);
+    const data = JSON.parse(document.getElementById(graph.dataset.graph).textContent);
+    const inner = document.createElement("div");
+    graph.append(inner);
+    const picture = window.gradtape.mount(inner, data, false);
+    // a small graph needs little room
+    const bar = inner.firstElementChild.offsetHeight, most = graph.offsetHeight;
+    graph.style.height = Math.min(most, Math.max(160, picture.scene.height * 1.1 + bar + 50)) + "px";
+    picture.fit(true);
+    waiting.delete(graph);
+  }
+
+  const waiting = new Set(document.querySelectorAll(".graph"));
   const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      watcher.unobserve(entry.target);
-      const data = JSON.parse(document.getElementById(entry.target.dataset.graph).textContent);
-      const inner = document.createElement("div");
-      entry.target.append(inner);
-      const picture = window.gradtape.mount(inner, data, false);
-      // a small graph needs little room
-      const bar = inner.firstElementChild.offsetHeight, most = entry.target.offsetHeight;
-      entry.target.style.height = Math.min(most, Math.max(240, picture.scene.height * 1.1 + bar + 70)) + "px";
-      picture.fit(true);
-    }
+    for (const entry of entries) if (entry.isIntersecting) start(entry.target);
   }, { rootMargin: "300px" });
-  document.querySelectorAll(".graph").forEach((graph) => watcher.observe(graph));
+  waiting.forEach((graph) => watcher.observe(graph));
+  // before the pictures' own listeners, which fit them to the paper
+  window.addEventListener("beforeprint", () => [...waiting].forEach(start), { capture: true });
 
   function key(row, column) {
     const cell = row.cells[column], text = cell.dataset.v || cell.textContent;

@@ -58,7 +58,18 @@ window.gradtape.scene = (function () {
     }
 
     addCall(parent, column, rounds) {
-      const call = column[0], group = this.group(parent, "call", call, call.title);
+      const call = column[0];
+      if (call.shut !== undefined && this.states.get(call.number) !== "open") {
+        this.addNode(parent, column.map((c) => c.shut), rounds); // the call, as the tape recorded it
+        const box = this.nodes[this.nodes.length - 1];
+        box.opens = call.number;
+        column.forEach((c, k) => collect(c, (m) => { this.owner.set(m, box); this.rounds.set(m, rounds[k]); }));
+        return;
+      }
+      const group = this.group(parent, "call", call, call.title);
+      group.mark = call.mark === undefined ? "ƒ " : call.mark;
+      group.shut = call.shut;
+      for (const c of column) if (c.shut !== undefined) this.owner.set(c.shut, group);
       if (this.closes(group, column, rounds)) return;
       this.fill(group, column.map((c) => c.items), rounds);
     }
@@ -66,7 +77,7 @@ window.gradtape.scene = (function () {
     addLoop(parent, column, rounds) {
       const loop = column[0], group = this.group(parent, "loop", loop, loop.title);
       const counts = column.flatMap((c) => c.counts), low = Math.min(...counts), high = Math.max(...counts);
-      group.count = low === high ? counted(low) : counted(low) + "–" + counted(high);
+      group.count = !counts.length ? "…" : low === high ? counted(low) : counted(low) + "–" + counted(high);
       group.size = loop.iterations.length;
       group.expandable = column.length === 1 && loop.iterations.length > 1;
       if (this.closes(group, column, rounds)) return;
@@ -346,7 +357,23 @@ window.gradtape.scene = (function () {
 
   function headerText(group) {
     if (group.kind === "iteration") return group.title;
-    return (group.kind === "loop" ? "×" + group.count + "  " : "") + group.title;
+    return (group.kind === "loop" ? "×" + group.count + "  " : "") + group.title + (group.alarm ? "  " + group.alarm : "");
+  }
+
+  // Whether gradients vanish or explode along a loop: by how much the norm of some box changes from the last iteration to the
+  // first, where that is a factor of a thousand and more.
+  function alarm(view, loop) {
+    let most = 0;
+    for (const box of view.nodes) {
+      if (box.leaf || !path(box).includes(loop)) continue;
+      const known = window.gradtape.details.numbers(view.data, box.members).series;
+      const series = (known || []).filter((v) => typeof v === "number" && v > 0);
+      const change = series.length > 2 ? Math.log10(series[0] / series[series.length - 1]) : 0;
+      if (Math.abs(change) > Math.abs(most)) most = change;
+    }
+    if (Math.abs(most) < 3) return "";
+    return `⚠ gradient ${most < 0 ? "vanishes" : "explodes"}: 10${most < 0 ? "⁻" : ""}` +
+      [...String(Math.round(Math.abs(most)))].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("");
   }
 
   function absolute(group, x, y, pieces) {
@@ -408,6 +435,7 @@ window.gradtape.scene = (function () {
       const loop = loops.get(arrow.carrier);
       arrow.lane = loop.lanes = (loop.lanes || 0) + 1;
     }
+    for (const loop of loops.values()) if (!loop.closed) loop.alarm = alarm(view, loop);
     layout(view, view.root);
     const pieces = [];
     absolute(view.root, 0, 0, pieces);

@@ -115,18 +115,19 @@ window.gradtape.overview = function (picture) {
   const data = picture.data, tape = data.tape, side = picture.side, measure = picture.measure;
   const form = { time: seconds, bytes, gradient: number, function: count }[measure];
   side.replaceChildren(picture.shut(), element("h2", "", "Overview"));
+  if (tape.nan) side.append(element("p", "alarm", `NaN or infinity: ${tape.nan.op} at ${shortFile(tape.nan.at)}`), element("pre", "report-text", tape.nan.text));
   const say = (words) => side.append(element("p", "quiet", words));
   if (tape.spent) say(`Used up by the gradient at ${shortFile(tape.spent)}: the values are gone, the structure is kept.`);
   if (tape.by === "line") say(`${count(tape.records)} operations that do not repeat: a box is a line, or a block of lines.`);
   else if (tape.folded) say(`${count(tape.records)} operations: loops are drawn once, and a box tells about all its runs.`);
   if (measure === "function") {
     const list = element("ul", "legend");
-    for (const [name, hue] of picture.hues) {
+    for (const [name, hue] of [...picture.hues].slice(0, 14)) {
       const swatch = element("span", "swatch");
       swatch.style.setProperty("--h", hue);
       list.append(element("li", "", swatch, name === "<module>" ? "top level of the script" : name.replace("<locals>.", "")));
     }
-    if (list.children.length) side.append(element("h3", "", "functions"), list);
+    if (list.children.length) side.append(element("h3", "", picture.byLine ? "lines" : "functions"), list);
   } else {
     const [low, high] = picture.range;
     const title = { time: "time", bytes: "bytes kept for the backward pass", gradient: "norm of the gradient" }[measure];

@@ -13,7 +13,7 @@ that decay must be swept whole, as in Keras, and take the densified gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,9 +36,6 @@ from gradtape.variables.variable import Variable
 PIECE = 65536  # elements per piece of a rule on bare arrays: temporaries stay in the cache
 
 
-_CALLED_HERE = {"lr": "learning_rate", "betas": "beta_1=..., beta_2", "eps": "epsilon", "decay": "weight_decay"}
-
-
 class Optimizer:
     """Base class of the optimizers.
 
@@ -56,12 +53,6 @@ class Optimizer:
 
     slot_names: tuple[str, ...] = ()
     _exact: float | None
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Says what other libraries' names for arguments are called here; `__init__` refuses the rest."""
-        for name in kwargs.keys() & _CALLED_HERE.keys():
-            raise TypeError(f"{cls.__name__}: there is no argument `{name}`; use {_CALLED_HERE[name]}={kwargs[name]!r}")
-        return object.__new__(cls)
 
     def __init__(
         self, learning_rate: LearningRate, weight_decay: float | None = None, clipnorm: float | None = None,
