@@ -320,3 +320,16 @@ except gt.errors.OperatorNotAllowedInGraphError:
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2.0", "refused"]
+
+
+def test_tools_are_there_in_a_fresh_process() -> None:
+    """A tool is loaded when it is first used, by whoever uses it first."""
+    program = """
+import gradtape as gt
+w = gt.Variable(1.0)
+with gt.GradientTape(persistent=True) as tape:
+    y = w * w
+print(tape.explain(y, w).cause, tape.nan_report(), len(tape.picture().text()) > 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["connected", "None", "True"]

@@ -14,17 +14,20 @@ from typing import Any
 
 from gradtape.core.float_events import below_the_user
 
-# names of arguments in other libraries → what they are called here, the first that a function has
+# names of arguments in other libraries: what they are called here, the first that a function has
+_FOREIGN = """
+dim axes axis: axis axes perm; keepdim keep_dims: keepdims; p: ord rate; steps: num; reps repeats: multiples; size: shape
+min a_min low: clip_value_min minval; max a_max high: clip_value_max maxval; loc: mean; scale std: stddev; eps: epsilon
+descending: direction; requires_grad: trainable; num_classes: depth; retain_graph create_graph: persistent; stride: strides
+transpose_x: transpose_a; transpose_y: transpose_b; kernel_size: ksize; weight: filters weights; lr: learning_rate
+betas: beta_1; decay: weight_decay
+"""
 KEYWORDS = {
-    **dict.fromkeys(("dim", "axes", "axis"), ("axis", "axes", "perm")), "p": ("ord", "rate"), "steps": ("num",),
-    **dict.fromkeys(("keepdim", "keep_dims"), ("keepdims",)), **dict.fromkeys(("reps", "repeats"), ("multiples",)),
-    **dict.fromkeys(("min", "a_min", "low"), ("clip_value_min", "minval")), "descending": ("direction",), "size": ("shape",),
-    **dict.fromkeys(("max", "a_max", "high"), ("clip_value_max", "maxval")), "loc": ("mean",), "eps": ("epsilon",),
-    **dict.fromkeys(("scale", "std"), ("stddev",)), "requires_grad": ("trainable",), "num_classes": ("depth",),
-    **dict.fromkeys(("retain_graph", "create_graph"), ("persistent",)), "transpose_x": ("transpose_a",), "stride": ("strides",),
-    "transpose_y": ("transpose_b",), "kernel_size": ("ksize",), "weight": ("filters", "weights"), "lr": ("learning_rate",),
-    "betas": ("beta_1",), "decay": ("weight_decay",),
-}  # fmt: skip
+    name: own.split()
+    for row in re.split("[;\n]", _FOREIGN.strip())
+    for names, own in [row.split(":")]
+    for name in names.split()
+}
 _UNEXPECTED = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
 _FILTERING = [True]
 
