@@ -13,7 +13,6 @@ from gradtape import (
     config as config,
     errors as errors,
     nest as nest,
-    tools as _tools,  # noqa: F401  (fills the table of tools, which are loaded when they are used)
     types as types,
 )
 from gradtape.core.tensor import Tensor as Tensor
