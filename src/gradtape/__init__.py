@@ -8,13 +8,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
-from gradtape import (
-    autodiff as autodiff,
-    config as config,
-    errors as errors,
-    nest as nest,
-    types as types,
-)
+from gradtape import autodiff as autodiff, config as config, errors as errors, nest as nest, types as types
 from gradtape.core.tensor import Tensor as Tensor
 from gradtape.dtypes import (
     DType as DType,

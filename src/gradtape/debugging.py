@@ -5,7 +5,3 @@ from gradtape.functions.numerics import (
     enable_check_numerics as enable_check_numerics,
 )
 from gradtape.surface.assertions import *
-from gradtape.surface.uncaught import (
-    disable_traceback_filtering as disable_traceback_filtering,
-    enable_traceback_filtering as enable_traceback_filtering,
-)

@@ -284,14 +284,6 @@ def test_one_traceback_that_ends_at_the_users_line(tmp_path, expression: str, la
     assert last in text.splitlines()[-1]
 
 
-def test_all_frames_on_request(tmp_path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import gradtape as gt\ngt.debugging.disable_traceback_filtering()\ngt.reduce_sum([1.0], axis=3)\n"
-    )
-    text = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False).stderr
-    assert "reduce.py" in text
-
-
 def test_a_function_of_the_user_below_an_operation_stays_in_the_traceback() -> None:
     def function(array):
         raise ValueError("mine")

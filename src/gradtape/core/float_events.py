@@ -1,8 +1,7 @@
 """Floating-point events of eager operations (log of -1, division by zero), told at the user's line, in the user's words.
 
-NumPy and SciPy warn at the line that calls them, which is ours. A filter of Python's warnings makes such a warning an
-exception if it arises below a form of dispatch and nowhere else; dispatch then runs the operation again, silently, and warns
-where the user stands. Who told Python to ignore these warnings, or NumPy to ignore, raise or call, gets what was asked for.
+NumPy and SciPy warn at the line that calls them, which is ours. A filter makes such a warning an exception if it arises below
+a form of dispatch; that runs the operation again, silently, and warns where the user stands. Other settings are respected.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class _Operations:
         self._again = again
 
     def match(self, module: str) -> bool:
-        """Called by Python in the place of a regular expression's method."""
         frame: Any = _getframe(1)
         code, place = frame.f_code.co_code, frame.f_lasti
         if _AGAIN.get(False) is not self._again or not module.startswith(("gradtape.", *_BELOW)):

@@ -1,7 +1,6 @@
 """What an exception that nobody catches looks like: a traceback that ends at the user's line, a hint for a foreign keyword.
 
-Python and IPython show it; both are told here how. The exception itself is not changed, but for a note. Frames of gradtape that
-lie between the user's are kept, as is everything while `gt.debugging.disable_traceback_filtering()` holds.
+Python and IPython show it; both are told here how. Frames of gradtape that lie between the user's are kept.
 """
 
 from __future__ import annotations
@@ -22,24 +21,9 @@ descending: direction; requires_grad: trainable; num_classes: depth; retain_grap
 transpose_x: transpose_a; transpose_y: transpose_b; kernel_size: ksize; weight: filters weights; lr: learning_rate
 betas: beta_1; decay: weight_decay
 """
-KEYWORDS = {
-    name: own.split()
-    for row in re.split("[;\n]", _FOREIGN.strip())
-    for names, own in [row.split(":")]
-    for name in names.split()
-}
+_ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
+KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
 _UNEXPECTED = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
-_FILTERING = [True]
-
-
-def enable_traceback_filtering() -> None:
-    """Show exceptions without gradtape's own frames, the default: `gt.debugging.enable_traceback_filtering()`."""
-    _FILTERING[0] = True
-
-
-def disable_traceback_filtering() -> None:
-    """Show all frames of exceptions, gradtape's own too: `gt.debugging.disable_traceback_filtering()`."""
-    _FILTERING[0] = False
 
 
 def keyword_hint(text: str) -> str | None:
@@ -49,8 +33,7 @@ def keyword_hint(text: str) -> str | None:
 
     from gradtape.surface.name_hints import NAMESPACES
 
-    match = _UNEXPECTED.match(text)
-    name, keyword = match.groups() if match else ("", "")
+    name, keyword = match.groups() if (match := _UNEXPECTED.match(text)) else ("", "")
     for space in ("", *NAMESPACES):
         module = import_module(f"gradtape.{space}" if space else "gradtape")
         if name in dir(module):
@@ -58,7 +41,7 @@ def keyword_hint(text: str) -> str | None:
             signature = inspect.signature(vars(thing).get("__init__", thing))
             known = [p for p in signature.parameters if p not in ("self", "args", "kwargs")]
             near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
-            near = near or (known[:1] if keyword in ("input", "x", "a", "tensor") else [])
+            near = near or known[: keyword in ("input", "x", "a", "tensor")]
             label = f"gt.{space}.{name}" if space else f"gt.{name}"
             return f"{label} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
     return None
@@ -66,30 +49,24 @@ def keyword_hint(text: str) -> str | None:
 
 def shown(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of gradtape at its end; the error gets its hint, if there is one."""
-    last, entry = traceback, traceback
+    last = entry = traceback
     while entry is not None:
-        last = last if below_the_user(entry.tb_frame) else entry
-        entry = entry.tb_next
-    if last is not None and _FILTERING[0]:
+        last, entry = last if below_the_user(entry.tb_frame) else entry, entry.tb_next
+    if last is not None:
         last.tb_next = None
     if isinstance(error, TypeError) and (hint := keyword_hint(str(error))) and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
     return traceback
 
 
-def install() -> None:
-    """Tell Python, and IPython if this is one, how to show what nobody catches."""
-    before = sys.excepthook
+def _in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
+    shell.showtraceback((kind, error, shown(error, traceback)), tb_offset)
 
-    def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        before(kind, error.with_traceback(shown(error, traceback)), error.__traceback__)
 
-    def in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
-        shell.showtraceback((kind, error, shown(error, traceback)), tb_offset)
-
-    sys.excepthook = hook
+def _install(before: Any) -> None:
+    sys.excepthook = lambda kind, error, traceback: before(kind, error, shown(error, traceback))
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
-        shell.set_custom_exc((Exception,), in_a_cell)
+        shell.set_custom_exc((Exception,), _in_a_cell)
 
 
-install()
+_install(sys.excepthook)

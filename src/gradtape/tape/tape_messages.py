@@ -174,10 +174,13 @@ def warn_none(tape: GradientTape, source: Source, targets: list[Any]) -> None:
 
 
 _FEW = 10_000  # records that are looked at in no time
-_MISTAKES = (
-    "not_watched", "computed_before_the_tape", "computed_after_the_tape", "variable_replaced_by_tensor", "left_to_numpy",
-    "non_trainable_variable",
-)  # fmt: skip
+_MISTAKES = [
+    "not_watched",
+    "computed_before_the_tape",
+    "computed_after_the_tape",
+    "variable_replaced_by_tensor",
+    "left_to_numpy",
+]
 
 
 def _blocking_record(tape: GradientTape, sources: set[Record], targets: set[Record]) -> Record | None:

@@ -26,6 +26,7 @@ from gradtape.tools.picture_sites import Sites
 from gradtape.tools.rank_labels import labelled
 
 SHOWN = 5  # indices and values
+_NEXT = "tape.nan_report() says what comes of it, gt.debugging.enable_check_numerics() stops here"
 
 
 @dataclass
@@ -293,7 +294,4 @@ def float_event(op: Op, result: Any, event: str, frame: FrameType) -> str:
         bad(out).any() for out in (result if isinstance(result, tuple) else (result,))
     ):
         return f"{what}: {event.removesuffix('.')}"
-    return f"{what} is not finite: {'; '.join(reason(op, 'forward'))}. {NEXT}"
-
-
-NEXT = "tape.nan_report() says what comes of it, gt.debugging.enable_check_numerics() stops here"
+    return f"{what} is not finite: {'; '.join(reason(op, 'forward'))}. {_NEXT}"

@@ -70,8 +70,7 @@ class Picture:
         return self._whole.data
 
     def _repr_html_(self) -> str:
-        # a small graph needs little room: about 70 pixels for each operation below another
-        return picture_page.notebook_frame(self.html, min(560, 160 + 70 * len(self._folded.data["nodes"])))
+        return picture_page.notebook_frame(self.html, min(560, 160 + 70 * len(self._folded.data["nodes"])))  # small if few
 
     def __repr__(self) -> str:
         where = f", written to {self.path}" if self.path else ""

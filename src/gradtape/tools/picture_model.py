@@ -70,17 +70,12 @@ def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Mode
 
 def _about(tape: GradientTape, draft: Draft) -> dict[str, Any]:
     spent = None if tape._spent_at is None else "{}:{}".format(*location(*tape._spent_at))
+    nan = tape._nan if isinstance(tape._nan, NanReport) else None
     return {
         "records": len(draft.records), "variables": len(tape._variables), "persistent": bool(tape._persistent), "spent": spent,
-        "by": "operation", "folded": False, "nan": _nan(tape._nan),
+        "by": "operation", "folded": False,
+        "nan": nan and {"op": nan.op, "at": nan.location or "", "phase": nan.phase, "text": nan.message},
     }  # fmt: skip
-
-
-def _nan(report: object) -> dict[str, Any] | None:
-    """What a gradient found that was not finite."""
-    if not isinstance(report, NanReport):
-        return None
-    return {"op": report.op, "at": report.location or "", "phase": report.phase, "text": report.message}
 
 
 # -- nodes, edges, groups ------------------------------------------------------------------------------------------------

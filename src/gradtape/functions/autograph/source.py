@@ -47,13 +47,11 @@ def _command(code: CodeType) -> str:
     if code.co_filename != "<string>" or "-c" not in sys.orig_argv[:-1]:
         return ""
     text = sys.orig_argv[sys.orig_argv.index("-c") + 1]
-    pending = [compile(text, "<string>", "exec", dont_inherit=True)] if _tree(text) is not None else []
-    while pending:
-        part = pending.pop()
-        if part == code:
-            return text
-        pending += [c for c in part.co_consts if isinstance(c, CodeType)]
-    return ""
+    return text if _tree(text) is not None and _has(compile(text, "<string>", "exec", dont_inherit=True), code) else ""
+
+
+def _has(whole: CodeType, code: CodeType) -> bool:
+    return whole == code or any(isinstance(part, CodeType) and _has(part, code) for part in whole.co_consts)
 
 
 @lru_cache(maxsize=64)

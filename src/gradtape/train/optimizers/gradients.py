@@ -39,8 +39,7 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
     for pair in grads_and_vars:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{optimizer}: {pair!r} is not a pair (gradient, variable); give zip(gradients, variables)")
-        gradient, given = pair
-        variable = unwrapped(given)
+        gradient, variable = pair[0], unwrapped(pair[1])
         if not isinstance(variable, Variable):
             raise ValueError(f"{optimizer}: {variable!r} is not a Variable; give pairs (gradient, variable)")
         if gradient is None:
