@@ -164,7 +164,8 @@ window.gradtape.details = (function () {
     return table;
   }
 
-  const KINDS = { data: "not watched", variable: "variable", watched: "watched", function: "compiled function", gradient: "gradient",
+  const KINDS = { data: "not watched", variable: "variable", watched: "watched", function: "compiled function",
+    gradient: "gradient",
     assign: "assignment", stop: "not differentiable", line: "source line" };
 
   function heading(box) {

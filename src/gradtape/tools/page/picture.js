@@ -129,7 +129,8 @@ window.gradtape.mount = (function () {
       made.type = "button";
       made.dataset.measure = key;
       made.setAttribute("aria-pressed", String(key === this.measure));
-      made.title = reason ? "Not available: " + reason : { function: this.byLine ? "Colour by line" : "Colour by function", time: "Colour by time",
+      made.title = reason ? "Not available: " + reason : { function: this.byLine ? "Colour by line" :
+        "Colour by function", time: "Colour by time",
         bytes: "Colour by bytes kept for the backward pass", gradient: "Colour by the norm of the gradient" }[key];
       if (reason) made.setAttribute("aria-disabled", "true");
       made.addEventListener("click", () => (reason ? this.say(reason) : this.colour(key)));
@@ -355,7 +356,8 @@ window.gradtape.mount = (function () {
         const own = totals.get(box), site = box.node && Number.isInteger(box.node.site) ? this.data.sites[box.node.site] : null;
         const here = report && site && box.node.op === report.op && report.at === `${site[0]}:${site[1]}`;
         if (here) own.bad = true;
-        if ((here && report.phase === "forward") || box.members.some((m) => (this.data.nodes[m].value || {}).nonfinite)) reached.add(box);
+        if ((here && report.phase === "forward") || box.members.some((m) => (this.data.nodes[m].value ||
+          {}).nonfinite)) reached.add(box);
       }
       for (const box of reached) for (const arrow of this.scene.arrows) if (arrow.from === box) reached.add(arrow.to);
       return reached;

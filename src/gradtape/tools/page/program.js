@@ -11,7 +11,8 @@ window.gradtape.opened = (function () {
   // "carried(%a: float32[3], %b) consts()" → Map { carried: ["%a", "%b"], consts: [] }
   function named(text) {
     const found = new Map();
-    for (const [, name, inside] of text.matchAll(/(\w+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)/g)) found.set(name, inside.match(NAME) || []);
+    for (const [, name, inside] of text.matchAll(/(\w+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)/g)) found.set(name,
+      inside.match(NAME) || []);
     return found;
   }
 
@@ -100,7 +101,8 @@ window.gradtape.opened = (function () {
       for (const region of part.body.filter((p) => p.body)) {
         for (const [name, list] of named(region.head)) {
           const outer = operands.get(name) || [];
-          list.forEach((p, k) => this.values.set(p, loop && name === "carried" ? [holders[k]] : this.values.get(outer[k]) || []));
+          list.forEach((p, k) => this.values.set(p, loop && name === "carried" ? [holders[k]] :
+            this.values.get(outer[k]) || []));
         }
         const items = this.block(region);
         for (const [name, list] of this.gives) {
@@ -110,11 +112,13 @@ window.gradtape.opened = (function () {
         parts.push([region.head.split(/[ (]/)[0], items]);
       }
       if (loop) this.carry(holders, starts, given, number);
-      for (const [name, list] of named(left)) list.forEach((value, k) => this.values.set(value, (given.get(name) || [])[k] || []));
+      for (const [name, list] of named(left)) list.forEach((value, k) => this.values.set(value, (given.get(name) ||
+        [])[k] || []));
       const inside = parts.flatMap(([, items]) => items);
       if (loop) {
         const turns = /length=(\d+)/.exec(right);
-        return inside.length ? [{ kind: "loop", number, counts: turns ? [Number(turns[1])] : [], title: where, lines: [0, 0], iterations: [inside] }] : [];
+        return inside.length ? [{ kind: "loop", number, counts: turns ? [Number(turns[1])] : [], title: where, lines:
+          [0, 0], iterations: [inside] }] : [];
       }
       if (op !== "cond") return inside.length ? [{ kind: "call", number, title: op, where, items: inside }] : [];
       const test = this.node("stop", "if", null, part.place, this.sources(operands.get("pred") || []));
@@ -150,7 +154,8 @@ window.gradtape.opened = (function () {
   }
 
   return function opened(given) {
-    const data = { ...given, nodes: [...given.nodes], edges: [...given.edges], sites: [...given.sites], last: numbered(given.groups) };
+    const data = { ...given, nodes: [...given.nodes], edges: [...given.edges], sites: [...given.sites], last:
+      numbered(given.groups) };
     const count = given.nodes.length, groups = new Map();
     for (let i = 0; i < count; i++) {
       for (const [slot, text] of given.nodes[i].constants || []) {

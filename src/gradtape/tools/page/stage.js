@@ -115,7 +115,8 @@ window.gradtape.overview = function (picture) {
   const data = picture.data, tape = data.tape, side = picture.side, measure = picture.measure;
   const form = { time: seconds, bytes, gradient: number, function: count }[measure];
   side.replaceChildren(picture.shut(), element("h2", "", "Overview"));
-  if (tape.nan) side.append(element("p", "alarm", `NaN or infinity: ${tape.nan.op} at ${shortFile(tape.nan.at)}`), element("pre", "report-text", tape.nan.text));
+  if (tape.nan) side.append(element("p", "alarm", `NaN or infinity: ${tape.nan.op} at ${shortFile(tape.nan.at)}`),
+    element("pre", "report-text", tape.nan.text));
   const say = (words) => side.append(element("p", "quiet", words));
   if (tape.spent) say(`Used up by the gradient at ${shortFile(tape.spent)}: the values are gone, the structure is kept.`);
   if (tape.by === "line") say(`${count(tape.records)} operations that do not repeat: a box is a line, or a block of lines.`);
