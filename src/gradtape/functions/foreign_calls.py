@@ -13,7 +13,7 @@ import collections
 import contextlib
 import operator
 from collections.abc import Callable, Iterator
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ STEADY = frozenset({
     "numbers", "numpy", "operator", "posixpath", "re", "scipy", "statistics", "string", "struct", "textwrap", "types",
     "typing", "zlib",
 })  # fmt: skip
+INPLACE = tuple(name for name in dir(operator) if name[0] == "i" and hasattr(operator, name[1:]))
 CHANGING = frozenset({
     *("__import__", "breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit"),
-    *("setitem", "delitem", *(name for name in dir(operator) if name[0] == "i" and hasattr(operator, name[1:]))),
+    *("setitem", "delitem", "__setitem__", "__delitem__", *INPLACE, *(f"__{name}__" for name in INPLACE), "pack_into"),
     *("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "seterr", "setbufsize", "save", "savetxt"),
     *("fill", "sort", "partition", "resize", "itemset", "setfield", "setflags", "byteswap", "tofile", "dump", "at"),
 }) - {"sorted"}  # fmt: skip
@@ -59,7 +60,8 @@ def admitted(callee: Any, instead: Any = None) -> Any:
     else:
         module = str(getattr(callee, "__module__", None) or type(callee).__module__)
         known = isinstance(callee, (np.ufunc, *READERS)) or _is_gradtapes(type(callee))
-        known = known or (module.partition(".")[0] in STEADY and name not in CHANGING and not module.startswith(DRAWING))
+        steady = module.partition(".")[0] in STEADY and not module.startswith(DRAWING)
+        known = known or (steady and name not in CHANGING and not isinstance(callee, operator.methodcaller))
     if not known:
         refuse_in_trial(f"`{name}` is called, which may do and give something else in each turn")
     return _made_here(callee) if callee is builtins.iter else looking_at_arguments(callee, instead)
@@ -135,15 +137,6 @@ def reading_key(target: Any, key: Any) -> None:
     """A dict of another class makes entries that are not there as it likes."""
     if target.__class__ is not dict and isinstance(target, dict) and hasattr(target, "__missing__") and key not in target:
         refuse_in_trial(f"a {type(target).__name__} gets a new entry as it is read")
-
-
-def asking(value: Any, *names: str) -> None:
-    """Python is about to call a special method, which runs as it is where the user's class defines it."""
-    if trying() and value.__class__ not in FIXED:
-        for name in names:
-            method = getattr(type(value), name, None)
-            if method.__class__ is FunctionType and not _is_gradtapes(method):
-                refuse_in_trial(f"`{type(value).__name__}.{name}` is called, which may do something else in each turn")
 
 
 def entering(manager: Any) -> Any:

@@ -31,6 +31,7 @@ from gradtape.functions.staging.places import (
     Cell,
     DictContent,
     Global,
+    InnerCell,
     Lifted,
     ListContent,
     Place,
@@ -410,11 +411,9 @@ def _action(
         return _rebinding(place.target, now, collector, tracer, stand_ins)
     if isinstance(place, ArrayContent):
         return None if id(place.target) not in tracer.external else _restoring(place, collector)
-    if isinstance(place, (ListContent, DictContent, SetContent)) and id(place.target) not in tracer.external:
+    if isinstance(place, (ListContent, DictContent, SetContent, Attribute)) and id(place.target) not in tracer.external:
         return None  # made by the function itself
-    if isinstance(place, Attribute) and id(place.target) not in tracer.external:
-        return None
-    if isinstance(place, Cell) and id(place.cell) in tracer.own:
+    if isinstance(place, InnerCell) and (not isinstance(place, Cell) or id(place.target) in tracer.own):
         return None
     _release(place, tracer.guards)
     label = f"{place.label} (written at {place.line})"

@@ -405,7 +405,7 @@ class Tracer:
     def from_outside(self, place: Place) -> bool:
         """Whether what the place belongs to was there before the trace."""
         if isinstance(place, (Global, Cell)):
-            return not isinstance(place, Cell) or id(place.cell) not in self.own
+            return not isinstance(place, Cell) or id(place.target) not in self.own
         return isinstance(place, (Attribute, ListContent, DictContent)) and id(place.target) in self.external
 
     def before(self, target: Any) -> None:

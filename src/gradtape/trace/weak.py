@@ -89,6 +89,9 @@ def weak(value: Value) -> WeakTensor:
 
 def weak_number(number: complex) -> WeakTensor:
     """A Python number as a constant of the program."""
+    if not isinstance(number, (int, float, complex)):  # a fraction, or a number of the user's
+        refuse_in_trial(f"a {type(number).__name__} meets a number of the loop")
+        number = float(number)
     kind = np.bool_ if isinstance(number, bool) else np.int64 if isinstance(number, int) else None
     return weak(current_trace().constant(np.asarray(number, kind))._data)
 

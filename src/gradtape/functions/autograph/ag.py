@@ -36,6 +36,7 @@ from gradtape.functions.autograph.reading import (
     add as add,
     append as append,
     attr as attr,
+    before_cells as before_cells,
     before_outer as before_outer,
     class_defined as class_defined,
     del_attr as del_attr,

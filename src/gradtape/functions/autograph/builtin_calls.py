@@ -15,14 +15,14 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr
-from gradtape.functions.foreign_calls import asking, own_iterator
+from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
 from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
 from gradtape.functions.staging.staged_values import staged_items
-from gradtape.trace.effects import KEYS, LENGTH, active
+from gradtape.trace.effects import KEYS, LENGTH, active, refuse_in_trial
 from gradtape.trace.weak import WeakTensor
 
 CHANGES = {
@@ -63,6 +63,8 @@ def container_method(tracer: Any, method: Any) -> Any:
     """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
     container, name = method.__self__, method.__name__
     if name in CHANGES:
+        if name == "pop" and isinstance(container, set):
+            refuse_in_trial("which member a set gives away is the set's own affair")
         tracer.before(container)
         return _changing(tracer, container, _container_method(tracer, method, container, name))
     return _container_method(tracer, method, container, name)
@@ -124,7 +126,6 @@ def _next(iterator: Any, *default: Any) -> Any:
         if isinstance(iterator, PulledIterable):
             return iterator.get_next()
         refuse_advancing(iterator, tracer.external)
-        asking(iterator, "__next__")
     return next(iterator, *default)
 
 
@@ -136,8 +137,6 @@ def _staged_if(any_of: Callable[[Any], bool], builtin: Any, called: str = "") ->
         for arg in args:
             if any_of(arg):
                 return staging.call_builtin(name, args, kwargs)
-        if args:
-            asking(args[0], f"__{name}__")
         return builtin(*args, **kwargs)
 
     overload.__name__ = name
@@ -258,11 +257,12 @@ def _hasattr(*args: Any) -> Any:
         return hasattr(*args)
     if absent.is_absent(attribute := _own(*args)):
         return attribute.flag
-    if hasattr(*args):
+    try:
         attr(*args)  # noted: what is found may change, or go
-        return True
-    active().no_attr(*args)
-    return False
+    except AttributeError:
+        active().no_attr(*args)
+        return False
+    return True
 
 
 def _setattr(*args: Any) -> None:

@@ -10,7 +10,7 @@ import builtins
 import sys
 from collections import deque
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_meth
 from gradtape.functions.autograph.code_registry import ENTRIES
 from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
-from gradtape.functions.autograph.reading import attr
+from gradtape.functions.autograph.reading import attr, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import warn_frozen
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
@@ -34,6 +34,7 @@ LIBRARY = "ag__library"  # where a function of gradtape keeps what is called ins
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
 OPENING = ("stack", "concat", "add_n")  # what takes all items of a list at once
 STATIC = (list, dict, set, str, tuple)
+UNBOUND = (MethodDescriptorType, WrapperDescriptorType)  # methods of C, as `list.append` and `object.__setattr__`
 
 
 def conv(callee: Any) -> Any:
@@ -77,10 +78,14 @@ def conv(callee: Any) -> Any:
     if kind is partial:
         converted = conv(callee.func)
         return callee if converted is callee.func else partial(converted, *callee.args, **callee.keywords)
+    if kind in UNBOUND and active() is not None:
+        return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
     if kind is MethodWrapperType:
         tracer = active()
         if tracer is not None and isinstance(callee.__self__, CONTAINERS):
             return container_method(tracer, callee)
+        if tracer is not None and callee.__name__ == "__setattr__":
+            return partial(set_plain_attr, callee.__self__)
         return callee if tracer is None or not tracer.trials.depth else admitted(callee)
     if kind.__module__ == "numpy":
         return callee if (tracer := active()) is None else _in_place_of(callee, numpy_call(callee), tracer)

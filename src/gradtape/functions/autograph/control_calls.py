@@ -14,7 +14,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.raising import ending, raising
 from gradtape.functions.autograph.reading import in_, iterate, not_in, there
-from gradtape.functions.foreign_calls import asking, own_iterator
+from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.staging.branches import (
     BOTH_LIVE,
     NO_STATE,
@@ -52,13 +52,6 @@ def set_nothing(values: Any) -> None:
     """There is no state to set."""
 
 
-def truly(value: Any) -> bool:
-    """`bool(value)` of something that is not staged."""
-    if value is not True and value is not False:
-        asking(value, "__bool__", "__len__")
-    return bool(value)
-
-
 def if_stmt(
     test: Any, body: Thunk, orelse: Thunk, get_state: Thunk, set_state: Callable[[Any], None], names: Sequence[str], line: int,
     dead: Dead = BOTH_LIVE,
@@ -67,7 +60,7 @@ def if_stmt(
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
         return
-    if truly(test):
+    if test:
         body()
     else:
         orelse()
@@ -201,14 +194,14 @@ def and_(first: Any, second: Thunk) -> Any:
     """`first and second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return stage_and(first, ending(second), _state_of(second))
-    return second() if truly(first) else first
+    return second() if first else first
 
 
 def or_(first: Any, second: Thunk) -> Any:
     """`first or second()`."""
     if first is not True and first is not False and active() is not None and is_staged(first := valued(first)):
         return stage_or(first, ending(second), _state_of(second))
-    return first if truly(first) else second()
+    return first if first else second()
 
 
 def not_(value: Any) -> Any:
@@ -217,14 +210,14 @@ def not_(value: Any) -> Any:
         from gradtape.ops.compare import logical_not
 
         return logical_not(truth(value))
-    return not truly(value)
+    return not value
 
 
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
         return stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
-    return body() if truly(test) else orelse()
+    return body() if test else orelse()
 
 
 def is_(left: Any, right: Any) -> Any:
@@ -251,8 +244,6 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
     """A chain like `a < b < c`: each operand is evaluated once, and only as long as the chain holds."""
-    asking(left, f"__{names[0]}__")
-    asking(right, f"__{names[0]}__")
     result = COMPARE[names[0]](left, right)
     if not later:
         return result

@@ -36,6 +36,7 @@ class FunctionFrame:
         self.bound: set[str] = set(scope.parameters) if self.function is self else set()
         self.declared_global: set[str] = set()
         self.declared_nonlocal: set[str] = set()
+        self.changing: set[str] = set()  # variables of functions around it that it may write
 
     def owner(self, name: str) -> FunctionFrame | None:
         """The frame whose variable the name is."""
@@ -188,6 +189,8 @@ class FunctionEmitter:
             assert owner is not None
             owner.needed.add(name)
             inside = owner.function is self.frame.function
+            if not inside:
+                self.frame.function.changing.add(name)
             if self.definite is not None and name not in (self.definite if inside else self.frame.function.outside):
                 owner.undefined.add(name)
 
@@ -251,6 +254,7 @@ class FunctionEmitter:
         frame = FunctionFrame(scope, self.frame, scope.variables, outside)
         frame.declared_global |= {name for name in scope.globals if name not in scope.parameters}
         frame.declared_nonlocal |= {name for name in scope.nonlocals if scope.kind(name) == VARIABLE}
+        frame.changing |= frame.declared_nonlocal
         for name in frame.declared_nonlocal:
             owner = self.frame.owner(name)
             assert owner is not None
@@ -260,7 +264,11 @@ class FunctionEmitter:
             body = self.block(node.body)
         self.definite, self.plain = before, was_plain
         head = body[:1] if ast.get_docstring(node, clean=False) is not None else []
-        node.body = [*head, *frame.prologue(), *body[len(head) :]]
+        noted: list[ast.stmt] = []
+        if frame.changing and notes.kind == "def":  # it may be called where these variables are not in sight
+            cells = build.thunk(build.names_tuple(sorted(frame.changing), ast.Load()))
+            noted = [build.located(ast.Expr(build.call("before_cells", cells)), node)]
+        node.body = [*head, *frame.prologue(), *noted, *body[len(head) :]]
 
     def _deleted(self, name: str) -> bool:
         owner = self.scope.owner(name)

@@ -33,10 +33,14 @@ def leave_alone(folder: str) -> None:
 
 def left_alone(code: CodeType) -> bool:
     """Whether functions with this code always run as they are."""
-    name = code.co_filename
-    if code.co_flags & SUSPENDS or name.startswith(("<frozen", *_LIBRARIES, *_TOLD)):
+    return bool(code.co_flags & SUSPENDS) or of_libraries(code.co_filename) or code.co_filename.startswith(tuple(_TOLD))
+
+
+def of_libraries(filename: str) -> bool:
+    """Whether a file is of gradtape, NumPy, SciPy or the standard library."""
+    if filename.startswith(("<frozen", *_LIBRARIES)):
         return True
-    return name.startswith(_STANDARD) and not name.startswith(_INSTALLED)
+    return filename.startswith(_STANDARD) and not filename.startswith(_INSTALLED)
 
 
 def of_user(filename: str | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -19,11 +20,11 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.scopes import GLOBAL
-from gradtape.functions.foreign_calls import advancing, asking, changing, entering, reading_key, updating
+from gradtape.functions.foreign_calls import advancing, changing, entering, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
-from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global
+from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global, InnerCell
 from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
 from gradtape.trace.effects import KEYS, LENGTH, active
 
@@ -70,6 +71,13 @@ def before_outer(scope: Bindings, kind: str, name: str) -> Global | Cell:
     return place
 
 
+def before_cells(reader: Any) -> None:
+    """The variables that `reader` captures, of a converted function around this one, are about to be written."""
+    if (tracer := active()) is not None and len(tracer.logs) > 1:  # else nobody asks: they are this trace's own
+        for cell, name in zip(reader.__closure__, reader.__code__.co_freevars, strict=True):
+            tracer.note(InnerCell(cell, name))
+
+
 def set_outer(scope: Bindings, kind: str, name: str, value: Any) -> Any:
     """`global name; name = value`, or the same with `nonlocal`."""
     before_outer(scope, kind, name).write(value)
@@ -105,51 +113,64 @@ def attr(target: Any, name: str) -> Any:
         return getattr(target, name)
     if target.__class__ is ModuleType:
         return tracer.attr(target, name, getattr(target, name))
-    attribute = getattr(type(target), name, None)
-    if attribute.__class__ is property and attribute.fget.__class__ is FunctionType:
-        from gradtape.functions.autograph.convert import converted_function
-
-        getter = converted_function(attribute.fget, quiet=True)
-        if getter is not attribute.fget:
-            return getter(target)
-    if attribute is None and name not in getattr(target, "__dict__", ()):
-        asking(target, "__getattr__")
+    getter = _accessor(target, name, "fget", "__get__")
+    if getter is not None:
+        return getter()
     value = tracer.attr(target, name, getattr(target, name))
     return absent.attribute(target, name, value) if absent.is_absent(value) else value
 
 
 def set_attr(target: Any, name: str, value: Any) -> None:
     """`target.name = value`; the setter of a user's property is converted like any function."""
-    if (tracer := active()) is not None:
-        setter = _converted_setter(target, name)
-        if setter is not None:
-            setter(target, value)
-            return
-        _before_attr(tracer, target, name)
-        if isinstance(target, np.ndarray):
-            changing(target)
-    setattr(target, name, value)
+    if active() is None:
+        setattr(target, name, value)
+    elif (own := own_method(target, "__setattr__")) is not None:
+        own(name, value)
+    else:
+        set_plain_attr(target, name, value)
 
 
-def _before_attr(tracer: Any, target: Any, name: str) -> None:
+def set_plain_attr(target: Any, name: str, value: Any) -> None:
+    """What `object.__setattr__` does."""
+    setter = _accessor(target, name, "fset", "__set__")
+    if setter is not None:
+        setter(value)
+        return
+    place = _before_attr(target, name)
+    if isinstance(target, np.ndarray):
+        changing(target)
+    place.write(value)
+
+
+def _before_attr(target: Any, name: str) -> Attribute:
+    place = Attribute(target, name)
     if not isinstance(target, (Tensor, Readable)):
-        tracer.note(Attribute(target, name))
+        active().note(place)
+    return place
 
 
-def _converted_setter(target: Any, name: str) -> Any:
-    attribute = getattr(type(target), name, None)
-    if attribute.__class__ is not property or attribute.fset.__class__ is not FunctionType:
+def _accessor(target: Any, name: str, of_property: str, of_descriptor: str) -> Any:
+    """The function of the user's that reads, sets or deletes an attribute, converted; None for any other attribute."""
+    kinds = target.__mro__ if isinstance(target, type) else type(target).__mro__
+    attribute = next((vars(kind)[name] for kind in kinds if name in vars(kind)), None)
+    if attribute.__class__ is property:
+        return None if isinstance(target, type) else _own(getattr(attribute, of_property), target)
+    function = _own(getattr(type(attribute), of_descriptor, None), attribute)
+    if function is None or attribute.__class__ is FunctionType:
         return None
-    from gradtape.functions.autograph.convert import converted_function
-
-    setter = converted_function(attribute.fset, quiet=True)
-    return None if setter is attribute.fset else setter
+    if of_descriptor == "__get__":
+        return partial(function, None, target) if isinstance(target, type) else partial(function, target, type(target))
+    return None if isinstance(target, type) else partial(function, target)
 
 
 def del_attr(target: Any, name: str) -> None:
     """`del target.name`."""
-    if (tracer := active()) is not None:
-        _before_attr(tracer, target, name)
+    if active() is not None:
+        deleter = own_method(target, "__delattr__", name) or _accessor(target, name, "fdel", "__delete__")
+        if deleter is not None:
+            deleter()
+            return
+        _before_attr(target, name)
     delattr(target, name)
 
 
@@ -180,9 +201,13 @@ def item(target: Any, key: Any) -> Any:
     return absent.key(target, key) if absent.is_absent(value) and isinstance(target, dict) else value
 
 
-def own_method(target: Any, name: str) -> Any:
+def own_method(target: Any, name: str, *args: Any) -> Any:
     """A special method that the user's class defines, converted; None for any other object."""
-    function = getattr(type(target), name, None)
+    method = _own(getattr(type(target), name, None), target)
+    return method if method is None or not args else partial(method, *args)
+
+
+def _own(function: Any, target: Any) -> Any:
     if function.__class__ is not FunctionType:
         return None
     from gradtape.functions.autograph.convert import converted_function
@@ -313,7 +338,8 @@ def iterate(tracer: Any, iterated: Any) -> Any:
     if isinstance(iterated, dict):
         absent.whole(iterated)
     if isinstance(iterated, (dict, set)):
-        tracer.item(iterated, KEYS, tuple(iterated))
+        if type(iterated).__iter__.__class__ is not FunctionType:
+            tracer.item(iterated, KEYS, tuple(iterated))
     else:
         refuse_advancing(iterated, tracer.external)
         advancing(iterated)

@@ -9,6 +9,7 @@ Invariant: a place has one identity (`key`), independent of the name under which
 from __future__ import annotations
 
 from collections import deque
+from types import FunctionType
 from typing import Any
 
 from gradtape.core.tensor import Tensor, box
@@ -57,11 +58,9 @@ class Attribute(Place):
         target = self.target
         if target is None:
             return MISSING  # it is gone, and its attributes with it
-        own = getattr(target, "__dict__", None)
-        if own is not None:
-            value = own.get(self.name, MISSING) if not hasattr(type(target), self.name) else MISSING
-            return value if value is not MISSING else getattr(target, self.name, MISSING)
-        return getattr(target, self.name, MISSING)
+        if isinstance(target, type) or hasattr(type(target), self.name):
+            return getattr(target, self.name, MISSING)
+        return getattr(target, "__dict__", {}).get(self.name, MISSING)  # not what a `__getattr__` would make up
 
     def write(self, value: Any) -> None:
         target = self.target
@@ -71,7 +70,8 @@ class Attribute(Place):
             if self.name in getattr(target, "__dict__", {}):
                 delattr(target, self.name)
         else:
-            setattr(target, self.name, value)
+            plain = type(target).__setattr__.__class__ is FunctionType and not isinstance(target, type)
+            (object.__setattr__ if plain else setattr)(target, self.name, value)
 
 
 class Content(Place):
@@ -201,25 +201,31 @@ class Global(Place):
             self.space[self.name] = value
 
 
-class Cell(Place):
-    """A variable of an enclosing function."""
+class InnerCell(Place):
+    """A variable of an enclosing function that is converted too: it may be made while a body is traced."""
 
-    __slots__ = ("cell",)
+    __slots__ = ("target",)
 
-    def __init__(self, cell: Any, name: str) -> None:
-        super().__init__(("cell", id(cell)), f"`{name}`")
-        self.cell = cell
+    def __init__(self, target: Any, name: str) -> None:
+        super().__init__(("cell", id(target)), f"`{name}`")
+        self.target = target
 
     def read(self) -> Any:
         try:
-            return self.cell.cell_contents
+            return self.target.cell_contents
         except ValueError:
             return MISSING
 
     def write(self, value: Any) -> None:
-        self.cell.cell_contents = value
+        self.target.cell_contents = value
         if value is MISSING:
-            del self.cell.cell_contents
+            del self.target.cell_contents
+
+
+class Cell(InnerCell):
+    """A variable of an enclosing function that is not converted: it is from outside."""
+
+    __slots__ = ()
 
 
 class ArrayContent(Content):

@@ -19,6 +19,7 @@ from gradtape.core.dispatch import apply, convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.building import Build, Building
 from gradtape.functions.foreign_calls import advancing
+from gradtape.functions.foreign_code import only_converted
 from gradtape.functions.staging.aliases import Restart
 from gradtape.functions.staging.bodies import State
 from gradtape.functions.staging.joins import JoinError
@@ -109,7 +110,8 @@ class Trials:
         tracer.can_unroll += 1
         cause: Exception | None = None
         try:
-            stage()
+            with only_converted():
+                stage()
             if trace.unknown_asked > asked:  # and the user's code caught the error
                 cause = InvalidArgumentError("the body asks for the value of what is known only when the function runs")
         except (Restart, Build):

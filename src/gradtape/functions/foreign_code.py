@@ -1,0 +1,51 @@
+"""While a Python loop is tried as one loop of the program, no code of the user's runs that is not converted.
+
+Converted code notes what it writes. But Python calls functions by itself: operators, conversions, descriptors, iterators,
+`__post_init__`, decorators, callbacks of sorting. What such a function changes, nobody is told. So the interpreter is asked to
+report each call in the thread that traces, which finds all of them, known or not. Libraries that are known to change nothing
+are entered through `foreign_calls.py`. Invariant: a call is refused before it has begun.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from gradtape.functions.autograph import policy
+from gradtape.functions.autograph.code_registry import ENTRIES
+from gradtape.trace.effects import refuse_in_trial
+
+# what the standard library writes for a class: it does nothing but to give attributes to a new object
+GENERATED = ("__create_fn__.<locals>.", "<lambda>")
+_steady = lru_cache(maxsize=4096)(policy.of_libraries)
+
+
+@contextmanager
+def only_converted() -> Iterator[None]:
+    """Refuse the loop under trial if any other Python code is about to run in it."""
+    others: Any = sys.getprofile()
+    suspend, resume = getattr(others, "disable", None), getattr(others, "enable", None)  # a profiler written in C
+    if suspend is not None:
+        suspend()
+    sys.setprofile(_called)
+    try:
+        yield
+    finally:
+        sys.setprofile(None if resume is not None else others)
+        if resume is not None:
+            resume()
+
+
+def _called(frame: FrameType, event: str, _: Any) -> None:
+    if event == "call" and not _steady((code := frame.f_code).co_filename):
+        entry = ENTRIES.get(id(code))
+        if (entry is None or not entry.converted) and not _generated(code):
+            refuse_in_trial(f"`{code.co_qualname}` is called by Python itself, which may do something else in each turn")
+
+
+def _generated(code: CodeType) -> bool:
+    return code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)
