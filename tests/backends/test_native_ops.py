@@ -22,6 +22,7 @@ from tests.backends.native_calls import Answer, Call, arguments, batches, block_
 from tests.backends.numpy_ops import ALONE, CALL_NUMPY
 from tests.harness.cases import Case, all_cases, in_precision, tensor
 from tests.harness.spy import Spy, spied
+from tests.harness.tolerances import NATIVE_ULPS
 
 OPS = [op for op in registry.OPS if op.samples is not None]
 
@@ -56,7 +57,6 @@ def answered() -> dict[str, list[tuple[Call, Answer]]]:
     return found
 
 
-LIMIT = 4.0  # ulp between native code and NumPy or SciPy, each of which may be two off
 LIMITS = {"ndtr": 500.0}  # SciPy rounds x/√2, which costs x² ulp
 EXACT = frozenset({"cast", "where", "abs", "sign"})
 # where a sum cancels, what was added up is the measure: x·(1 + tanh …), zeros of functions that SciPy misses too
@@ -102,7 +102,7 @@ def same_elements(call: Call, what: str, got: Any, expected: Any) -> None:
     if expected.dtype.kind in "fc":
         measure = MEASURES.get(call.op.name)
         distance = ulps(got, expected, expected if measure is None else measure(call, expected))
-        wrong = distance > LIMITS.get(call.op.name, LIMIT)
+        wrong = distance > LIMITS.get(call.op.name, NATIVE_ULPS)
         if call.op.name in WRONG:
             wrong &= ~WRONG[call.op.name](call.inputs[0])
     else:

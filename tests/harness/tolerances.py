@@ -13,6 +13,7 @@ import numpy as np
 FINITE_DIFFERENCE = 1e-6  # a derivative against finite differences, float64
 IDENTITY = 1e-12  # two ways to compute the same thing, float64
 SINGLE = 3e-5  # a float32 result against the float64 one, per unit of its scale: 250 roundings
+NATIVE_ULPS = 4.0  # a function in machine code against NumPy's or SciPy's, each of which may be two units of the last place off
 ROUNDING = 1e-11  # what finite differences lose by rounding, per unit of the function's size: 2·eps/step with room
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.harness.tolerances import IDENTITY, same_array
+from gradtape.core.opdef import Cost
+from gradtape.ir.walk import callee_of
+from tests.harness.tolerances import IDENTITY, NATIVE_ULPS, same_array
 from tests.homes.cases import Case
 from tests.homes.homes import Home
-from tests.homes.modes import Answer, Mode, quiet, reference
+from tests.homes.modes import NATIVE, Answer, Mode, Stage, quiet, reference
 from tests.homes.refusals import refusal
 
 GRADIENT = 1e-9  # derivatives: sums in another order
@@ -44,16 +46,35 @@ def _numbers(actual: Any, expected: Any) -> tuple[Any, Any]:
     return (actual, expected) if actual.dtype == expected.dtype else (np.asarray(actual, float), np.asarray(expected, float))
 
 
-def agree(actual: Answer, expected: Answer, what: str) -> None:
-    """Values, and the derivatives that the mode gave."""
+def in_last_places(case: Case, homes: list[Home]) -> float:
+    """How far machine code may be off, in parts of the result: what its functions may be in each place where they are used."""
+    stage = Stage(case, homes)
+    program = stage.compiled(stage.plain, jit_compile=False).get_concrete_function(*stage.place.passed).program
+    return NATIVE_ULPS * _epsilons(program.block)
+
+
+def _epsilons(block: Any) -> float:
+    """The units of the last place of all function values of a run, added up; a loop of unknown length counts once."""
+    total = 0.0
+    for operation in block.operations:
+        inner = [*operation.regions.values(), *filter(None, [callee_of(operation)])]
+        total += operation.attrs.get("length", 1) * sum(map(_epsilons, inner))
+        function = operation.op.kind == "elementwise" and operation.op.cost > Cost.CHEAP  # the others are rounded once by all
+        if function and operation.results[0].type.dtype.is_floating:
+            total += float(np.finfo(operation.results[0].type.dtype.dtype).eps)
+    return total
+
+
+def agree(actual: Answer, expected: Answer, what: str, places: float = 0.0) -> None:
+    """Values, and the derivatives that the mode gave; `places` is how far its functions may be off."""
     assert len(actual.values) == len(expected.values), f"{what}: {len(actual.values)} results against {len(expected.values)}"
     for i, (a, b) in enumerate(zip(actual.values, expected.values, strict=True)):
-        same_array(*_numbers(a, b), IDENTITY, f"{what}: result {i}")
+        same_array(*_numbers(a, b), max(IDENTITY, places), f"{what}: result {i}")
     for part in ("first", "second"):
         wanted = getattr(expected, part)
         for i, (a, b) in enumerate(zip(getattr(actual, part) or [None] * len(wanted), wanted, strict=True)):
             if a is not None:
-                same_array(a, b, GRADIENT, f"{what}: {part} derivative, source {i}")
+                same_array(a, b, max(GRADIENT, places), f"{what}: {part} derivative, source {i}")
     for i, (a, b) in enumerate(zip(actual.slopes, expected.slopes[: len(actual.slopes)], strict=True)):
         same_array(a, b, GRADIENT, f"{what}: slope {i} in forward mode")
 
@@ -73,8 +94,9 @@ def _check(case: Case, homes: list[Home], mode: Mode, expected: list[Answer] | N
         if expected is None:
             expected = reference(case, homes, mode.count)
         answers = mode.run(case, homes)
+        places = in_last_places(case, homes) if mode in NATIVE else 0.0
     for k, (a, b) in enumerate(zip(answers, expected, strict=True)):
-        agree(a, b, f"example {k}")
+        agree(a, b, f"example {k}", places)
 
 
 def shortest(case: Case, homes: list[Home], mode: Mode, error: Exception) -> str:

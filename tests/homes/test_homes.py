@@ -19,8 +19,9 @@ import pytest
 import gradtape as gt
 from gradtape.ops import generator, random_state
 from tests.harness.seeds import counted, everything, in_sample, seed_of
+from tests.harness.tolerances import NATIVE_ULPS
 from tests.homes.cases import Case, of_entry, of_text
-from tests.homes.compare import TooSlowError, check, shortened, watchdog
+from tests.homes.compare import TooSlowError, check, in_last_places, shortened, watchdog
 from tests.homes.generated import GENERATORS
 from tests.homes.homes import ARGUMENT, CONSTANT, HOMES
 from tests.homes.modes import COMPILED, EAGER, MODES, NATIVE, reference
@@ -36,14 +37,12 @@ OTHER_MEANING = {  # in eager code too
     "builtin_isinstance_and_hasattr": "it asks whether its argument is a tensor; a variable is none",
     "watched_tensor_has_another_name_at_first": "it watches one name of its argument; each read of a variable is another value",
 }
-# computed in float32, where machine code's functions differ from NumPy's in the last place
-SINGLE_PRECISION = {"python_loop_gtsin"}
 
 
 def chosen(case: Case, place: int, runs: int):
     """Homes and modes for a case: the zoo's cases go through all pairs one after the other."""
     pairs = [PAIRS[(place * runs + k) % len(PAIRS)] for k in range(runs)]
-    if in_sample(case.name, NATIVELY) and case.name not in SINGLE_PRECISION:
+    if in_sample(case.name, NATIVELY):
         pairs.append((HOMES[place % len(HOMES)], NATIVE[place % len(NATIVE)]))
     return pairs
 
@@ -158,6 +157,19 @@ def test_what_differs_is_found_and_shown_in_few_lines():
     assert "homes [constant], mode 'tape inside, interpreted'" in str(caught.value)
     assert str(caught.value).count("\n    ") <= 6
     assert "b = b * 1.001" in str(caught.value)
+
+
+def sines(x):
+    for i in range(20):
+        x = x + gt.sin(0.1 * i)
+    return x
+
+
+def test_machine_code_may_differ_from_numpy_in_the_last_places_of_what_it_computes():
+    single = Case("single", lambda: Instance(sines), (np.array(0.4),), 2)
+    double = Case("double", lambda: Instance(lambda x: gt.sin(x)), (np.array(0.4),), 2)
+    assert in_last_places(single, [ARGUMENT]) == 20 * NATIVE_ULPS * np.finfo(np.float32).eps
+    assert in_last_places(double, [ARGUMENT]) == NATIVE_ULPS * np.finfo(np.float64).eps
 
 
 def test_shortened_keeps_what_is_needed():
