@@ -40,8 +40,9 @@ def only_converted() -> Iterator[None]:
             resume()
 
 
-def _called(frame: FrameType, event: str, _: Any) -> None:
-    if event == "call" and not _steady((code := frame.f_code).co_filename):
+def _called(frame: FrameType, event: str, about: Any) -> None:
+    # functions of C say which they are: what is left are Python's, called or gone on with
+    if about is None and event != "return" and not _steady((code := frame.f_code).co_filename):
         entry = ENTRIES.get(id(code))
         if (entry is None or not entry.converted) and not _generated(code):
             refuse_in_trial(f"`{code.co_qualname}` is called by Python itself, which may do something else in each turn")
