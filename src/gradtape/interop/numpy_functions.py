@@ -24,10 +24,11 @@ from gradtape.interop.numpy_shapes import concatenate, shape_of, take, values
 from gradtape.interop.numpy_ufuncs import as_bool, floats, trunc
 from gradtape.ops import compare as c, elementwise as e, extending, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.composite import angle as angle_of
-from gradtape.ops.create import constant, ones_like, zeros, zeros_like
+from gradtape.ops.create import constant, ones_like, shape, zeros, zeros_like
 from gradtape.ops.cumulative import cumprod as running_product, cumsum as running_sum
 from gradtape.ops.index import gather
 from gradtape.ops.special import bessel_i0, sinc as normalised_sinc
+from gradtape.surface.assertions import assert_positive
 
 Rule = Callable[..., Any]
 
@@ -75,8 +76,12 @@ def min_(a: TensorLike, axis: Axes = None, out: object = None, keepdims: bool = 
 def _not_empty(a: TensorLike, axis: Axes, function: str) -> Tensor:
     """NumPy has no largest element of none; TensorFlow's `reduce_max` gives -inf."""
     x = convert(a)
-    if 0 in (x.shape[place] for place in r.normal_axes(axis, x.ndim, function)):
+    places = r.normal_axes(axis, x.ndim, function)
+    if 0 in (x.shape[place] for place in places):
         raise InvalidArgumentError(f"{function}: a has no elements along axis {axis}: shape {tuple(x.shape)}")
+    for place in places:
+        if x.shape[place].__class__ is not int:  # known when the program runs
+            assert_positive(shape(x)[place], f"{function}: a has no elements along axis {axis}")
     return x
 
 

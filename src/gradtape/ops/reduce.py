@@ -155,11 +155,15 @@ def _expand_mean(x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor 
     return reduce_sum(x, axis, keepdims) // count
 
 
-REDUCE_MEAN = linear(
+# linear, but for the mean of nothing: that is NaN, and its derivative, a map from a space without directions, 0
+REDUCE_MEAN = general(
     "reduce_mean",
     "x",
     _mean_impl,
-    lambda ct, x_shape, axis, keepdims: spread_back(ct * share(count_along(x_shape, axis), ct), x_shape, axis, keepdims),
+    vjps=(
+        lambda ct, x_shape, axis, keepdims: spread_back(ct * share(count_along(x_shape, axis), ct), x_shape, axis, keepdims),
+    ),
+    jvps=(lambda t, axis, keepdims: reduce_sum(t, axis, keepdims) * share(count_along(t.shape, axis), t),),
     expand=_expand_mean,
     infer=_mean_spec,
     batch=batching.shifted("axis"),
