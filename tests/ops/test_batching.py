@@ -1,5 +1,8 @@
 """Generated from the samples of every op and composite: batch rules against loops."""
 
+import pytest
+
+import gradtape as gt
 from gradtape.ops.registry import OPS
 from tests.harness.batches import own_calls
 from tests.harness.cases import Case
@@ -19,3 +22,13 @@ def test_samples_reach_their_primitive() -> None:
 @owners_of("vectorized_map")
 def test_vectorized_map(cases: list[Case]) -> None:
     run("vectorized_map", cases)
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_a_shape_that_differs_between_examples_is_refused_with_line_and_cure(compile):
+    def mapped():
+        return gt.vectorized_map(lambda n: gt.reduce_sum(gt.range(n)), gt.constant([2, 3]))
+
+    words = r"test_batching.py:\d+: `range` has another shape for each example .*\[\(2,\), \(3,\)\].*gt.sequence_mask"
+    with pytest.raises(gt.errors.InvalidArgumentError, match=words):
+        (gt.function(mapped, jit_compile=False) if compile else mapped)()

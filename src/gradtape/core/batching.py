@@ -12,9 +12,10 @@ from typing import Any
 from gradtape.core import dispatch
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
-from gradtape.core.record import TRACING
+from gradtape.core.record import TRACING, user_location
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Number
+from gradtape.errors import InvalidArgumentError
 
 
 def elementwise(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -81,6 +82,12 @@ def looped(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict
     if (trace := TRACING.get()) is not None:
         for column in columns:
             trace.check_sizes(op, column)
+    for column in columns:
+        if len(shapes := {tuple(t.shape) for t in column}) > 1 and all(size.__class__ is int for s in shapes for size in s):
+            raise InvalidArgumentError(
+                f"{user_location()}: `{op.name}` has another shape for each example of a batch (vectorized_map, Jacobians): "
+                f"{sorted(shapes)}. Use a tensor of fixed size and a mask (gt.sequence_mask(n, most)), or gt.map_fn"
+            )
     stacked = tuple([HOOKS.stack(list(column)) for column in columns])
     return stacked if isinstance(results[0], tuple) else stacked[0]
 

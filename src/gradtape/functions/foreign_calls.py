@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import collections
-import contextlib
 import operator
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -42,7 +41,6 @@ FIXED: tuple[type, ...] = (
     type({}.keys()), type({}.values()), type({}.items()),
 )  # fmt: skip
 READERS = (operator.itemgetter, operator.attrgetter)
-MANAGERS = (contextlib.nullcontext, contextlib.suppress, np.errstate)
 NOTED = (list, dict, set, collections.deque)  # what converted code notes the changes of
 
 
@@ -137,10 +135,3 @@ def reading_key(target: Any, key: Any) -> None:
     """A dict of another class makes entries that are not there as it likes."""
     if target.__class__ is not dict and isinstance(target, dict) and hasattr(target, "__missing__") and key not in target:
         refuse_in_trial(f"a {type(target).__name__} gets a new entry as it is read")
-
-
-def entering(manager: Any) -> Any:
-    """A context manager that is not converted is about to be entered."""
-    if trying() and not isinstance(manager, MANAGERS) and not _is_gradtapes(type(manager)):
-        refuse_in_trial(f"a {type(manager).__name__} is entered, which may do something else in each turn")
-    return manager

@@ -1,9 +1,8 @@
 """While a Python loop is tried as one loop of the program, no code of the user's runs that is not converted.
 
 Converted code notes what it writes. But Python calls functions by itself: operators, conversions, descriptors, iterators,
-`__post_init__`, decorators, callbacks of sorting. What such a function changes, nobody is told. So the interpreter is asked to
-report each call in the thread that traces, which finds all of them, known or not. Libraries that are known to change nothing
-are entered through `foreign_calls.py`. Invariant: a call is refused before it has begun.
+`__post_init__`, callbacks of sorting. What such a function changes, nobody is told. So the interpreter reports each call in the
+thread that traces; what libraries may do is said in `foreign_calls.py`. Invariant: a call is refused before it has begun.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from gradtape.functions.autograph import policy
@@ -43,10 +42,6 @@ def only_converted() -> Iterator[None]:
 def _called(frame: FrameType, event: str, about: Any) -> None:
     # functions of C say which they are: what is left are Python's, called or gone on with
     if about is None and event != "return" and not _steady((code := frame.f_code).co_filename):
-        entry = ENTRIES.get(id(code))
-        if (entry is None or not entry.converted) and not _generated(code):
+        entry, generated = ENTRIES.get(id(code)), code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)
+        if (entry is None or not entry.converted) and not generated:
             refuse_in_trial(f"`{code.co_qualname}` is called by Python itself, which may do something else in each turn")
-
-
-def _generated(code: CodeType) -> bool:
-    return code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)

@@ -20,7 +20,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.scopes import GLOBAL
-from gradtape.functions.foreign_calls import advancing, changing, entering, reading_key, updating
+from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
@@ -325,7 +325,7 @@ def managed(manager: Any) -> Any:
     if active() is None:
         return manager
     enter, leave = own_method(manager, "__enter__"), own_method(manager, "__exit__")
-    return entering(manager) if enter is None or leave is None else _Managed(enter, leave)
+    return manager if enter is None or leave is None else _Managed(enter, leave)
 
 
 # -- whole containers ------------------------------------------------------------------------------------------------
