@@ -58,7 +58,8 @@ def _epsilons(block: Any) -> float:
     total = 0.0
     for operation in block.operations:
         inner = [*operation.regions.values(), *filter(None, [callee_of(operation)])]
-        total += operation.attrs.get("length", 1) * sum(map(_epsilons, inner))
+        length = operation.attrs.get("length")
+        total += (length if isinstance(length, int) else 1) * sum(map(_epsilons, inner))
         function = operation.op.kind == "elementwise" and operation.op.cost > Cost.CHEAP  # the others are rounded once by all
         if function and operation.results[0].type.dtype.is_floating:
             total += float(np.finfo(operation.results[0].type.dtype.dtype).eps)
