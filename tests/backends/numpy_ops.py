@@ -20,3 +20,5 @@ REASONS: dict[str, str] = {
 CALL_NUMPY = {name: reason for reason, names in REASONS.items() for name in names.split()}
 # one rank alone sends nothing, and leaves these to NumPy; among several, machine code calls MPI's functions
 ALONE = {"all_extreme", "all_stack", "all_sum", "all_swap", "from_root", "sum_scatter", "swap_edges", "swap_with"}
+# batches and sizes of the run are LAPACK's through SciPy, two matrices BLAS's
+IN_PART = {"triangular_solve"}

@@ -188,7 +188,7 @@ def public_functions() -> Iterator[tuple[str, Any, list[str]]]:
     """Every public function that takes a number, by its first name, with the parameters that are numbers."""
     seen = set()
     for prefix, space in SPACES.items():
-        for name, function in sorted(vars(space).items()):
+        for name, function in [(name, getattr(space, name)) for name in dir(space)]:  # some are loaded when asked for
             if name.startswith("_") or not callable(function) or inspect.isclass(function) or id(function) in seen:
                 continue
             seen.add(id(function))

@@ -181,7 +181,7 @@ def test_a_long_program_is_written_without_recursion(monkeypatch: pytest.MonkeyP
     class Written(Exception):  # noqa: N818
         pass
 
-    def library(text: str, level: int) -> Any:
+    def library(text: str, level: int, constants: Any) -> Any:
         raise Written
 
     monkeypatch.setattr(executable.machine, "Library", library)

@@ -35,6 +35,8 @@ def below_the_user(frame: FrameType) -> bool:
 class _Operations:
     """The modules of a filter: where a warning arises in an operation that dispatch runs, for the first time or again."""
 
+    pattern = "(?!)"  # for those who copy filters: without the frames, it matches nothing
+
     def __init__(self, again: bool) -> None:
         self._again = again
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 
@@ -37,10 +36,12 @@ class Field:
         return f"Field({self.slot!r}, {self.conversion!r}, {self.spec!r})"
 
 
-@cache
+_FIRST = tuple([Slot(i) for i in range(64)])  # NumPy's arrays have no more axes
+
+
 def slots(count: int) -> tuple[Slot, ...]:
     """The template that is nothing but the first operands."""
-    return tuple([Slot(i) for i in range(count)])
+    return _FIRST[:count]
 
 
 def filled(part: Any, values: Sequence[Any]) -> Any:

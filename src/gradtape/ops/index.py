@@ -400,8 +400,8 @@ def part_of(x: Tensor, key: Key) -> Tensor:
         if all(k is arrays[0] or (isinstance(k, slice) and k == slice(None)) for k in whole):
             axis = next(axis for axis, k in enumerate(whole) if k is arrays[0])
             return apply(TAKE, x, arrays[0], axis=axis)  # whose gradient may be a few rows
-    places = iter(slots(len(arrays)))
-    template = tuple([next(places) if isinstance(k, np.ndarray) else k for k in key])
+    places = list(slots(len(arrays)))
+    template = tuple([places.pop(0) if isinstance(k, np.ndarray) else k for k in key])
     return apply(GETITEM_AT, x, *arrays, key=template, size=None)
 
 

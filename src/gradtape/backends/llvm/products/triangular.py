@@ -17,9 +17,9 @@ from gradtape.ops.linalg_solve import TRIANGULAR_SOLVE
 
 def _solve(scope: Scope, operation: Operation) -> list[Lowered]:
     a, b = (value.type for value in operation.operands)
-    kind, sizes = MEMORY[name_of(a.dtype)], (*a.shape, *b.shape)
+    kind, sizes = MEMORY.get(name_of(a.dtype)), (*a.shape, *b.shape)
     known = len(sizes) == 4 and all(isinstance(size, int) and size for size in sizes)
-    if not known or kind not in blas.LETTER or a.dtype != b.dtype or blas.source().fortran:
+    if not known or kind is None or kind not in blas.LETTER or a.dtype != b.dtype or blas.source().fortran:
         return write_callback(scope, operation)
     w, n, columns = scope.writer, sizes[0], sizes[3]
     matrix, home = scope.memory(operation.operands[0]), scope.room(operation.result)
