@@ -48,6 +48,11 @@ class State:
         self.line = line
         self.dead = dead
 
+    def forget(self, log: Log) -> None:
+        """Names that are state are no places as well: a function inside may have noted that it changes them."""
+        for cell in getattr(self.get, "__closure__", None) or ():
+            log.entries.pop(("cell", id(cell)), None)
+
     def labels(self) -> list[str]:
         """What messages call the names."""
         return [f"`{name}`" for name in self.names]
@@ -89,6 +94,7 @@ class TracedBody:
         try:
             with trace.region(block):
                 self.result = run()
+            state.forget(self.log)
             self.note_captures()
             self.objects = state.get()
             self.contents = {key: place.read() for key, (place, _) in self.log.entries.items()}
