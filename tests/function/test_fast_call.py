@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from gradtape.functions.fast_call import CLOCK
 
 X = gt.constant([1.0, 2.0, 3.0])
 Y = gt.constant([0.5, 0.25, 4.0])
@@ -100,8 +101,14 @@ def test_a_call_runs_little_python(name: str) -> None:
 
 
 def test_a_variable_is_three_calls_more() -> None:
-    f = ready(lambda a: a * V, X)
-    assert python_calls(lambda: f(X)) <= 5  # one to see that it is still the same, one to read it, one to keep it in mind
+    x, v = (
+        gt.constant([1.0, 2.0, 3.0]),
+        gt.Variable([2.0, 3.0, 4.0]),
+    )
+    f = ready(lambda a: a * v, x)
+    # one to see that it is still the same, one to read it, one to keep it in mind; where it came from is four more, and counts
+    # only while some tape is open that may be asked, be it another test's
+    assert python_calls(lambda: f(x)) <= (9 if CLOCK.open else 5)
 
 
 def test_a_recorded_call_and_its_gradient_run_little_python() -> None:
