@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.functions.fast_call import CLOCK
+from gradtape.core.record import CLOCK
 
 X = gt.constant([1.0, 2.0, 3.0])
 Y = gt.constant([0.5, 0.25, 4.0])
