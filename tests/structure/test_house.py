@@ -13,6 +13,7 @@ import pytest
 from tests.structure.house import graph, measures, names
 from tests.structure.house.calls import small_gradient
 from tests.structure.house.measures import Measure, bounds
+from tests.structure.house.op_names import op_strings
 from tests.structure.house.tree import Tree
 from tests.structure.modules import ROOT
 
@@ -85,8 +86,53 @@ def test_slots_are_filled_elsewhere_and_stay_filled(tree: Tree) -> None:
     assert graph.late_slots(tree) == ["package.ad.a.SLOT, filled by package.ad.filler:2"]
 
 
-def test_names_of_operations_outside_their_room(tree: Tree) -> None:
-    assert names.op_strings(tree, frozenset({"solve"})) == {"ad/c.py": [(4, "solve")]}
+NAMES_OF_OPS = """
+def direct(op): return op.name == "solve"
+def turned(operation): return "solve" != operation.op.name
+def member(record): return record.op.name in ("other", "solve")
+def variable(op):
+    name = op.name
+    return name == "solve"
+def chosen(op, kind=""): return (op.name if op else kind) == "solve"
+FAILING = frozenset({"solve"})
+def table(op): return op.name not in FAILING
+_COSTS = {"solve": 3, "x": "solve"}
+def cost(op): return _COSTS.get(op.name) or _COSTS[op.name]
+def callee(other: str): return other == "solve"
+def caller(op): return callee(op.name)
+def result(op): return str(op.name)
+def of_result(op): return result(op).startswith("solve")
+class Cut:
+    reason: str
+    place: str
+def cut(op): return Cut("why", op.name)
+def of_cut(cut): return cut.place == "solve"
+def by_name(): return op_by_name("solve")
+def of_op(cut): return cut.op == "solve"
+def matched(op):
+    match op.name:
+        case "solve": return 1
+def several(ops): return [name for name in [op.name for op in ops] if name == "solve"]
+"""
+
+OTHER_NAMES = """
+def event(frame, event: str): return event == "solve"
+def attribute(attrs): return attrs["solve"], attrs.get("solve")
+def method(code, names=("solve",)): return code.append("solve")
+MODES = {"solve": 1}
+def mode(mode: str, op): return MODES[mode], {"name": op.name, "kind": "solve"}
+def message(op): return f"{op.name} has no solve", "solve"
+def identity(op): return op is SOLVE
+"""
+
+
+def test_strings_that_stand_for_an_op(tree: Tree) -> None:
+    """One string in each function or table of the first text, none of the second, and none in the room of ops."""
+    for name, text in {"ad/names.py": NAMES_OF_OPS, "ad/others.py": OTHER_NAMES, "ops/names.py": NAMES_OF_OPS}.items():
+        (tree.source / name).write_text(text)
+    counted = op_strings(Tree(tree.source), frozenset({"solve"}))
+    expected = [n for n, line in enumerate(NAMES_OF_OPS.splitlines(), 1) if '"solve"' in line]
+    assert counted == {"ad/names.py": [(line, "solve") for line in expected]}
 
 
 def test_homonyms(tree: Tree) -> None:

@@ -40,8 +40,9 @@ def only_converted() -> Iterator[None]:
 
 
 def _called(frame: FrameType, event: str, about: Any) -> None:
-    # functions of C say which they are: what is left are Python's, called or gone on with
-    if about is None and event != "return" and not _steady((code := frame.f_code).co_filename):
+    code = frame.f_code
+    # "call": a Python function begins or a generator goes on; functions of C ("c_call") are judged by `foreign_calls`
+    if event == "call" and not _steady(code.co_filename):
         entry, generated = ENTRIES.get(id(code)), code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)
         if (entry is None or not entry.converted) and not generated:
             refuse_in_trial(f"`{code.co_qualname}` is called by Python itself, which may do something else in each turn")

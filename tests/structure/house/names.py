@@ -1,4 +1,4 @@
-"""What the source calls things: names of operations outside their room, homonyms, vague names, `Any`, comments."""
+"""What the source calls things: homonyms, vague names, `Any`, comments."""
 
 from __future__ import annotations
 
@@ -9,29 +9,6 @@ from collections.abc import Iterator
 from tests.structure.house.tree import PUBLIC, Module, Tree
 
 VAGUE = ("found", "made")
-
-
-def op_strings(tree: Tree, ops: frozenset[str]) -> dict[str, list[tuple[int, str]]]:
-    """File → (line, name) of each string constant outside `ops/` and `core/` that is the name of an operation.
-
-    What a module lists in `__all__` are names of its own functions, called like those of NumPy and the array API.
-    """
-    places = {
-        module.relative: [
-            (node.lineno, node.value)
-            for node in module.all(ast.Constant)
-            if isinstance(node.value, str) and node.value in ops and node not in _exported(module)
-        ]
-        for module in tree
-        if module.room not in ("ops", "core")
-    }
-    return {name: sorted(lines) for name, lines in places.items() if lines}
-
-
-def _exported(module: Module) -> set[ast.AST]:
-    """The constants in the module's `__all__`."""
-    lists = (node for node in module.syntax.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
-    return {item for node in lists for item in ast.walk(node.value)}
 
 
 def class_homonyms(tree: Tree) -> dict[str, list[str]]:
