@@ -144,7 +144,11 @@ def test_parameters_words_and_comments(tree: Tree) -> None:
     untyped, total = names.untyped_parameters(tree)
     assert (untyped.total(), total.total()) == (1, 2)
     assert {name: files.total() for name, files in names.vague_names(tree).items()} == {"found": 2, "made": 2}
-    assert names.comment_lines(tree) == 1
+    words = tree.by_name["package.ad.words"]
+    assert (words.comments, words.lines, words.code) == (["# a comment"], 7, 7)
+    (tree.source / "ad/words.py").write_text(words.text.replace("# a comment", "# a comment\n\n# another"))
+    words = Tree(tree.source).by_name["package.ad.words"]
+    assert (len(words.comments), words.lines, words.code) == (2, 8, 7)
 
 
 def test_hops_name_both_rooms() -> None:

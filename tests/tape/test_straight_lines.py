@@ -11,6 +11,7 @@ import gradtape as gt
 from gradtape.ad import straight
 from gradtape.ad.straight import Unwritable, Wiring
 from gradtape.core.tensor import Tensor
+from gradtape.functions import learned_walks
 from tests.harness.cases import all_cases, tensor
 from tests.harness.derivatives import differentiable
 from tests.harness.numeric import random_like
@@ -182,6 +183,26 @@ def test_compiled_walks_repeat_to_the_last_bit(comparing):
     with learning(1), compiling(1):
         answers = [step() for _ in range(8)]
     assert len(set(answers[3:])) == 1
+
+
+def test_a_defect_of_the_compiler_is_told_and_walked(comparing, monkeypatch):
+    """The user has the gradient all the same."""
+    if not comparing:
+        pytest.skip("nothing is compiled")
+    x = gt.Variable([1.0, 2.0])
+
+    def broken(*arguments):
+        raise KeyError("a defect")
+
+    def steps():
+        for _ in range(4):
+            with gt.GradientTape() as tape:
+                y = gt.reduce_sum(gt.square(x))
+            np.testing.assert_allclose(tape.gradient(y, x).numpy(), [2.0, 4.0])
+
+    monkeypatch.setattr(learned_walks, "executable", broken)
+    with learning(1), compiling(1), pytest.warns(UserWarning, match="could not be compiled, please report it: KeyError"):
+        steps()
 
 
 def test_other_wirings_are_walked():

@@ -89,7 +89,7 @@ def _fill(channel: Channel, open_stream: Callable[[], Stream]) -> None:
             channel.end(StopIteration())
         finally:
             stream.close()
-    except BaseException as error:
+    except BaseException as error:  # in a thread nobody looks at: raised by whoever takes the next element
         channel.end(error)
 
 
@@ -178,7 +178,7 @@ class ParallelStream(StepStream):
         while not self.ended and len(self.tasks) < self.workers + 1:
             try:
                 elements = list(islice(self.source, self.chunk))
-            except BaseException as error:
+            except BaseException as error:  # its turn comes after the elements that are on their way
                 self.ended = True
                 failed: Future[Any] = Future()
                 failed.set_result(([], error, 0.0))
@@ -233,6 +233,6 @@ def _task(function: Callable[[int, Leaves], Leaves], number: int, elements: list
     try:
         for i, element in enumerate(elements, number):
             results.append(function(i, element))
-    except BaseException as error:
+    except BaseException as error:  # raised by whoever takes that element, after those before it
         return results, error, 0.0
     return results, None, time.perf_counter() - started

@@ -343,7 +343,7 @@ def _stable(target: Any, name: str, value: Any) -> bool:
         return True
     try:
         return getattr(target, name) is value
-    except Exception:
+    except Exception:  # a user's property, which may raise anything
         return False
 
 

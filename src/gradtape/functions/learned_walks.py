@@ -7,6 +7,7 @@ each run; shapes and dtypes are looked at by its entry. Where something differs,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType, NoneType
 from typing import Any
@@ -105,7 +106,11 @@ def learned(
     values = _ReadValues()
     try:
         program = executable(traced_program(_traced(values, records, seeds, wanted, set(path), pulls)), "backward")
-    except Exception:  # what a walk can do and a program cannot, the walk does
+    except Unwritable:
+        return None
+    except Exception as error:
+        # a defect of ours, which must be seen; but the straight-line code gives the same gradients, so the program goes on
+        warnings.warn(f"a backward pass could not be compiled, please report it: {type(error).__name__}: {error}", stacklevel=2)
         return None
     return LearnedWalk(program, values.reader()) if getattr(program, "can_be_kept", False) else None
 
@@ -116,19 +121,23 @@ def _traced(
 ) -> Block:  # fmt: skip
     """The walk on traced tensors, through records that stand for those of the tape."""
     twins: dict[Record | None, Any] = {None: None}
-    for place, record in enumerate((*records, *wanted, *seeds)):
-        for node in (*(() if record.op is None else record.nodes), record):
-            if node not in twins:
+    for place, record in enumerate(records):
+        nodes = () if record.op is None else record.nodes
+        for node in nodes:
+            if node not in twins:  # none of these records made it: a leaf of the walk, whatever made it
                 assert node is not None
-                twins[node] = twin = leaf((), node.shape, () if node.op is None else tuple([twins[n] for n in node.nodes]))
-                twin.op, twin.attrs, twin.code, twin.lasti = node.op, node.attrs, node.code, node.lasti
-        if record in path and place < len(records):
+                twins[node] = leaf((), node.shape)
+        twins[record] = twin = leaf((), record.shape, tuple([twins[node] for node in nodes]))
+        twin.op, twin.attrs, twin.code, twin.lasti = record.op, record.attrs, record.code, record.lasti
+        if record in path:
             values.constant(f"R[{place}].attrs", record.attrs)
             versions = (*record.nodes, record)  # the output is entry -1
-            twins[record].saved = tuple([
+            twin.saved = tuple([
                 values.saved(f"R[{place}].saved[{k}]", value, versions[save_plan(record.op).entries[k][0]])
                 for k, value in enumerate(record.saved)
             ])  # fmt: skip
+    for node in (*wanted, *seeds):
+        twins.setdefault(node, leaf((), node.shape))
     block = Block(
         [*values.types.values(), *[TensorSpec(np.shape(s), as_dtype(s.dtype)) for s in seeds.values()]], name="backward"
     )

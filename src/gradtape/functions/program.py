@@ -170,7 +170,7 @@ class Program:
             return self._eagerly(tensors, caller)
         try:
             outs = self.compiled(inputs)
-        except Exception as error:
+        except Exception as error:  # raised there, one way or the other
             return self._failed(error, tensors, caller)
         for action in self.actions:
             action(outs, tensors, caller)

@@ -217,6 +217,7 @@ class _Probe:
         try:
             self.run(env)
         except Exception:
+            # rules refuse sizes in their own words (ValueError, NumPy's errors): if all are refused, `_raise` shows the error
             return False
         return True
 

@@ -140,7 +140,7 @@ def _types_follow_the_rule(context: _Context, operation: Operation) -> Complaint
         yield "only structured operations have regions"
     try:
         inferred, _ = infer_by_probing(operation.op, [value.type for value in operation.operands], operation.attrs)
-    except Exception as error:
+    except Exception as error:  # a rule sees operands that no call would give it: whatever it raises is the complaint
         yield f"its type rule refuses the operands {_types(operation.operands)}: {error}"
         return
     types = inferred if isinstance(inferred, tuple) else (inferred,)

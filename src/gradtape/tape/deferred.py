@@ -31,7 +31,7 @@ def raising_when_asked(grad_fn: Callable[..., Any], inputs: Sequence[Any], varia
             return grad_fn(*cts, **kwargs)
         except _OWN:
             raise
-        except Exception as error:
+        except Exception as error:  # of the user's function: anything
             if len(current_trace().blocks) < 2:  # no region of its own: it is asked for now
                 raise
             emit_error(error, cts[0])

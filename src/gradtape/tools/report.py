@@ -138,7 +138,7 @@ def _undisturbed(method: Callable[..., None]) -> Callable[..., None]:
             self._busy.add(threading.get_ident())
             try:
                 method(self, *args)
-            except Exception as error:
+            except Exception as error:  # shown in the report, under its problems
                 note = f"{method.__name__}: {type(error).__name__}: {error}"
                 self.problems[note] = self.problems.get(note, 0) + 1
             finally:

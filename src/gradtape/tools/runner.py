@@ -152,7 +152,7 @@ def _guarded(command: str, body: Callable[[], object]) -> Ran:
     except KeyboardInterrupt as stopped:
         _show(stopped)
         status, error = INTERRUPTED, "KeyboardInterrupt"
-    except BaseException as failure:
+    except BaseException as failure:  # the script's own end: the report of what it did is written all the same
         _show(failure)
         status, error = 1, traceback.format_exception_only(failure)[-1].strip()
     try:

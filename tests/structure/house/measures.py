@@ -1,6 +1,7 @@
 """The table: each measure with its value now, the goal, and what it is made of.
 
-A measure that has a goal is held below its bound by a test; the others are there to be read.
+A measure that has a goal is held below its bound by a test; the others are there to be read. Lines are lines of code and
+docstrings: comments and blank lines are not counted, so that nobody pays for an explanation, nor gains by cramming.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from tests.structure.house.op_names import op_strings
 from tests.structure.house.tree import Tree
 
 BOUNDS = Path(__file__).with_name("bounds.json")
+GOAL = (
+    47_500  # lines of code: 60,000 lines with comments and blank ones, in the proportion of the day on which they were left out
+)
 NEW_ROOMS = {"data", "distribute", "keras"}  # features that came after the goal was set: their lines count apart
 
 
@@ -54,10 +58,10 @@ def _sizes(tree: Tree) -> Iterable[Measure]:
     lengths = sorted(((module.lines, module.relative) for module in tree), reverse=True)
     rooms = _by_room(tree)
     yield Measure(
-        "lines", "lines of src, new rooms apart", sum(m.lines for m in tree if m.room not in NEW_ROOMS), 60_000,
+        "lines", "lines of code in src, new rooms apart", sum(m.code for m in tree if m.room not in NEW_ROOMS), GOAL,
         details=tuple(f"{lines:>7,} lines {files:>4} files  {room}" for room, (lines, files) in rooms.items()),
     )  # fmt: skip
-    yield Measure("new_lines", "lines of new rooms", sum(m.lines for m in tree if m.room in NEW_ROOMS), None)
+    yield Measure("new_lines", "lines of code in new rooms", sum(m.code for m in tree if m.room in NEW_ROOMS), None)
     yield Measure("files", "files of src", len(lengths), None)
     yield Measure(
         "longest_file", "longest file", lengths[0][0], 600, lengths[0][1], tuple(f"{n:>5} {name}" for n, name in lengths[:40])
@@ -71,7 +75,7 @@ def _by_room(tree: Tree) -> dict[str, tuple[int, int]]:
         folders = module.relative.split("/")[:-1]
         for room in {module.room, *("/".join(folders[:n]) for n in range(2, len(folders) + 1))}:
             lines, files = sizes.get(room, (0, 0))
-            sizes[room] = (lines + module.lines, files + 1)
+            sizes[room] = (lines + module.code, files + 1)
     return dict(sorted(sizes.items(), key=lambda item: (-sizes[item[0].split("/")[0]][0], item[0])))
 
 
@@ -144,8 +148,8 @@ def _words(tree: Tree) -> Iterable[Measure]:
     for name, files in names.vague_names(tree).items():
         details = tuple(f"{n:>4} {file}" for file, n in files.most_common(60))
         yield Measure(name, f"names called `{name}`", files.total(), 0, f"in {len(files)} files", details)
-    lines = sum(module.lines for module in tree)
-    share = 100 * names.comment_lines(tree) / lines
+    comments = sum(len(module.comments) for module in tree)
+    share = 100 * comments / (comments + sum(module.lines for module in tree))
     yield Measure("comments", "lines that are comments", share, 4, at_least=True, percent=True)
 
 

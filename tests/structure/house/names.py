@@ -1,4 +1,4 @@
-"""What the source calls things: homonyms, vague names, `Any`, comments."""
+"""What the source calls things: homonyms, vague names, `Any`."""
 
 from __future__ import annotations
 
@@ -57,22 +57,3 @@ def _identifiers(module: Module) -> Iterator[str | None]:
     yield from (node.arg for node in module.all(ast.arg, ast.keyword))
     yield from (node.name for node in module.all(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     yield from (name for node in module.all(ast.Global, ast.Nonlocal) for name in node.names)
-
-
-def comment_lines(tree: Tree) -> int:
-    """Lines that hold nothing but a comment."""
-    return sum(1 for module in tree for _ in _comments(module))
-
-
-def _comments(module: Module) -> Iterator[str]:
-    inside = {
-        line
-        for node in module.all(ast.Constant, ast.JoinedStr)
-        if node.end_lineno != node.lineno
-        for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)
-    }
-    return (
-        line
-        for number, line in enumerate(module.text.splitlines(), 1)
-        if number not in inside and line.lstrip().startswith("#")
-    )

@@ -50,7 +50,7 @@ class Executable:
         try:
             with np.errstate(all="ignore"):
                 return self._run(arrays)
-        except Exception as error:
+        except Exception as error:  # any impl's: the same, with the user's line
             located = self._located(error)
         raise located  # out here: as its context the error of the impl would keep the frames with all their values
 

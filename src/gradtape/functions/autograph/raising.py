@@ -66,7 +66,7 @@ class RaisedAgain:
     def __call__(self, *text: Any) -> BaseException:
         try:
             raised = copy.copy(self.error)
-        except Exception:
+        except Exception:  # the user's class says how it is copied: one that cannot be is raised itself
             raised = self.error
         return raised.with_traceback(None)
 

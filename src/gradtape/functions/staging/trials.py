@@ -117,6 +117,8 @@ class Trials:
         except (Restart, Build):
             raise
         except Exception as error:
+            # what the body raises in a turn that stands for all turns says nothing of the turns themselves: traced one by one,
+            # they raise it again if it is the user's; `f.explain()` shows it
             cause = error.with_traceback(None)
         finally:
             self.depth -= 1

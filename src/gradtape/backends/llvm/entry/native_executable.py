@@ -79,7 +79,7 @@ def _callback(context: int, number: int, words: Any, done: Any) -> None:
     call = calls.calls[number]
     try:
         run_callback(call, words)
-    except BaseException as error:
+    except BaseException as error:  # ctypes would drop it: the entry raises it when the machine code has come back
         calls.errors[threading.get_ident()] = (call.operation, error)
         return
     done[0] = 1
@@ -97,7 +97,7 @@ def _patience(context: int, number: int, words: Any, done: Any) -> None:
             HOOKS.world.natively.begins(words[0], operation.loc)
         else:
             HOOKS.world.natively.ends(operation.loc)
-    except BaseException as error:
+    except BaseException as error:  # as above
         calls.errors[threading.get_ident()] = (operation, error)
         return
     done[0] = 1
