@@ -2,7 +2,8 @@
 
 Pure analysis of blocks, regions included; loops run to a fixed point. A value is *varied* if it depends differentiably on
 one of the given parameters, *useful* if one of the given results depends differentiably on it. What other ranks send may vary
-with theirs, and what is sent to them may count there.
+with theirs, and what is sent to them may count there. `always` asks for what varies whichever way branches and loops go: what
+some run leaves constant does not count.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def passes_derivative(op: Op, index: int) -> bool:
     return table[min(index, len(table) - 1)] is not None if table else False
 
 
-def varied(block: Block, params: Iterable[Value]) -> set[Value]:
+def varied(block: Block, params: Iterable[Value], always: bool = False) -> set[Value]:
     """Every value of the block that depends differentiably on `params`, these included."""
     moving = {p for p in params if differentiable(p)}
     for operation in block.operations:
         if operation.op.kind == "region":
-            places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in moving})
+            places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in moving}, always)
             moving.update(operation.results[i] for i in places)
         elif operation.op is RECV or any(
             v in moving and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)
@@ -61,20 +62,20 @@ def useful(block: Block, results: Iterable[Value]) -> set[Value]:
     return needed
 
 
-def varied_results(operation: Operation, operands: set[int]) -> set[int]:
+def varied_results(operation: Operation, operands: set[int], always: bool = False) -> set[int]:
     """The results of a structured operation that depend differentiably on these operands (positions)."""
     if operation.op is COND:
-        branches = [_results_of(b, {i - 1 for i in operands if i > 0}) for b in operation.regions.values()]
-        return set().union(*branches)
+        branches = [_results_of(b, {i - 1 for i in operands if i > 0}, always) for b in operation.regions.values()]
+        return set.intersection(*branches) if always else set.union(*branches)
     if operation.op is CALL:
-        return _results_of(operation.attrs["callee"], operands)
+        return _results_of(operation.attrs["callee"], operands, always)
     if operation.op is CUSTOM:
         moving = not operands.isdisjoint(_rule_places(operation))
         return {i for i, v in enumerate(operation.results) if moving and differentiable(v)}
     if operation.op is CHECKPOINTED:
         shift = 2 - operation.layout["length"]  # its region takes the first index and the count instead of the length
-        return _results_of(operation.regions["backward"], {i + shift for i in operands})
-    return loop_varied(operation, operands)[1]
+        return _results_of(operation.regions["backward"], {i + shift for i in operands}, always)
+    return (loop_always_varied if always else loop_varied)(operation, operands)[1]
 
 
 def useful_operands(operation: Operation, results: set[int]) -> set[int]:
@@ -98,8 +99,8 @@ def _rule_places(operation: Operation) -> tuple[int, ...]:
     return (*places, operation.layout["inputs"]) if operation.attrs.get(LEAF) else places
 
 
-def _results_of(block: Block, params: set[int]) -> set[int]:
-    moving = varied(block, [block.params[i] for i in params])
+def _results_of(block: Block, params: set[int], always: bool = False) -> set[int]:
+    moving = varied(block, [block.params[i] for i in params], always)
     return {i for i, v in enumerate(block.results) if v in moving}
 
 
@@ -110,18 +111,35 @@ def _params_of(block: Block, results: set[int]) -> set[int]:
 
 def loop_varied(operation: Operation, operands: set[int]) -> tuple[set[int], set[int]]:
     """(parameters of the body, results of the operation) that vary, at the fixed point."""
-    body = operation.regions["body"]
-    skipped = operation.layout.get("length", 0)  # the body has its index there instead
-    params = {i - skipped + 1 for i in operands if i >= skipped and differentiable(operation.operands[i])}
-    carried = operation.layout["carried"]
+    params, carried = _body_params(operation, operands), operation.layout["carried"]
     while True:
-        results = _results_of(body, params)
+        results = _results_of(operation.regions["body"], params)
         grown = params | {i + 1 for i in results if i < carried}
         if grown == params:
             break
         params = grown
     ends = {i for i in range(carried) if i + 1 in params}  # the initial value may be the final one
     return params, ends | {loop_result(operation, i) for i in results if i >= carried}
+
+
+def loop_always_varied(operation: Operation, operands: set[int]) -> tuple[set[int], set[int]]:
+    """(parameters of the body that vary in every iteration, results that vary however many there are)."""
+    params, carried = _body_params(operation, operands), operation.layout["carried"]
+    while True:
+        results = _results_of(operation.regions["body"], params, always=True)
+        # what an iteration leaves constant, the next one begins with: the first alone is no measure
+        left = {p for p in params if not 1 <= p <= carried or p - 1 in results}
+        if left == params:
+            break
+        params = left
+    ends = {p - 1 for p in params if 1 <= p <= carried}
+    return params, ends | {loop_result(operation, i) for i in results if i >= carried}
+
+
+def _body_params(operation: Operation, operands: set[int]) -> set[int]:
+    """The parameters of a loop's body that are given these operands."""
+    skipped = operation.layout.get("length", 0)  # the body has its index there instead
+    return {i - skipped + 1 for i in operands if i >= skipped and differentiable(operation.operands[i])}
 
 
 def loop_useful(operation: Operation, results: set[int]) -> tuple[set[int], set[int]]:

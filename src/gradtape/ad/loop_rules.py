@@ -141,6 +141,8 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
         if answers is not None:
             return answers
         half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
+    # of what only stands for leaf versions of a variable there may be none
+    loop.want_consts = [p for p in loop.want_consts if p in half.answers]
     half, going = undoing(half, loop.carried)
     undone = going.carried() if going else []
     lists = _save_items(site, half, loop.untold(half))

@@ -18,6 +18,7 @@ from gradtape.ad.activity import differentiable
 from gradtape.ad.binding import OWN_PULLS, joint_pull
 from gradtape.ad.budget import BUDGET, limited
 from gradtape.ad.checkpointing import expanded_vjp
+from gradtape.ad.leaves import depends, undecided_inside
 from gradtape.ad.loop_rules import loop_vjp
 from gradtape.ad.replaying import replay
 from gradtape.ad.reverse import Split, split
@@ -25,6 +26,7 @@ from gradtape.ad.sites import Site, region, zeros_for, zeros_of_type
 from gradtape.core.opdef import Op
 from gradtape.core.record import Record
 from gradtape.core.tensor import Tensor
+from gradtape.errors import UnimplementedError
 from gradtape.ir.dims import Dim, fresh_symbol
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
@@ -43,7 +45,11 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
     operation: Operation = attrs["operation"]
     inputs = [reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)]
     asked = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
-    wanted = asked | _watched(record, operation) if asked else asked
+    wanted = asked
+    if asked and _has_leaves(operation):  # what is asked for or not: a version is a leaf if nothing watched is in it
+        wanted = {i for i, node in enumerate(record.nodes) if differentiable(operation.operands[i]) and depends(node)}
+        asked &= wanted
+        _decided(operation, wanted, {i for i in wanted if depends(record.nodes[i], always=True)}, asked)
     trace = current_trace()
     seeds = {i: trace.own(ct) for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
     rule = _REVERSE[operation.op]
@@ -51,14 +57,23 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
     return [answers.get(i) if i in asked else None for i in range(len(inputs))]
 
 
-def _watched(record: Record, operation: Operation) -> set[int]:
-    """The inputs somebody watches, if versions of variables are made inside: these are leaves only if nothing watched is in
-    them, asked for or not."""
+def _has_leaves(operation: Operation) -> bool:
+    """Whether versions of variables are made inside that may be leaves."""
     inside = [*operation.regions.values(), *filter(None, [callee_of(operation)])]
-    if not any(inner.attrs.get(LEAF) for block in inside for inner in program(block)):
-        return set()
-    nodes = enumerate(record.nodes)
-    return {i for i, node in nodes if node is not None and node.keys and differentiable(operation.operands[i])}
+    return bool(operation.attrs.get(LEAF)) or any(inner.attrs.get(LEAF) for block in inside for inner in program(block))
+
+
+def _decided(operation: Operation, some: set[int], every: set[int], asked: set[int]) -> None:
+    """Refuse a variable some of whose versions are leaves in one iteration or branch and not in another: a program cannot
+    tell these apart. (A compiled function with the tape around it records such a call operation by operation.)"""
+    undecided = undecided_inside(operation, some, every)
+    for i in asked & undecided.keys():
+        raise UnimplementedError(
+            f"the derivative with respect to a variable that is assigned at {undecided[i].loc}, in a {operation.op.name} of a "
+            "compiled function: what is assigned depends on something watched in one iteration or branch and not in another; "
+            "only a run can tell whether it is a version of its own. Take the tape out of the gt.function, or assign the "
+            "variable in the same way on every path"
+        )
 
 
 def reidentified(tensor: Any, node: Record | None) -> Any:

@@ -19,6 +19,7 @@ from gradtape.ad.activity import useful, varied
 from gradtape.ad.binding import OWN_PULLS
 from gradtape.ad.budget import known_bytes, limited
 from gradtape.ad.evaluation import evaluate
+from gradtape.ad.leaves import undecided_leaves
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
@@ -32,8 +33,9 @@ from gradtape.functions.waiting import waiting
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ir.walk import has_effect, inline_calls, renamed
+from gradtape.ir.walk import has_effect, inline_calls, program, renamed
 from gradtape.ops.list_values import item_spec, zero_like
+from gradtape.ops.structured import LEAF
 
 
 def _run_again(*inputs: Any, again: Any, **rest: Any) -> Any:
@@ -68,6 +70,7 @@ class Compiled:
         self._levels: dict[tuple[frozenset[int], int], Levels] = {}
         self._connected: dict[frozenset[int], set[int]] = {}
         self._moving: dict[frozenset[int], list[bool]] = {}
+        self._leaves_by_run: dict[frozenset[int], bool] = {}
         self._for_sizes: dict[Any, Compiled] = {}
         self._refused: set[Any] = set()  # halves that cannot be made for all sizes at once
         self._shown: Block | None = None
@@ -180,6 +183,8 @@ class Compiled:
             return self._unrecorded(tensors)
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
+        if self._undecided(wanted):
+            return evaluate(self.block, tensors)  # recorded one by one, each version shows whether it is a leaf
         try:
             levels = self.levels(wanted, orders(scope))
         except (OpError, ValueError, TypeError):
@@ -215,6 +220,19 @@ class Compiled:
                 del self._for_sizes[next(iter(self._for_sizes))]
         self._for_sizes[key] = known  # the one used last stands last
         return known
+
+    def _undecided(self, wanted: frozenset[int]) -> bool:
+        """Whether only a run tells which versions of a variable are leaves, if these inputs are watched."""
+        if not self._has_leaves:
+            return False
+        known = self._leaves_by_run.get(wanted)
+        if known is None:
+            known = self._leaves_by_run[wanted] = bool(undecided_leaves(self.block, wanted, wanted))
+        return known
+
+    @functools.cached_property
+    def _has_leaves(self) -> bool:
+        return any(operation.attrs.get(LEAF) for operation in program(self.block))
 
     def known_levels(self, wanted: frozenset[int], depth: int) -> Levels | None:
         """`levels`, if some call asked for them before."""

@@ -117,6 +117,7 @@ CHECKPOINTED = _region(
     ("in.cts", "fits", "out.cts"),
     ("backward.out.ys", "fits", "out.ys"),
 )
+UNDECIDED = "undecided"  # as LEAF: the value depends on what is watched in one run and not in another
 LEAF = "leaf"  # of a `custom`: the derivative goes to its value, if that depends on what is asked for, else to its input
 
 REGION_OPS = (COND, WHILE, SCAN, CALL, CUSTOM, CHECKPOINTED)

@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from gradtape.ad.activity import passes_derivative
-from gradtape.core.record import SCOPE, leaf
+from gradtape.ad.leaves import depends
+from gradtape.core.record import SCOPE, current_scope, leaf
 from gradtape.core.tensor import Tensor, box
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ops.structured import CUSTOM, LEAF
+from gradtape.ops.structured import CUSTOM, LEAF, UNDECIDED
 from gradtape.trace.tracing import TracedTensor, current_trace, traced
 from gradtape.variables.variable import Variable
 
@@ -41,15 +42,22 @@ def as_version(tracer: VersionTracer, variable: Variable, tensor: TracedTensor) 
     source = tracer.versions_of(variable)
     around = trace.onlookers(source)
     # who records right here follows the value that is assigned, or makes a leaf of the version when it is read
+    value = traced(tensor._data)
+    node = tensor._node if depends(tensor._node) else None
+    undecided = node is not None and not depends(node, always=True)
+    if undecided:  # ... but only a run tells which of the two: an answer for the variable is refused where it is asked
+        around, value = [*around, *current_scope().recorders], tensor
     source = stand_in(tracer, variable, around) if around else traced(source._data)
     # The identity with a rule of its own: its derivative goes to the stand-in for the leaf versions, unless the value assigned
     # depends on something watched.
     block = Block([tensor._data.type], layout={"cts": 1})
     block.give(grads=block.params)
-    groups = {"inputs": [source], "values": [traced(tensor._data)], "consts": []}
+    groups = {"inputs": [source], "values": [value], "consts": []}
     result = [tensor._data.type], {"outputs": 1}
-    (version,) = trace.structured(CUSTOM, groups, {"vjp": block}, {"places": (0,), LEAF: True}, result)["outputs"]
-    version._node = tensor._node
+    attrs = {"places": (0,), LEAF: UNDECIDED if undecided else True}
+    (version,) = trace.structured(CUSTOM, groups, {"vjp": block}, attrs, result)["outputs"]
+    if not undecided:
+        version._node = node
     return version
 
 
