@@ -19,6 +19,7 @@ import gradtape as gt
 from gradtape import config
 from gradtape.backends import llvm
 from gradtape.backends.llvm.entry.native_executable import compile_block
+from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing import parts
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.ir.dims import symbol
@@ -240,3 +241,49 @@ def test_parts_share_what_stands_before_a_loop() -> None:
 def test_programs_of_the_zoo_in_parts(entry: Any) -> None:
     with compared():
         gradients(entry, entry.inputs[0], gt.function)
+
+
+def _branching(i: Any, x: Any, s: Any) -> Any:
+    return gt.cond(i % 2 == 0, lambda: s + x * 0.5, lambda: s - x * x * 0.25)
+
+
+INNERMOST = {
+    "a branch": _branching,
+    "scalars": lambda i, x, s: s * 0.5 + gt.sin(x + gt.cast(i, gt.float32)),
+    "rows": lambda i, x, s: s + gt.reduce_sum(gt.tanh(gt.fill((6,), 0.25) * x + s)),
+}
+
+
+@pytest.mark.parametrize("turns", [(100, 100), (7, 300), (12, 90), (6, 6, 40)], ids=str)
+@pytest.mark.parametrize("kind", INNERMOST)
+def test_llvm_does_not_write_out_loops_around_loops(kind: str, turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop of few turns around another is copied as often by LLVM's passes, which gains nothing."""
+
+    @gt.function
+    def nest(x: Any) -> Any:
+        def level(depth: int, i: Any, s: Any) -> Any:
+            if depth == len(turns):
+                return INNERMOST[kind](i, x, s)
+            for j in gt.range(turns[depth]):
+                s = level(depth + 1, i + j, s)
+            return s
+
+        return level(0, gt.constant(0), x * 0.0)
+
+    lengths = []
+    optimized = machine.optimized
+
+    def measured(text: str, level: int) -> Any:
+        module, passes = optimized(text, level)
+        lengths.append((len(text.splitlines()), len(str(module).splitlines())))
+        return module, passes
+
+    monkeypatch.setattr(machine, "optimized", measured)
+    monkeypatch.setattr(machine.object_cache, "load", lambda *key: None)
+    x = gt.constant(0.75)
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = nest(x)
+    tape.gradient(y, x)
+    assert len(lengths) >= 2
+    assert max(after / before for before, after in lengths) < 4, lengths

@@ -15,6 +15,7 @@ import operator
 import re
 import struct
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -418,6 +419,58 @@ def test_dataclasses_and_named_tuples_do_not_keep_a_loop_from_being_staged():
         return re.search(r"operations: \d+ traced|.*turn by turn.*", f.explain()).group()
 
     assert operations(N) == operations(2 * N)
+
+
+class Finder:
+    """Asked for every module that is not loaded yet, as those of installed packages are."""
+
+    asked = 0
+
+    def find_spec(self, name, path=None, target=None):
+        self.asked += len(self.named(name))
+
+    def named(self, name):
+        return [name]
+
+
+def test_what_libraries_import_when_they_first_need_it_does_not_keep_a_loop_from_being_staged(monkeypatch):
+    """The first call of a process would be traced turn by turn, and only that."""
+    finder = Finder()
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+
+    @gt.function
+    def f(x):
+        for _ in range(N):
+            import wave
+
+            x = x * 0.5 + wave.WAVE_FORMAT_PCM
+        return x
+
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    f(gt.constant(0.5))
+    assert finder.asked
+    assert "turn by turn" not in f.explain()
+
+
+def test_a_module_of_the_users_is_not_run_for_a_trial(monkeypatch, tmp_path):
+    """What its code does, it does in Python's first turn."""
+    (tmp_path / "counting_module.py").write_text("import test_counted\ntest_counted.count += 1.0\n")
+    counted = types.ModuleType("test_counted")
+    counted.count = 1.0
+    monkeypatch.setitem(sys.modules, "test_counted", counted)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    @gt.function
+    def f(x):
+        for _ in range(N):
+            x = x + counted.count
+            import counting_module  # noqa: F401
+
+        return x
+
+    value = f(gt.constant(0.5))
+    sys.modules.pop("counting_module", None)
+    assert float(value) == 0.5 + 1.0 + 2.0 * (N - 1)
 
 
 @dataclasses.dataclass

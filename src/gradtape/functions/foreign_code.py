@@ -44,5 +44,14 @@ def _called(frame: FrameType, event: str, about: Any) -> None:
     # "call": a Python function begins or a generator goes on; functions of C ("c_call") are judged by `foreign_calls`
     if event == "call" and not _steady(code.co_filename):
         entry, generated = ENTRIES.get(id(code)), code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)
-        if (entry is None or not entry.converted) and not generated:
+        if (entry is None or not entry.converted) and not generated and not _importing(frame):
             refuse_in_trial(f"`{code.co_qualname}` is called by Python itself, which may do something else in each turn")
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a library is imported, as it is when it is first needed: what finds, loads and is a module of it runs once."""
+    while frame is not None and (name := frame.f_code.co_filename) != "<frozen importlib._bootstrap>":
+        if frame.f_code.co_name == "<module>" and name != "<string>" and not _steady(name):  # a module of the user's
+            return False
+        frame = frame.f_back
+    return frame is not None

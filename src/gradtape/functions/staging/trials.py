@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
+import numpy as np
+
 from gradtape.core.dispatch import apply, convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.building import Build, Building
@@ -26,9 +28,11 @@ from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import ForLoop, stage_python_while
 from gradtape.functions.staging.places import Log
 from gradtape.functions.staging.python_iterables import python_items, used_up
-from gradtape.ir.graph import Value
+from gradtape.ir.graph import Value, simple
 from gradtape.ops.lists import LIST_GET
-from gradtape.trace.tracing import TracedTensor
+from gradtape.ops.staged import CONSTANT
+from gradtape.ops.structured import COUNT
+from gradtape.trace.tracing import TracedTensor, traced
 
 OFTEN = 10_000  # turns, between two looks at how much they have become
 MEASURED = 64  # turns after which it is asked how much the others will be
@@ -159,7 +163,13 @@ class Trials:
 
     def filled(self, items: TracedTensor, length: int) -> list[Any]:
         """A list that a Python loop filled is a Python list after it."""
-        taken = [apply(LIST_GET, items, convert(place)) for place in range(length)]
+        if items._node is None:  # nobody records: the operations themselves, as a list may be long
+            trace = self._tracer.trace
+            whole, block, loc = trace.use(items), trace.block, trace.location()
+            places = [simple(CONSTANT, [], COUNT, loc, block, {"value": np.int32(place)}) for place in range(length)]
+            taken = [traced(simple(LIST_GET, [whole, place], whole.type.item, loc, block)) for place in places]
+        else:
+            taken = [apply(LIST_GET, items, convert(place)) for place in range(length)]
         if taken:
             self._filled[taken[0]._data] = items, [item._data for item in taken]
         return taken

@@ -26,6 +26,7 @@ from gradtape.backends.llvm.planning.carried import (
     take_list,
 )
 from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.nests import rolled
 from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import changes_size, form
 from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, MemorySlot, NativeList, Scalar
@@ -268,14 +269,15 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
         _iteration(scope, operation, at, carried, consts, items, ys)
         scope.leave()
 
-    every = _stretch(_work(body))
+    work = _work(body)
+    every, whole = _stretch(work), rolled(scope, 1, work)
     if isinstance(count, int) and count <= every:
-        with w.loop(count) as i:
+        with w.loop(count, extra=whole) as i:
             once(i)
     else:  # in stretches, between which Ctrl-C is looked for: what runs long is a plain loop
-        with w.loop(count, step=every) as base:
+        with w.loop(count, step=every, extra=rolled(scope, count, every)) as base:
             end = w.add(base, every)
-            with w.loop(w.smaller(end, count), start=base) as i:
+            with w.loop(w.smaller(end, count), start=base, extra=whole) as i:
                 once(i)
             with w.when(w.let(f"icmp slt i64 {end}, {count}"), f", !prof {scope.program.unlikely()}"):
                 _poll(scope)
@@ -309,9 +311,9 @@ def _work(block: Block) -> int:
     """Roughly how many elements a block computes: of an update in place only what it puts there."""
     total = 0
     for operation in block.operations:
-        for region in operation.regions.values():
-            length = operation.attrs.get("length")
-            total += _work(region) * (length if isinstance(length, int) else 64)
+        length = operation.attrs.get("length")
+        turns = length if isinstance(length, int) else 1 if operation.op in (COND, CALL, CUSTOM) else 64
+        total += turns * sum(_work(region) for region in operation.regions.values())
         changed = is_twin(operation.op)
         for value in operation.operands[1:2] if changed else operation.results:
             size = 1
