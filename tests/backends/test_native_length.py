@@ -257,7 +257,7 @@ INNERMOST = {
 @pytest.mark.parametrize("turns", [(100, 100), (7, 300), (12, 90), (6, 6, 40)], ids=str)
 @pytest.mark.parametrize("kind", INNERMOST)
 def test_llvm_does_not_write_out_loops_around_loops(kind: str, turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop of few turns around another is copied as often by LLVM's passes, which gains nothing."""
+    """A loop of few turns around another is copied as often by LLVM, and a program into what calls it: for nothing."""
 
     @gt.function
     def nest(x: Any) -> Any:
@@ -276,6 +276,7 @@ def test_llvm_does_not_write_out_loops_around_loops(kind: str, turns: tuple[int,
     def measured(text: str, level: int) -> Any:
         module, passes = optimized(text, level)
         lengths.append((len(text.splitlines()), len(str(module).splitlines())))
+        assert bool(re.search(r"call .*@main\(", str(module))) == ("@main(" in text)
         return module, passes
 
     monkeypatch.setattr(machine, "optimized", measured)

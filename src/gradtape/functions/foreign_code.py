@@ -8,11 +8,11 @@ thread that traces; what libraries may do is said in `foreign_calls.py`. Invaria
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from gradtape.functions.autograph import policy
 from gradtape.functions.autograph.code_registry import ENTRIES
@@ -20,6 +20,7 @@ from gradtape.trace.effects import refuse_in_trial
 
 # what the standard library writes for a class: it does nothing but to give attributes to a new object
 GENERATED = ("__create_fn__.<locals>.", "<lambda>")
+T = TypeVar("T")
 _steady = lru_cache(maxsize=4096)(policy.of_libraries)
 
 
@@ -37,6 +38,17 @@ def only_converted() -> Iterator[None]:
         sys.setprofile(None if resume is not None else others)
         if resume is not None:
             resume()
+
+
+def unwatched(function: Callable[..., T], *arguments: Any) -> T:
+    """Our own code, where it runs long: nothing of the user's is called in it."""
+    if sys.getprofile() is not _called:
+        return function(*arguments)
+    sys.setprofile(None)
+    try:
+        return function(*arguments)
+    finally:
+        sys.setprofile(_called)
 
 
 def _called(frame: FrameType, event: str, about: Any) -> None:

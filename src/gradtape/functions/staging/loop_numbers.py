@@ -19,17 +19,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.compare import (
-    EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    NOT_EQUAL,
-)
+from gradtape.ops import compare
 from gradtape.ops.dynamic import GETITEM_AT
 from gradtape.ops.elementwise import ABS, ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE, POW, POWER, SUBTRACT
 from gradtape.ops.select import FLOORDIV, MOD
@@ -46,17 +36,13 @@ class NumberError(InvalidArgumentError):
     """A number that the program would not compute as Python does."""
 
 
-def _logical(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
-    return lambda a, b: bool(function(a, b))
-
-
 KEPT = (STOP_GRADIENT, IDENTITY)
 PYTHON: dict[Op, Callable[..., Any]] = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, DIVIDE: operator.truediv, FLOORDIV: operator.floordiv,
-    MOD: operator.mod, NEGATIVE: operator.neg, ABS: abs, POW: operator.pow, EQUAL: operator.eq, NOT_EQUAL: operator.ne,
-    LESS: operator.lt, LESS_EQUAL: operator.le, GREATER: operator.gt, GREATER_EQUAL: operator.ge,
-    LOGICAL_AND: _logical(operator.and_), LOGICAL_OR: _logical(operator.or_), LOGICAL_NOT: operator.not_,
-    **{op: lambda value: value for op in KEPT},
+    MOD: operator.mod, NEGATIVE: operator.neg, ABS: abs, POW: operator.pow, compare.EQUAL: operator.eq,
+    compare.NOT_EQUAL: operator.ne, compare.LESS: operator.lt, compare.LESS_EQUAL: operator.le, compare.GREATER: operator.gt,
+    compare.GREATER_EQUAL: operator.ge, compare.LOGICAL_AND: lambda a, b: bool(a & b), compare.LOGICAL_NOT: operator.not_,
+    compare.LOGICAL_OR: lambda a, b: bool(a | b), **{op: lambda value: value for op in KEPT},
 }  # fmt: skip
 TYPES: dict[str, Any] = {"b": bool, "i": int, "f": float}
 ARITHMETIC = (ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOORDIV, MOD, NEGATIVE, ABS, POW, POWER)
@@ -93,7 +79,7 @@ class LoopNumbers:
     """The part of a loop's body that computes numbers from the index and from numbers: `params` may be used."""
 
     def __init__(self, block: Block, params: Sequence[Value]) -> None:
-        self.params = set(params)
+        self.params = dict.fromkeys(params)
         self.block = block
         self._known: dict[Value, tuple[Callable[..., Any] | None, list[Value]]] = {}
 
@@ -104,7 +90,7 @@ class LoopNumbers:
     def uses(self, value: Value) -> set[Value]:
         """The params that a computable value depends on."""
         steps = self._order([value]) or []
-        return {v for _, _, operands, _ in steps for v in operands if v in self.params} | ({value} & self.params)
+        return {v for _, _, operands, _ in steps for v in operands if v in self.params} | ({value} & self.params.keys())
 
     def _order(self, values: Sequence[Value]) -> list[tuple[Value, Callable[..., Any], list[Value], str]] | None:
         """The steps that lead to these values, each after those it needs; None if there are others."""
@@ -132,20 +118,26 @@ class LoopNumbers:
                 pending += [(v, False) for v in operands if v not in ready]
         return steps
 
-    def program(self, values: Sequence[Value]) -> Callable[[dict[Value, Any]], list[Any]]:
-        """A function from the numbers that `params` are to those that the values are."""
+    def program(self, values: Sequence[Value]) -> Callable[..., tuple[Any, ...]]:
+        """A function from the numbers that `params` are to those that the values are. It may run for a million turns."""
         steps = self._order(values)
         if steps is None:
             raise NumberError("these are not all numbers")
-        constants = {value: checked(function(), kind) for value, function, operands, kind in steps if not operands}
-        moving = [step for step in steps if step[0] not in constants]
-
-        def run(known: dict[Value, Any]) -> list[Any]:
-            known.update(constants)
-            for value, function, operands, kind in moving:
-                known[value] = checked(function(*[known[v] for v in operands]), kind)
-            return [known[value] for value in values]
-
+        names = {param: f"p{k}" for k, param in enumerate(self.params)}
+        space: dict[str, Any] = {"checked": checked}
+        lines = [f"def run({', '.join(names.values())}):"]
+        for k, (value, function, operands, kind) in enumerate(steps):
+            if operands:
+                limit = f" or not {-LIMIT} <= v{k} < {LIMIT}" if kind == "i" else ""
+                lines.append(f" v{k} = f{k}({', '.join([names[v] for v in operands])})")
+                lines.append(f" if v{k}.__class__ is not {TYPES[kind].__name__}{limit}: checked(v{k}, {kind!r})")
+                space[f"f{k}"] = function
+            else:
+                space[f"v{k}"] = checked(function(), kind)
+            names[value] = f"v{k}"
+        lines.append(f" return ({''.join([names[value] + ', ' for value in values])})")
+        exec("\n".join(lines), space)  # noqa: S102  (our own template)
+        run: Callable[..., tuple[Any, ...]] = space["run"]
         return run
 
 
@@ -188,12 +180,13 @@ def _chooser(operation: Operation, index: int) -> tuple[Callable[..., Any] | Non
             return None, []
         used = numbers.uses(block.results[index])
         places = [i for i, param in enumerate(block.params) if param in used]
-        sides.append((numbers.program([block.results[index]]), block.params, places, len(needed)))
+        run = LoopNumbers(block, [block.params[i] for i in places]).program([block.results[index]])
+        sides.append((run, slice(len(needed), len(needed) + len(places))))
         needed += [inputs[i] for i in places]
 
     def choose(taken: bool, *values: Any) -> Any:
-        run, params, places, first = sides[0 if taken else 1]
-        return run({params[i]: values[first + k] for k, i in enumerate(places)})[0]
+        run, given = sides[0 if taken else 1]
+        return run(*values[given])[0]
 
     return choose, [flag, *needed]
 
@@ -245,26 +238,20 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
     bounds: dict[Value, Bounds] = {}
     now = {param: leaf.start for param, leaf in state.items()}
     if moving or decided:
-        count, now, bounds = _run(numbers, index, moving, now, count, test if decided else None)
-    last = {index: (count or 0) - 1, **now}
+        count, now, bounds = _run(numbers, moving, now, count, test if decided else None)
     finals = {param: now[param] for param in moving}
     fixed = [leaf for leaf in leaves if leaf.param not in moving and numbers.computable(leaf.end)]
     fixed = [leaf for leaf in fixed if not numbers.uses(leaf.end) - {index}]
-    for leaf, number in zip(fixed, numbers.program([leaf.end for leaf in fixed])(last), strict=True):
+    for leaf, number in zip(fixed, numbers.program([leaf.end for leaf in fixed])((count or 0) - 1, *now.values()), strict=True):
         finals[leaf.param] = number
     bounds.update((leaf.param, ANY) for leaf in leaves if leaf.param not in bounds)
     return Turns(count, finals, bounds)
 
 
 def _run(
-    numbers: LoopNumbers,
-    index: Value,
-    moving: dict[Value, CarriedNumber],
-    start: dict[Value, Any],
-    count: int | None,
-    test: Value | None,
+    numbers: LoopNumbers, moving: dict[Value, CarriedNumber], start: dict[Value, Any], count: int | None, test: Value | None
 ) -> tuple[int, dict[Value, Any], dict[Value, Bounds]]:
-    """All turns, one after the other."""
+    """All turns, one after the other; `start` has all numbers but the index, in their order."""
     ends = [leaf.end for leaf in moving.values()]
     run = numbers.program(ends if test is None else [*ends, test])
     now = dict(start)
@@ -273,10 +260,13 @@ def _run(
     while going:
         if turn >= MAX_TURNS:
             raise NumberError(f"after {MAX_TURNS} turns the loop is not at an end")
-        results = run({index: turn, **now})
+        results = run(turn, *now.values())
         for param, number in zip(moving, results, strict=False):
             now[param] = number
-            lows[param], highs[param] = min(lows[param], number), max(highs[param], number)
+            if number < lows[param]:
+                lows[param] = number
+            elif number > highs[param]:
+                highs[param] = number
         turn += 1
         going = results[-1] if test is not None else turn < count  # type: ignore[operator]
     return turn, now, {param: (lows[param], highs[param]) for param in moving}
@@ -373,27 +363,19 @@ def _corners(operation: Operation, given: list[Bounds]) -> Bounds:
     if op in (DIVIDE, FLOORDIV, MOD) and c <= 0 <= d:
         raise NumberError("a division may be by zero, where Python raises an error")
     if op is MULTIPLY:
-        products = [_times(p, q) for p in (a, b) for q in (c, d)]
+        products = [0.0 if 0 in (p, q) else p * q for p in (a, b) for q in (c, d)]
         if exact and not all(map(math.isfinite, products)):
             raise NumberError("a product of integers may grow beyond 64 bits")
         return min(products), max(products)
     if op in (DIVIDE, FLOORDIV):
         # monotone in both away from zero; rounding down (floordiv) and quotients by an infinite bound stay within 1
-        quotients = [_over(p, q) for p in (a, b) for q in (c, d)]
+        quotients = [0.0 if math.isinf(q) else p / q for p in (a, b) for q in (c, d)]
         return min(quotients) - 1, max(quotients) + 1
     if op is MOD:
         return (0, d) if c > 0 else (c, 0)
     if op is POW:
         return _powers((a, b), (c, d), exact)
     return ANY
-
-
-def _times(p: float, q: float) -> float:
-    return 0.0 if p == 0 or q == 0 else p * q
-
-
-def _over(p: float, q: float) -> float:
-    return 0.0 if math.isinf(q) else p / q
 
 
 def _powers(base: Bounds, exponent: Bounds, exact: bool) -> Bounds:

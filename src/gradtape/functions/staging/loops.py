@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Op
+from gradtape.functions.foreign_code import unwatched
 from gradtape.functions.staging.alias_joins import Column, FlagPhi, LoopJoin
 from gradtape.functions.staging.bodies import State, TracedBody, as_now, matched
 from gradtape.functions.staging.branches import column_of, is_staged, stage_if, truth, widened
@@ -425,7 +426,7 @@ def _turns(loop: StagedLoop, block: Block, ends: Sequence[Value], length: Any, t
         leaves += [CarriedNumber(params[place + k], ends[place + k], start) for k, start in weak_parts(c.phi, c.start)]
         place += len(c.phi.types())
     (index,) = block.group("index")
-    turns = turns_of(block, index, leaves, length, test)
+    turns = unwatched(turns_of, block, index, leaves, length, test)
     last = COUNT_LIMIT if turns.number is None else turns.number
     check(block, {index: (0, last - 1), **turns.bounds})
     return turns

@@ -151,14 +151,9 @@ class Growth:
 
 
 def _iteration(
-    scope: Scope,
-    operation: Operation,
-    index: Index,
-    carried: Sequence[Carried],
-    consts: Sequence[Lowered],
-    items: Sequence[Lowered],
-    ys: Sequence[Collected],
-) -> None:
+    scope: Scope, operation: Operation, index: Index, carried: Sequence[Carried], consts: Sequence[Lowered],
+    items: Sequence[Lowered], ys: Sequence[Collected],
+) -> None:  # fmt: skip
     """One iteration: write the body, keep its items, hand over what it carries."""
     program, body = scope.program, operation.regions["body"]
     inner = Scope(program, body, scope)

@@ -73,9 +73,9 @@ class NativeProgram:
 
     def __init__(self, module: ModuleText, name: str, tables: Tables) -> None:
         self.module = module
-        self.writer = Writer(
-            module, name, "ptr noalias %context, ptr noalias %arguments, ptr noalias %results, ptr noalias %frame"
-        )
+        params = ", ".join([f"ptr noalias %{each}" for each in ("context", "arguments", "results", "frame")])
+        # inlined into its one caller it would be compiled twice
+        self.writer = Writer(module, name, params, attributes="noinline nounwind")
         self.tables, self.frame = tables, FrameLayout()
         self.sizes: dict[str, Index] = {}  # of symbols
         self.calls: list[Any] = []  # callbacks.NumpyCall, by number: operations that call back into Python
