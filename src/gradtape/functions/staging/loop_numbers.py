@@ -60,10 +60,9 @@ def _kind(value: Value) -> str:
 def function_of(operation: Operation) -> Callable[..., Any] | None:
     """What an operation on numbers does, in Python; None for all others."""
     op = operation.op
-    if operation.regions or len(operation.results) != 1 or not (kind := _kind(operation.results[0])):
+    if operation.regions or len(operation.results) != 1 or not all(map(_kind, (*operation.results, *operation.operands))):
         return None
-    if not all(_kind(v) for v in operation.operands):
-        return None
+    kind = _kind(operation.results[0])
     if op is CONSTANT:
         number = TYPES[kind](operation.attrs["value"])
         return lambda: number
@@ -127,14 +126,10 @@ class LoopNumbers:
         space: dict[str, Any] = {"checked": checked}
         lines = [f"def run({', '.join(names.values())}):"]
         for k, (value, function, operands, kind) in enumerate(steps):
-            if operands:
-                limit = f" or not {-LIMIT} <= v{k} < {LIMIT}" if kind == "i" else ""
-                lines.append(f" v{k} = f{k}({', '.join([names[v] for v in operands])})")
-                lines.append(f" if v{k}.__class__ is not {TYPES[kind].__name__}{limit}: checked(v{k}, {kind!r})")
-                space[f"f{k}"] = function
-            else:
-                space[f"v{k}"] = checked(function(), kind)
             names[value] = f"v{k}"
+            space |= {f"f{k}": function} if operands else {f"v{k}": checked(function(), kind)}
+            if operands:
+                lines.append(f" v{k} = checked(f{k}({', '.join([names[v] for v in operands])}), {kind!r})")
         lines.append(f" return ({''.join([names[value] + ', ' for value in values])})")
         exec("\n".join(lines), space)  # noqa: S102  (our own template)
         run: Callable[..., tuple[Any, ...]] = space["run"]
@@ -215,13 +210,11 @@ class Turns(NamedTuple):
 def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count: int | None, test: Value | None) -> Turns:
     """Run the numbers of a loop ahead. Of a loop without a known `count`, `test` says after each turn whether it goes on."""
     state = {leaf.param: leaf for leaf in leaves if leaf.start is not None}
-    while True:  # what depends on a number that only the program knows is known only there
+    numbers = LoopNumbers(block, [index, *state])
+    # what depends on a number that only the program knows is known only there
+    while unknown := {param for param, leaf in state.items() if not numbers.computable(leaf.end)}:
+        state = {param: leaf for param, leaf in state.items() if param not in unknown}
         numbers = LoopNumbers(block, [index, *state])
-        unknown = [param for param, leaf in state.items() if not numbers.computable(leaf.end)]
-        if not unknown:
-            break
-        for param in unknown:
-            del state[param]
     # A number that follows from numbers alone, but by an operation that is not in PYTHON, would be one of the program after the
     # loop where Python has a number: refused. One that a tensor decides is rightly the program's.
     params = {leaf.param for leaf in leaves}
@@ -232,16 +225,14 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
     if count is None and not decided:
         return Turns(None, {}, dict.fromkeys(state, ANY))
     # Only what each turn makes of the turn before must be run turn by turn; the rest follows from the last index at once.
-    moving = {param: leaf for param, leaf in state.items() if numbers.uses(leaf.end) - {index}}
-    if decided:
-        moving = state
+    moving = {param: leaf for param, leaf in state.items() if decided or numbers.uses(leaf.end) - {index}}
     bounds: dict[Value, Bounds] = {}
     now = {param: leaf.start for param, leaf in state.items()}
     if moving or decided:
         count, now, bounds = _run(numbers, moving, now, count, test if decided else None)
     finals = {param: now[param] for param in moving}
-    fixed = [leaf for leaf in leaves if leaf.param not in moving and numbers.computable(leaf.end)]
-    fixed = [leaf for leaf in fixed if not numbers.uses(leaf.end) - {index}]
+    others = [leaf for leaf in leaves if leaf.param not in moving and numbers.computable(leaf.end)]
+    fixed = [leaf for leaf in others if not numbers.uses(leaf.end) - {index}]
     for leaf, number in zip(fixed, numbers.program([leaf.end for leaf in fixed])((count or 0) - 1, *now.values()), strict=True):
         finals[leaf.param] = number
     bounds.update((leaf.param, ANY) for leaf in leaves if leaf.param not in bounds)
@@ -263,10 +254,7 @@ def _run(
         results = run(turn, *now.values())
         for param, number in zip(moving, results, strict=False):
             now[param] = number
-            if number < lows[param]:
-                lows[param] = number
-            elif number > highs[param]:
-                highs[param] = number
+            lows[param], highs[param] = min(lows[param], number), max(highs[param], number)
         turn += 1
         going = results[-1] if test is not None else turn < count  # type: ignore[operator]
     return turn, now, {param: (lows[param], highs[param]) for param in moving}
