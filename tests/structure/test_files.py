@@ -12,6 +12,7 @@ from tests.structure.modules import ROOT, SOURCE, modules
 
 LIMIT = 600
 MEDIAN = 250
+FUNCTION = 55
 
 
 def files() -> Iterator[Path]:
@@ -27,6 +28,18 @@ def test_no_file_is_long() -> None:
     lengths = {module.relative: module.lines for module in Tree(SOURCE)}
     assert {name: n for name, n in lengths.items() if n > LIMIT} == {}
     assert statistics.median(n for n in lengths.values() if n) <= MEDIAN
+
+
+def test_no_function_is_long() -> None:
+    """Signature and docstring, which may list many options, aside."""
+    functions = ((module, node) for module in Tree(SOURCE) for node in module.all(ast.FunctionDef, ast.AsyncFunctionDef))
+    lengths = {f"{module.relative}:{node.name}": _body_lines(node) for module, node in functions}
+    assert {name: n for name, n in lengths.items() if n > FUNCTION} == {}
+
+
+def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def silent_handlers(module: Module) -> list[str]:

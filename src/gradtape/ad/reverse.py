@@ -200,61 +200,65 @@ def _recomputed(
     In a loop (`items`: values of the first half that the second one has as well) more is run again where that takes less time
     than keeping it for all iterations.
     """
-    place = {id(op): i for i, op in enumerate(early)}
-    costless: dict[Value, bool] = {}
-
-    def from_free(value: Value) -> bool:
-        """Whether a value can be had from free parameters and constants alone."""
-        stack = [value]
-        while stack:
-            v = stack[-1]
-            if v in costless:
-                stack.pop()
-                continue
-            producer = v.producer
-            if producer is None:
-                costless[v] = v in free
-            elif (producer.regions and not everything) or has_effect(producer):
-                costless[v] = False
-            else:
-                waiting = [o for o in producer.operands if o not in costless]
-                if waiting:
-                    stack.extend(waiting)
-                    continue
-                costless[v] = all(costless[o] for o in producer.operands)
-            stack.pop()
-        return costless[value]
-
-    def chosen(keep: set[Value] | None) -> tuple[set[int], dict[Value, None]]:
-        """What is run again and what is saved; in `keep`, if given, is all that is saved."""
-        again: set[int] = set()
-        saved: dict[Value, None] = {}
-        pending = list(wanted)
-        seen: set[Value] = set()
-        while pending:
-            v = pending.pop()
-            if v in seen:
-                continue
-            seen.add(v)
-            producer = v.producer
-            if producer is None:
-                saved[v] = None
-            elif from_free(v) or (_cheap(producer, wanted, from_free) if keep is None else v not in keep):
-                again.add(id(producer))
-                pending.extend(producer.operands)
-            else:
-                saved[v] = None
-        return again, saved
-
-    again, saved = chosen(None)
+    costless = _Costless(free, everything)
+    again, saved = _chosen(wanted, costless, None)
     if items is not None:
-        keep = cheapest(saved, lambda v: v in items or from_free(v))
+        keep = cheapest(saved, lambda v: v in items or costless.has(v))
         if keep is not None:
-            again, saved = chosen(keep)
-    order = sorted(place[i] for i in again)
+            again, saved = _chosen(wanted, costless, keep)
+    # what is wanted itself comes first, in its order: residuals of a program have the same order each time it is split
     ordered = {v: None for v in wanted if v in saved}
     ordered.update(saved)
-    return [early[i] for i in order], ordered
+    return [op for op in early if id(op) in again], ordered
+
+
+class _Costless:
+    """Values that can be had from free parameters and constants alone; without `everything`, not by running regions again."""
+
+    def __init__(self, free: set[Value], everything: bool) -> None:
+        self.free, self.everything = free, everything
+        self._known: dict[Value, bool] = {}
+
+    def has(self, value: Value) -> bool:
+        known = self._known
+        stack = [value]  # not recursive: a chain of operations may be longer than Python's stack
+        while stack:
+            v = stack[-1]
+            producer = v.producer
+            if v not in known:
+                if producer is None:
+                    known[v] = v in self.free
+                elif (producer.regions and not self.everything) or has_effect(producer):
+                    known[v] = False
+                elif waiting := [o for o in producer.operands if o not in known]:
+                    stack.extend(waiting)
+                    continue
+                else:
+                    known[v] = all(known[o] for o in producer.operands)
+            stack.pop()
+        return known[value]
+
+
+def _chosen(wanted: dict[Value, None], costless: _Costless, keep: set[Value] | None) -> tuple[set[int], dict[Value, None]]:
+    """The operations to run again (by `id`) and what is saved; in `keep`, if given, is all that is saved."""
+    again: set[int] = set()
+    saved: dict[Value, None] = {}
+    pending = list(wanted)
+    seen: set[Value] = set()
+    while pending:
+        v = pending.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        producer = v.producer
+        if producer is None:
+            saved[v] = None
+        elif costless.has(v) or (_cheap(producer, wanted, costless.has) if keep is None else v not in keep):
+            again.add(id(producer))
+            pending.extend(producer.operands)
+        else:
+            saved[v] = None
+    return again, saved
 
 
 def had_again(block: Block, values: Sequence[Value], free: int) -> tuple[Block, list[Value], bool]:

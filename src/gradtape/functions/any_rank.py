@@ -30,10 +30,7 @@ class AnyRank:
     """
 
     def __init__(self, get: Callable[..., ConcreteFunction], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._get = get
-        self.name = name
-        self._args = args
-        self._kwargs = kwargs
+        self._get, self.name, self._args, self._kwargs = get, name, args, kwargs
         self._members: dict[tuple[int, ...], ConcreteFunction] = {}
 
     @property

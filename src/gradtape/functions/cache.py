@@ -56,13 +56,8 @@ class Traced:
     def __init__(
         self, key: Any, program: Any, specs: list[Any], leaves: list[Leaf], reasons: list[Reason], seconds: float, number: int
     ):
-        self.key = key
-        self.program = program
-        self.specs = specs
-        self.leaves = leaves
-        self.reasons = reasons
-        self.seconds = seconds
-        self.number = number
+        self.key, self.program, self.specs, self.leaves = key, program, specs, leaves
+        self.reasons, self.seconds, self.number = reasons, seconds, number
         self.used = 0
         self.short: ShortWay | None = None
         self.shortened = 0  # how often a short way was written

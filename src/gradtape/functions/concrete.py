@@ -50,10 +50,7 @@ class ConcreteFunction:
     def __init__(
         self, engine: Engine, target: Callable[..., Any], state: FunctionState, traced: Traced, call: BoundCall
     ) -> None:
-        self._engine = engine
-        self._target = target
-        self._state = state
-        self._traced = traced
+        self._engine, self._target, self._state, self._traced = engine, target, state, traced
         self._args, self._kwargs = call.rebuild(engine.binder)([_open(spec) for spec in traced.specs])
         self._shapes = call.shapes
         self._family = call.family()

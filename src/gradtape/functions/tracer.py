@@ -431,6 +431,11 @@ class Tracer:
     def before_variable(self, variable: Variable) -> None:
         self.note(VariableValue(self.variable(variable)))
 
+    def undo(self) -> None:
+        """Everything as it was before the trace, the innermost construct first."""
+        for log in reversed(self.logs):
+            log.undo()
+
     def close(self) -> None:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
         for met in (
@@ -494,35 +499,10 @@ def trace_program(
     for _ in range(MAX_RESTARTS):
         tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
         tracer.memory_limit, tracer.backend = memory_limit, backend
-        token, built = TRACER.set(tracer), building.done
-        TRACING_VARIABLES.count += 1
-        try:
-            with tracing(tracer.trace), limited(memory_limit), _without_collector():
-                program = _traced(tracer, function, rebuild, autograph)
-        except Restart as restart:
-            lifted.add(restart.key)
-            tracer.logs[0].undo()
+        built = building.done
+        program = _attempt(tracer, function, rebuild, autograph, name)
+        if program is None:
             continue
-        except Build:
-            lifted.clear()
-            building.under_way = True
-            for log in reversed(tracer.logs):
-                log.undo()
-            continue
-        except BaseException as error:
-            for log in reversed(tracer.logs):
-                log.undo()
-            if isinstance(error, Exception) and tracer.trials.again(error):
-                continue
-            if isinstance(error, Exception) and (refused := building.refuse(name)) is not None:
-                raise refused from error
-            if isinstance(error, JoinError):
-                raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
-            raise
-        finally:
-            TRACING_VARIABLES.count -= 1
-            TRACER.reset(token)
-            tracer.close()
         if tracer.created:
             if built:
                 raise ValueError(
@@ -536,6 +516,36 @@ def trace_program(
         building.settle(tracer.written)
         return program
     raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
+
+
+def _attempt(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool, name: str) -> Program | None:
+    """One trace. None if it has to be made again: of what it did nothing is left but what it learned, for the next one."""
+    token = TRACER.set(tracer)
+    TRACING_VARIABLES.count += 1
+    try:
+        with tracing(tracer.trace), limited(tracer.memory_limit), _without_collector():
+            return _traced(tracer, function, rebuild, autograph)
+    except Restart as restart:
+        tracer.lifted.add(restart.key)
+        tracer.logs[0].undo()
+    except Build:
+        tracer.lifted.clear()
+        tracer.building.under_way = True
+        tracer.undo()
+    except BaseException as error:
+        tracer.undo()
+        if isinstance(error, Exception) and tracer.trials.again(error):
+            return None
+        if isinstance(error, Exception) and (refused := tracer.building.refuse(name)) is not None:
+            raise refused from error
+        if isinstance(error, JoinError):
+            raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
+        raise
+    finally:
+        TRACING_VARIABLES.count -= 1
+        TRACER.reset(token)
+        tracer.close()
+    return None
 
 
 def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:

@@ -23,70 +23,80 @@ def dce(block: Block) -> Block:
     live = _Live(block)
     if live.is_everything(block):
         return block
-    callees: dict[Block, Block] = {}
+    removal = _Removal(live)
+    scope = Rebuild(block, removal.visit, callees=removal.callees)
+    scope.run(block.operations)
+    return scope.finish()
 
-    def region(old: Block, keep: Iterable[Value], results: Groups) -> Block:
-        inner = Rebuild(old, visit, set(keep), callees)
-        inner.run(old.operations)
-        return inner.finish({name: [inner[v] for v in values] for name, values in results.items()})
 
-    def visit(scope: Rebuild, operation: Operation) -> None:
-        if operation not in live.operations:
+class _Removal:
+    """Copies a program without what is dead."""
+
+    def __init__(self, live: _Live) -> None:
+        self.live = live
+        self.callees: dict[Block, Block] = {}
+
+    def visit(self, scope: Rebuild, operation: Operation) -> None:
+        if operation not in self.live.operations:
             return
         op = operation.op
         if op is COND:
-            then, orelse = operation.regions["then"], operation.regions["orelse"]
-            outputs = [v in live.values for v in operation.results]
-            inputs = [a in live.values or b in live.values for a, b in zip(then.params, orelse.params, strict=True)]
-            scope.copy(
-                operation,
-                operands=_operands(scope, operation, {"inputs": inputs}),
-                regions={
-                    name: region(part, _where(inputs, part.params), {"outputs": _where(outputs, part.results)})
-                    for name, part in operation.regions.items()
-                },
-                keep=set(_where(outputs, operation.results)),
-            )
+            self._branches(scope, operation)
         elif op is WHILE or op is SCAN:
-            loop(scope, operation)
+            self._loop(scope, operation)
         elif (callee := callee_of(operation)) is not None:
-            new = callees.get(callee)
-            if new is None:
-                results = {name: live.of(vs) for name, vs in groups_of(callee.results, callee.result_layout).items()}
-                new = callees[callee] = region(callee, live.of(callee.params), results)
-            groups = _filtered(scope, operation, [v in live.values for v in callee.params])
-            kept = {r for r, v in zip(operation.results, callee.results, strict=True) if v in live.values}
-            scope.copy(operation, operands=groups, attrs={**operation.attrs, "callee": new}, keep=kept)
+            self._call(scope, operation, callee)
         else:
             scope.copy(operation)
 
-    def loop(scope: Rebuild, operation: Operation) -> None:
-        body = operation.regions["body"]
-        params = groups_of(body.params, body.layout)
+    def _flags(self, values: Iterable[Value]) -> list[bool]:
+        return [v in self.live.values for v in values]
+
+    def _region(self, old: Block, keep: Iterable[Value], results: Groups) -> Block:
+        inner = Rebuild(old, self.visit, set(keep), self.callees)
+        inner.run(old.operations)
+        return inner.finish({name: [inner[v] for v in values] for name, values in results.items()})
+
+    def _branches(self, scope: Rebuild, operation: Operation) -> None:
+        then, orelse = operation.regions["then"], operation.regions["orelse"]
+        outputs = self._flags(operation.results)
+        # both sides take the same inputs: one that either needs stays for both
+        inputs = [a or b for a, b in zip(self._flags(then.params), self._flags(orelse.params), strict=True)]
+        regions = {
+            name: self._region(part, _where(inputs, part.params), {"outputs": _where(outputs, part.results)})
+            for name, part in operation.regions.items()
+        }
+        operands = _operands(scope, operation, {"inputs": inputs})
+        scope.copy(operation, operands=operands, regions=regions, keep=set(_where(outputs, operation.results)))
+
+    def _call(self, scope: Rebuild, operation: Operation, callee: Block) -> None:
+        live = self.live
+        new = self.callees.get(callee)
+        if new is None:
+            results = {name: live.of(vs) for name, vs in groups_of(callee.results, callee.result_layout).items()}
+            new = self.callees[callee] = self._region(callee, live.of(callee.params), results)
+        groups = _filtered(scope, operation, self._flags(callee.params))
+        # not by what this call needs: the callee gives what any of its calls needs
+        kept = set(_where(self._flags(callee.results), operation.results))
+        scope.copy(operation, operands=groups, attrs={**operation.attrs, "callee": new}, keep=kept)
+
+    def _loop(self, scope: Rebuild, operation: Operation) -> None:
+        body, test = operation.regions["body"], operation.regions.get("test")
         given = groups_of(body.results, body.result_layout)
         results = groups_of(operation.results, operation.result_layout)
-        slots = live.slots(operation)
-        ys = [v in live.values for v in results["ys"]]
-        keep = {"carried": slots}
-        for name, members in params.items():
-            if name in ("consts", "xs"):
-                keep[name] = [v in live.values for v in members]
-        test = operation.regions.get("test")
+        slots, ys = self.live.slots(operation), self._flags(results["ys"])
+        keep = {name: self._flags(vs) for name, vs in groups_of(body.params, body.layout).items() if name in ("consts", "xs")}
+        keep["carried"] = slots
         regions = {}
         if test is not None:
-            consts = groups_of(test.params, test.layout)["consts"]
-            keep["consts"] = [a or v in live.values for a, v in zip(keep["consts"], consts, strict=True)]
-            regions["test"] = region(test, _kept(test, keep), {"flag": test.results})
-        regions["body"] = region(
-            body, _kept(body, keep), {"carried": _where(slots, given["carried"]), "ys": _where(ys, given["ys"])}
-        )
-        operands = _operands(scope, operation, keep)
-        stay = {*_where(slots, results["carried"]), *_where(ys, results["ys"]), *results.get("count", ())}
-        scope.copy(operation, operands=operands, regions=regions, keep=stay)
-
-    scope = Rebuild(block, visit, callees=callees)
-    scope.run(block.operations)
-    return scope.finish()
+            # test and body take the same constants
+            read = self._flags(groups_of(test.params, test.layout)["consts"])
+            keep["consts"] = [a or b for a, b in zip(keep["consts"], read, strict=True)]
+            regions["test"] = self._region(test, _kept(test, keep), {"flag": test.results})
+        stay = {"carried": _where(slots, given["carried"]), "ys": _where(ys, given["ys"])}
+        regions["body"] = self._region(body, _kept(body, keep), stay)
+        kept = {*_where(slots, results["carried"]), *_where(ys, results["ys"]), *results.get("count", ())}
+        scope.copy(operation, operands=_operands(scope, operation, keep), regions=regions, keep=kept)
 
 
 def _where(flags: list[bool], values: list[Value]) -> list[Value]:

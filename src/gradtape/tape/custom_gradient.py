@@ -107,47 +107,52 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, places = _tensors_in(args, kwargs)
-        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
-        captured = Recording(catch_variables=True)
-        own = {id(leaves[i]) for i in places}
-        with captured.recording():
-            answer = converted(f)(*args, **kwargs)
-        if not isinstance(answer, tuple) or len(answer) != 2 or not callable(answer[1]):
-            raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
-        result, grad_fn = answer
-        outputs = [convert(r) for r in tree.flatten(result)]
-        # A variable that is an argument has its gradient among those of the arguments.
-        variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
-        takes_variables = _takes(grad_fn, "variables")
-        versions = [v.read() for v, _ in variables]
-        # While a function is traced the rule is traced too, although nobody may ever ask for the gradient: what it raises must
-        # wait.
-        ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
-
-        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-            if takes_variables and variables:
-                grads, variable_grads = ask(*cts, variables=[v for v, _ in variables])
-                variable_grads = list(variable_grads)
-            else:
-                grads = ask(*cts)
-                variable_grads = _captured_gradients(captured, outputs, cts, variables)
-            return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
-
-        def run(tensors: Sequence[Any], whole: bool = False) -> list[Any]:
-            own = [*_variables_at(leaves, places), *(v for v, _ in variables)]
-            with _set(own, tensors):
-                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
-                result = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
-                return [convert(r) for r in tree.flatten(result)]
-
-        again = Again(_name(f), run, functools.partial(run, whole=True), False)
-        twins = record_custom([*inputs, *versions], outputs, backward, again)
-        if not variables or takes_variables:
-            captured.close()
-        return tree.pack_sequence_as(result, list(twins))
+        return _with_own_gradient(f, args, kwargs)
 
     return wrapped
+
+
+def _with_own_gradient(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function that answers (result, grad_fn), and record the call as one operation with that gradient."""
+    leaves, places = _tensors_in(args, kwargs)
+    inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
+    captured = Recording(catch_variables=True)
+    own = {id(leaves[i]) for i in places}
+    with captured.recording():
+        answer = converted(f)(*args, **kwargs)
+    if not isinstance(answer, tuple) or len(answer) != 2 or not callable(answer[1]):
+        raise TypeError(f"custom_gradient: '{_name(f)}' must return (result, grad_fn), got {type(answer).__name__}")
+    result, grad_fn = answer
+    outputs = [convert(r) for r in tree.flatten(result)]
+    # A variable that is an argument has its gradient among those of the arguments.
+    variables = [(v, nodes) for v, nodes in captured.variables.values() if id(v) not in own]
+    takes_variables = _takes(grad_fn, "variables")
+    versions = [v.read() for v, _ in variables]
+    # While a function is traced the rule is traced too, although nobody may ever ask for the gradient: what it raises must
+    # wait.
+    ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
+
+    def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+        if takes_variables and variables:
+            grads, variable_grads = ask(*cts, variables=[v for v, _ in variables])
+            variable_grads = list(variable_grads)
+        else:
+            grads = ask(*cts)
+            variable_grads = _captured_gradients(captured, outputs, cts, variables)
+        return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
+
+    def run(tensors: Sequence[Any], whole: bool = False) -> list[Any]:
+        own = [*_variables_at(leaves, places), *(v for v, _ in variables)]
+        with _set(own, tensors):
+            own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+            result = custom_gradient(f)(*own_args, **own_kwargs) if whole else f(*own_args, **own_kwargs)[0]
+            return [convert(r) for r in tree.flatten(result)]
+
+    again = Again(_name(f), run, functools.partial(run, whole=True), False)
+    twins = record_custom([*inputs, *versions], outputs, backward, again)
+    if not variables or takes_variables:
+        captured.close()
+    return tree.pack_sequence_as(result, list(twins))
 
 
 def _name(f: Callable[..., Any]) -> str:
@@ -241,50 +246,59 @@ def recompute_grad(f: Callable[P, R], *, memory_limit: int | None = None) -> Cal
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if active() is not None:
             return stage_recomputed(converted(f), args, kwargs, memory_limit)
-        leaves, places = _tensors_in(args, kwargs)
-        inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
-        scope = current_scope()
-        values = VariableValues()
-        # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
-        listening = tuple(r for r in scope.recorders if not r.key.holds)
-        stand_ins = [StandInRecorder(r, values) for r in scope.recorders if r.key.holds]
-        with scope_of(RecordingScope((*listening, *stand_ins, values), scope.batches)):
-            result = f(*args, **kwargs)
-        outputs = [convert(r) for r in tree.flatten(result)]
-        captured = captured_versions(stand_ins, inputs, outputs)
-        values.finish(stand_ins)
-        for stand_in in stand_ins:
-            stand_in.records.clear()
-
-        def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
-            with values.restored():
-                again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
-                return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
-
-        def run(tensors: Sequence[Any], function: Callable[..., Any] = f) -> list[Any]:
-            read: dict[Record | None, Any] = {t._node: v for v, t in values.first.values() if t._node is not None}
-            own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
-            with values.restored(), _set(own, tensors):
-                own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
-                return [convert(r) for r in tree.flatten(function(*own_args, **own_kwargs))]
-
-        taping = RecordingScope(tuple(r for r in scope.recorders if r.key.holds), scope.batches)
-        with scope_of(taping):
-            # What the function read besides its arguments is an input of the record too, by its identity alone.
-            given = [*inputs, *(box(np.empty(0), node) for node in captured)]
-            whole = functools.partial(run, function=recompute_grad(f, memory_limit=memory_limit))
-            again = Again(_name(f), run, whole, True)
-            twins = record_custom(given, outputs, backward, again)
-        for recorder in listening:
-            for old, new in zip(outputs, twins, strict=True):
-                if new._node is None or not new._node.keys:
-                    new._node = old._node
-                else:
-                    new._node.keys = (*new._node.keys, recorder.key)
-                    recorder.carry(old._node, new._node)
-        return tree.pack_sequence_as(result, list(twins))
+        return _recomputing(f, memory_limit, args, kwargs)
 
     return wrapped
+
+
+def _recomputing(f: Callable[..., Any], memory_limit: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `f`, and record the call as one operation that keeps its inputs only."""
+    leaves, places = _tensors_in(args, kwargs)
+    inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
+    scope = current_scope()
+    values = VariableValues()
+    # accumulators go on, and carry their tangents through the forward pass itself; tapes only look on
+    listening = tuple(r for r in scope.recorders if not r.key.holds)
+    taping = tuple(r for r in scope.recorders if r.key.holds)
+    stand_ins = [StandInRecorder(r, values) for r in taping]
+    with scope_of(RecordingScope((*listening, *stand_ins, values), scope.batches)):
+        result = f(*args, **kwargs)
+    outputs = [convert(r) for r in tree.flatten(result)]
+    captured = captured_versions(stand_ins, inputs, outputs)
+    values.finish(stand_ins)
+    for stand_in in stand_ins:
+        stand_in.records.clear()
+
+    def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+        with values.restored():
+            again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
+            return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
+
+    def run(tensors: Sequence[Any], function: Callable[..., Any] = f) -> list[Any]:
+        read: dict[Record | None, Any] = {t._node: v for v, t in values.first.values() if t._node is not None}
+        own = [*(read.get(t._node, _UNREAD) for t in inputs), *(read.get(node) for node in captured)]
+        with values.restored(), _set(own, tensors):
+            own_args, own_kwargs = _replaced((args, kwargs), leaves, places, tensors)
+            return [convert(r) for r in tree.flatten(function(*own_args, **own_kwargs))]
+
+    with scope_of(RecordingScope(taping, scope.batches)):
+        # What the function read besides its arguments is an input of the record too, by its identity alone.
+        given = [*inputs, *(box(np.empty(0), node) for node in captured)]
+        whole = functools.partial(run, function=recompute_grad(f, memory_limit=memory_limit))
+        twins = record_custom(given, outputs, backward, Again(_name(f), run, whole, True))
+    _hand_over(listening, outputs, twins)
+    return tree.pack_sequence_as(result, list(twins))
+
+
+def _hand_over(recorders: Sequence[Any], outputs: Sequence[Tensor], twins: Sequence[Tensor]) -> None:
+    """Let accumulators, which followed the forward pass to `outputs`, know those that the tapes' record gave instead."""
+    for recorder in recorders:
+        for old, new in zip(outputs, twins, strict=True):
+            if new._node is None or not new._node.keys:
+                new._node = old._node
+            else:
+                new._node.keys = (*new._node.keys, recorder.key)
+                recorder.carry(old._node, new._node)
 
 
 def _rerun(

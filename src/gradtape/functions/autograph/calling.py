@@ -41,60 +41,68 @@ def conv(callee: Any) -> Any:
     """What to call instead of `callee`."""
     kind = callee.__class__
     if kind is FunctionType:
-        kept = callee.__dict__.get(LIBRARY)
-        if kept is not None and kept.__closure__[0].cell_contents is callee and active() is not None:
-            return kept
-        converted = converted_function(callee)
-        if converted is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
-            return converted
-        home = str(callee.__module__).partition(".")[0]
-        if home == "gradtape":
-            return library(callee)
-        warn_frozen(callee, tracer.external)
-        if home in ("numpy", "scipy"):
-            return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
-        if home not in LIBRARIES:
-            tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
-        return admitted(converted) if tracer.trials.depth else converted
+        return _function(callee)
     if kind is MethodType:
         function = callee.__func__
         if (tracer := active()) is not None:
             warn_frozen(callee, tracer.external)
         converted = conv(function)
         return callee if converted is function else MethodType(converted, callee.__self__)
-    if isinstance(callee, BuiltinFunctionType):
-        tracer = active()
-        if tracer is None:
-            return callee
-        if isinstance(callee.__self__, CONTAINERS):
-            method = container_method(tracer, callee)
-            return looking_at_arguments(method) if tracer.trials.depth else method
-        warn_frozen(callee, tracer.external)
-        return _in_place_of(callee, OVERLOADS.get(callee) or numpy_call(callee), tracer)
-    if kind is type:
-        if (tracer := active()) is None:
-            return callee
-        return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
     if kind is partial:
         converted = conv(callee.func)
         return callee if converted is callee.func else partial(converted, *callee.args, **callee.keywords)
-    if kind in UNBOUND and active() is not None:
-        return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
-    if kind is MethodWrapperType:
-        tracer = active()
-        if tracer is not None and isinstance(callee.__self__, CONTAINERS):
-            return container_method(tracer, callee)
-        if tracer is not None and callee.__name__ == "__setattr__":
-            return partial(set_plain_attr, callee.__self__)
-        return callee if tracer is None or not tracer.trials.depth else admitted(callee)
-    if kind.__module__ == "numpy":
-        return callee if (tracer := active()) is None else _in_place_of(callee, numpy_call(callee), tracer)
+    if (tracer := active()) is not None:
+        if isinstance(callee, BuiltinFunctionType):
+            return _builtin(callee, tracer)
+        if kind is type:
+            return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
+        if kind in UNBOUND:
+            return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
+        if kind is MethodWrapperType:
+            return _method_wrapper(callee, tracer)
+        if kind.__module__ == "numpy":
+            return _in_place_of(callee, numpy_call(callee), tracer)
     function = getattr(kind, "__call__", None)  # noqa: B004  (it is called, not only asked for)
     if function.__class__ is FunctionType:
         converted = converted_function(function)
         if converted is not function:
             return MethodType(converted, callee)
     return admitted(callee) if trying() else callee
+
+
+def _function(callee: Any) -> Any:
+    # `library` keeps what it makes on the function; a copy of the function (functools.wraps) has the same `__dict__`
+    kept = callee.__dict__.get(LIBRARY)
+    if kept is not None and kept.__closure__[0].cell_contents is callee and active() is not None:
+        return kept
+    converted = converted_function(callee)
+    if converted is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
+        return converted
+    home = str(callee.__module__).partition(".")[0]
+    if home == "gradtape":
+        return library(callee)
+    warn_frozen(callee, tracer.external)
+    if home in ("numpy", "scipy"):
+        return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
+    if home not in LIBRARIES:
+        tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
+    return admitted(converted) if tracer.trials.depth else converted
+
+
+def _builtin(callee: Any, tracer: Any) -> Any:
+    if isinstance(callee.__self__, CONTAINERS):
+        method = container_method(tracer, callee)
+        return looking_at_arguments(method) if tracer.trials.depth else method
+    warn_frozen(callee, tracer.external)
+    return _in_place_of(callee, OVERLOADS.get(callee) or numpy_call(callee), tracer)
+
+
+def _method_wrapper(callee: Any, tracer: Any) -> Any:
+    if isinstance(callee.__self__, CONTAINERS):
+        return container_method(tracer, callee)
+    if callee.__name__ == "__setattr__":
+        return partial(set_plain_attr, callee.__self__)
+    return admitted(callee) if tracer.trials.depth else callee
 
 
 def _in_place_of(callee: Any, overload: Any, tracer: Any) -> Any:

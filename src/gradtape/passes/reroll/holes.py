@@ -134,10 +134,7 @@ class _Filler:
     """Goes through a template as `_part_key` does and puts slots where operands are given."""
 
     def __init__(self, holes: Sequence[int], given: Mapping[int, Value], first: int, text: bool) -> None:
-        self.holes = holes
-        self.given = given
-        self.first = first
-        self.text = text
+        self.holes, self.given, self.first, self.text = holes, given, first, text
         self.operands: list[Value] = []
         self._place = 0
 

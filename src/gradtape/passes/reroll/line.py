@@ -8,6 +8,7 @@ structure and attributes, up to the numbers listed in `holes`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,26 +29,25 @@ OVERHEAD = 4  # a structured operation costs as much as this many others, beside
 NOWHERE = Block()  # owns the values that exist while the pass runs
 
 
+@dataclass(slots=True, eq=False)
 class Item:
     """One operation of the line. `results` are the values other items know it by."""
 
-    __slots__ = ("attrs", "holes", "layout", "loc", "op", "operands", "regions", "result_layout", "results", "token", "weight")
+    op: Any
+    operands: list[Value]
+    results: list[Value]
+    attrs: dict[str, Any]
+    regions: dict[str, Block]
+    loc: Location | None
+    layout: Layout
+    result_layout: Layout
+    token: int = -1
+    weight: int = 1
+    holes: tuple[int, ...] = ()
 
-    def __init__(
-        self, op: Any, operands: list[Value], results: list[Value], attrs: dict[str, Any], regions: dict[str, Block],
-        loc: Location | None, layout: Layout, result_layout: Layout,
-    ) -> None:  # fmt: skip
-        self.op = op
-        self.operands = operands
-        self.results = results
-        self.attrs = attrs
-        self.regions = regions
-        self.loc = loc
-        self.layout = layout
-        self.result_layout = result_layout
-        self.token = -1
-        self.weight = 1 + (OVERHEAD + sum(weight(region) for region in regions.values()) if regions else 0)
-        self.holes: tuple[int, ...] = ()
+    def __post_init__(self) -> None:
+        if self.regions:
+            self.weight += OVERHEAD + sum(weight(region) for region in self.regions.values())
 
 
 def weight(block: Block) -> int:

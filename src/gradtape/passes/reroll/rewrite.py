@@ -29,10 +29,7 @@ def rewrite(line: StraightLine, table: Table, loops: Sequence[tuple[RolledLoop, 
 
 class _Rewriter:
     def __init__(self, line: StraightLine, table: Table, loops: Sequence[tuple[RolledLoop, Demand]], repeated: Any) -> None:
-        self.line = line
-        self.table = table
-        self.loops = loops
-        self.repeated = repeated
+        self.line, self.table, self.loops, self.repeated = line, table, loops, repeated
         self.scans: list[Scan] = []
         self.items = line.items = []  # the table keeps the old ones
         self.bases = [loop.base for loop, _ in loops]

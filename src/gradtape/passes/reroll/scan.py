@@ -33,20 +33,10 @@ class Scan:
     """One SCAN in the making. After `item`, `latest` and `lists` say where a result is found outside."""
 
     def __init__(
-        self,
-        line: StraightLine,
-        table: Table,
-        loop: RolledLoop,
-        wanted: Demand,
-        fetch: Callable[[int], Value],
+        self, line: StraightLine, table: Table, loop: RolledLoop, wanted: Demand, fetch: Callable[[int], Value],
         emit: Callable[..., Value],
-    ) -> None:
-        self.line = line
-        self.table = table
-        self.loop = loop
-        self.wanted = wanted
-        self.fetch = fetch
-        self.emit = emit
+    ) -> None:  # fmt: skip
+        self.line, self.table, self.loop, self.wanted, self.fetch, self.emit = line, table, loop, wanted, fetch, emit
         self.items = table.items[loop.start : loop.start + loop.period]
         self.types = [value.type for item in self.items for value in item.results]
         self.names = [value.name for item in self.items for value in item.results]
