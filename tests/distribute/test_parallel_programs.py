@@ -8,9 +8,11 @@ import pytest
 
 import gradtape as gt
 from gradtape.distribute.mpi_world import is_crowded
-from tests.distribute.launching import needs_ranks, run
+from tests.distribute.launching import needs_ranks, results, run
+from tests.harness.seeds import everything
 
 PROGRAMS = "tests.distribute.parallel_programs"
+ZOO = "tests.distribute.zoo_program"
 
 
 def answers(ranks: int, *options: str) -> dict[str, Any]:
@@ -26,6 +28,17 @@ def test_programs_on_ranks_equal_those_on_one(request: pytest.FixtureRequest) ->
     alone, together = answers(1, *options), answers(4, *options)
     for name, expected in alone.items():
         np.testing.assert_allclose(together[name], expected, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@needs_ranks
+def test_programs_of_the_zoo_in_data_parallelism(request: pytest.FixtureRequest) -> None:
+    options = ("--all",) if everything() else ()
+    alone, together = results(ZOO, 1, *options), results(ZOO, 3, *options)
+    assert alone.keys() == together.keys()
+    for name, modes in alone.items():
+        for mode, expected in modes.items():
+            for one, other in zip(expected, together[name][mode], strict=True):
+                np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9, err_msg=f"{name}, {mode}")
 
 
 def test_ranks_bound_to_cores_of_their_own_are_not_crowded() -> None:
