@@ -100,6 +100,21 @@ def test_a_chain_of_updates_needs_one_buffer() -> None:
     assert peak_bytes(block, X) == 48
 
 
+def test_a_fill_waits_until_it_is_needed() -> None:
+    """What was read before it needs no copy of its own while the array is still as it was."""
+
+    def body(b: Build, x: Any) -> list[Any]:
+        array = b(MULTIPLY, x, x)
+        part = b(GETITEM, array, key=(slice(1, None),))
+        cleared = b(UPDATE, array, b(ZEROS_LIKE, part, dtype=None), key=(slice(1, None),))
+        twice = b(UPDATE, cleared, b.constant(1.0), key=(0,))
+        return [b(SIN, part), b(NEGATIVE, part), twice]
+
+    block = bufferize(program([tensor(3)], body))
+    assert [operation.op.name for operation in block.operations][-3:] == ["negative", "update_into", "update_into"]
+    np.testing.assert_array_equal(compile_block(block)(X)[2], [1.0, 0.0, 0.0])
+
+
 def test_parameters_and_constants_are_not_changed() -> None:
     assert checked(program([tensor(3)], lambda b, x: b(UPDATE, x, b.constant(7.0), key=(1,))), X) == {}
     assert checked(program([], lambda b: b(UPDATE, b.constant([1.0, 2.0]), b.constant(7.0), key=(1,)))) == {}

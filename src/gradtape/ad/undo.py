@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from gradtape.ad.replaying import replay
@@ -151,12 +152,7 @@ def _is_part(read: Operation) -> bool:
 
 
 def _short(type: Any) -> bool:
-    size = 1
-    for n in type.shape:
-        if not isinstance(n, int):
-            return False
-        size *= n
-    return size <= SHORT
+    return all(isinstance(n, int) for n in type.shape) and prod(type.shape) <= SHORT
 
 
 def _before(block: Block, update: Operation) -> Value:

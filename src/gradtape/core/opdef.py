@@ -72,13 +72,9 @@ class Sample:
     __slots__ = ("args", "fixed", "kinks", "kwargs", "raises")
 
     def __init__(
-        self,
-        *args: Any,
-        fixed: tuple[int, ...] = (),
-        raises: tuple[type[Exception], str] | None = None,
-        kinks: bool = False,
+        self, *args: Any, fixed: tuple[int, ...] = (), raises: tuple[type[Exception], str] | None = None, kinks: bool = False,
         **kwargs: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.args = args
         self.kwargs = kwargs
         self.fixed = fixed
@@ -165,16 +161,9 @@ def _count(name: str, args: tuple[str, ...], *tables: tuple[Any, ...]) -> None:
 
 
 def elementwise(
-    name: str,
-    args: str,
-    impl: Rule,
-    *partials: Any,
-    infer: Rule | None = None,
-    products: tuple[Rule | None, ...] = (),
-    weak: bool = False,
-    floating: bool = False,
-    **facts: Unpack[Facts],
-) -> Op:
+    name: str, args: str, impl: Rule, *partials: Any, infer: Rule | None = None, products: tuple[Rule | None, ...] = (),
+    weak: bool = False, floating: bool = False, **facts: Unpack[Facts],
+) -> Op:  # fmt: skip
     """A lane-wise op from its partial derivatives (a rule or a number; None where an input has no derivative).
 
     VJP (ct · conj(partial)), JVP (partial · t), broadcasting, batching and the masking of dead lanes are derived.
@@ -189,20 +178,9 @@ def elementwise(
 
 
 def linear(
-    name: str,
-    args: str,
-    impl: Rule,
-    adjoint: Rule,
-    *,
-    infer: Rule,
-    memory: Memory,
-    batch: Rule | None,
-    outputs: int = 1,
-    add_into: Rule | None = None,
-    skeleton: Rule | None = None,
-    assigns: bool = False,
-    **facts: Unpack[Common],
-) -> Op:
+    name: str, args: str, impl: Rule, adjoint: Rule, *, infer: Rule, memory: Memory, batch: Rule | None, outputs: int = 1,
+    add_into: Rule | None = None, skeleton: Rule | None = None, assigns: bool = False, **facts: Unpack[Common],
+) -> Op:  # fmt: skip
     """An op linear in all its inputs together (one input, or a variadic list): `adjoint` is its conjugate transpose.
 
     The adjoint takes `ct` and whatever it names; for a variadic op it returns one cotangent per input.
@@ -217,16 +195,9 @@ def linear(
 
 
 def multilinear(
-    name: str,
-    args: str,
-    impl: Rule,
-    *adjoints: Rule | None,
-    infer: Rule,
-    batch: Rule | None,
-    add_into: Rule | None = None,
-    sparse_rows: Rule | None = None,
-    **facts: Unpack[Facts],
-) -> Op:
+    name: str, args: str, impl: Rule, *adjoints: Rule | None, infer: Rule, batch: Rule | None, add_into: Rule | None = None,
+    sparse_rows: Rule | None = None, **facts: Unpack[Facts],
+) -> Op:  # fmt: skip
     """An op linear in each input separately (products, convolutions, gathers): one adjoint per input, None if fixed.
 
     The JVP in an input is the op itself with the tangent in its place.
@@ -241,22 +212,10 @@ def multilinear(
 
 
 def general(
-    name: str,
-    args: str,
-    impl: Rule,
-    *,
-    infer: Rule,
-    batch: Rule | None,
-    vjps: tuple[Rule | None, ...] = (),
-    vjp: Rule | None = None,
-    jvps: tuple[Rule | None, ...] = (),
-    jvp: Rule | None = None,
-    outputs: int = 1,
-    floating: bool = False,
-    in_place: Rule | None = None,
-    skeleton: Rule | None = None,
-    **facts: Unpack[Facts],
-) -> Op:
+    name: str, args: str, impl: Rule, *, infer: Rule, batch: Rule | None, vjps: tuple[Rule | None, ...] = (),
+    vjp: Rule | None = None, jvps: tuple[Rule | None, ...] = (), jvp: Rule | None = None, outputs: int = 1,
+    floating: bool = False, in_place: Rule | None = None, skeleton: Rule | None = None, **facts: Unpack[Facts],
+) -> Op:  # fmt: skip
     """Any differentiable op: per-input `vjps` or one joint `vjp`; without a jvp the vjp is transposed."""
     names = tuple(args.split())
     _count(name, names, vjps, jvps)
@@ -269,17 +228,9 @@ def general(
 
 
 def nondiff(
-    name: str,
-    args: str,
-    impl: Rule,
-    *,
-    infer: Rule,
-    reason: str,
-    batch: Rule | None,
-    alike: bool = False,
-    outputs: int = 1,
+    name: str, args: str, impl: Rule, *, infer: Rule, reason: str, batch: Rule | None, alike: bool = False, outputs: int = 1,
     **facts: Unpack[Facts],
-) -> Op:
+) -> Op:  # fmt: skip
     """An op without a derivative, and the reason `explain` gives for it."""
     names = tuple(args.split())
     return Op(name, "nondiff", names, impl, infer, batch=batch, alike=alike, outputs=outputs, reason=reason, **facts)

@@ -220,35 +220,23 @@ class Tensor(Operators):
         return bool(self._data)
 
     def __int__(self) -> int:
-        number = int(self._number())
-        if self._node is not None:
-            if watched(self._node):
-                refuse_escape(self._node, "__int__")
-            if CLOCK.open:
-                left(self._node, "int()")
-        return number
+        return int(self._number("int"))
 
     def __float__(self) -> float:
-        number = float(self._number())
-        if self._node is not None:
-            if watched(self._node):
-                refuse_escape(self._node, "__float__")
-            if CLOCK.open:
-                left(self._node, "float()")
-        return number
+        return float(self._number("float"))
 
     def __complex__(self) -> complex:
-        number = complex(self._number())
-        if self._node is not None:
-            if watched(self._node):
-                refuse_escape(self._node, "__complex__")
-            if CLOCK.open:
-                left(self._node, "complex()")
-        return number
+        return complex(self._number("complex"))
 
-    def _number(self) -> Any:
+    def _number(self, kind: str) -> Any:
+        """The one element, for the type of Python's that asks for it."""
         if self._data.size != 1:
             raise TypeError(f"only a tensor of one element is a number; this one has shape {tuple(self.shape)}")
+        if self._node is not None:
+            if watched(self._node):
+                refuse_escape(self._node, f"__{kind}__")
+            if CLOCK.open:
+                left(self._node, f"{kind}()")
         return self._data.item()
 
     def __index__(self) -> int:

@@ -348,22 +348,12 @@ def function(
 
 
 def function(
-    func: Callable[..., Any] | None = None,
-    input_signature: Any = None,
-    autograph: bool = True,
-    jit_compile: bool | None = None,
-    reduce_retracing: bool = False,
-    backend: str | None = None,
-    check: bool = False,
-    memory_limit: int | None = None,
-    experimental_implements: Any = None,
-    experimental_autograph_options: Any = None,
-    experimental_attributes: Any = None,
-    experimental_relax_shapes: bool | None = None,
-    experimental_compile: bool | None = None,
-    experimental_follow_type_hints: bool | None = None,
-    name: str | None = None,
-) -> Any:
+    func: Callable[..., Any] | None = None, input_signature: Any = None, autograph: bool = True,
+    jit_compile: bool | None = None, reduce_retracing: bool = False, backend: str | None = None, check: bool = False,
+    memory_limit: int | None = None, experimental_implements: Any = None, experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None, experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None, experimental_follow_type_hints: bool | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
     """Make a Python function run as a traced program; use it as a decorator, with or without arguments.
 
     The first call with arguments of new types traces the function: Python runs once, on stand-ins for the tensors, and

@@ -480,16 +480,10 @@ def _user_module(module: types.ModuleType) -> bool:
 
 
 def trace_program(
-    function: Callable[..., Any],
-    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-    specs: Sequence[Any],
-    names: Sequence[str],
-    *,
-    autograph: bool = True,
-    name: str = "f",
-    memory_limit: int | None = None,
+    function: Callable[..., Any], rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    specs: Sequence[Any], names: Sequence[str], *, autograph: bool = True, name: str = "f", memory_limit: int | None = None,
     backend: str | None = None,
-) -> Program:
+) -> Program:  # fmt: skip
     """Trace a Python function for one signature.
 
     A first trace that creates variables (layers and optimizers do, once) keeps what it did and is made again.

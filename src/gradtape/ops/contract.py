@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.opdef import Op, Sample, composite, general
-from gradtape.core.typing import Array, Dims, TensorLike
+from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
@@ -80,20 +81,13 @@ def _contract(a: Array, b: Array, letters_a: str, letters_b: str, out: str) -> A
         lead = a.shape[:batch]
         dims = (*a.shape[: batch + free_a], *b.shape[batch + summed :])
         # (batch…, free of a, summed) · (batch…, summed, free of b): with each group as one axis it is a matrix product.
-        count = _product(a.shape[batch + free_a :])
-        a = a.reshape(*lead, _product(a.shape[batch : batch + free_a]), count)
-        b = b.reshape(*lead, count, _product(b.shape[batch + summed :]))
+        count = prod(a.shape[batch + free_a :])
+        a = a.reshape(*lead, prod(a.shape[batch : batch + free_a]), count)
+        b = b.reshape(*lead, count, prod(b.shape[batch + summed :]))
         result = product(_for_blas(a), _for_blas(b)).reshape(dims)
     if plan.order is not None:
         return result.transpose(plan.order)
     return result if result.ndim else result[()]
-
-
-def _product(dims: Dims) -> int:
-    size = 1
-    for d in dims:
-        size *= d
-    return size
 
 
 def _for_blas(x: Array) -> Array:

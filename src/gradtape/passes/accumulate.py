@@ -18,9 +18,9 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, program, uses
-from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
+from gradtape.ops.dynamic import ADD_AT, GETITEM_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
-from gradtape.ops.index import PUT_SLICE, TAKE_ADD, UPDATE
+from gradtape.ops.index import GETITEM, PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.lists import LIST_ADD, LIST_ADD_AT, LIST_ZEROS_LIKE
 from gradtape.ops.structured import CHECKPOINTED, COND, SCAN, WHILE
 from gradtape.passes.facts import attr_key, same_type, uniform
@@ -122,15 +122,25 @@ def _replaced(scope: Rebuild, operation: Operation, readers: _Uses) -> bool:
         return False
     x, before, *places = update.operands
     key = operation.attrs["key"]
-    if places != indices or attr_key(update.attrs["key"]) != attr_key(key) or any(len(v.type.shape) for v in indices):
+    if places != indices or not _same_key(update, operation) or any(len(v.type.shape) for v in indices):
         return False
     single = all(k is None or k is Ellipsis or k.__class__ in (int, slice, Slot) for k in key)
     kinds = {v.type.dtype for v in (x, before, value)}
     if not single or len(kinds) != 1 or (len(before.type.shape) and not same_type(before.type, value.type)):
         return False
-    total_here = scope.emit(ADD, [before, value], [value.type]).result
+    if _is_zero(before):
+        total_here, read = value, value.producer
+        if read is not None and read.op in (GETITEM, GETITEM_AT) and read.operands == [x, *indices] and _same_key(read, update):
+            scope.replace(operation, [x])  # what was there is put back
+            return True
+    else:
+        total_here = scope.emit(ADD, [before, value], [value.type]).result
     scope.replace(operation, [scope.emit(UPDATE_AT, [x, total_here, *indices], [total.type], {"key": key}).result])
     return True
+
+
+def _same_key(a: Operation, b: Operation) -> bool:
+    return bool(attr_key(a.attrs["key"]) == attr_key(b.attrs["key"]))
 
 
 def _key(producer: Operation) -> tuple[Any, ...]:

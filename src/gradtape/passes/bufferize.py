@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from gradtape.core.opdef import Memory
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ir.walk import Rebuild, rebuild
+from gradtape.ir.walk import Rebuild, program, rebuild
+from gradtape.ops.dynamic import UPDATE_AT
+from gradtape.ops.index import UPDATE
 from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, WHILE
-from gradtape.passes.facts import same_type, static_bytes
+from gradtape.passes.facts import same_type, static_bytes, uniform
 from gradtape.passes.inplace import ARITHMETIC, COPY_OF, TWINS
 
 Tokens = frozenset[int]
@@ -30,6 +32,8 @@ LARGE = 1 << 14  # bytes from which arithmetic in place pays
 
 def bufferize(block: Block) -> Block:
     """The same program with updates in place where the old version is dead and nothing else holds its buffer."""
+    if any(map(_fills, program(block))):
+        block = rebuild(block, _fill_late)
     plan = Plan()
     plan.callee(block)
 
@@ -46,6 +50,33 @@ def bufferize(block: Block) -> Block:
             scope.copy(operation)
 
     return rebuild(block, visit)
+
+
+def _fills(operation: Operation) -> bool:
+    """Whether a part of an array is set to one number: the derivative of a write does so to what it has read."""
+    return operation.op in (UPDATE, UPDATE_AT) and uniform(operation.operands[1]) is not None
+
+
+def _fill_late(scope: Rebuild, operation: Operation) -> None:
+    """Fills wait until somebody needs them: while they do, the array has what it had, and reads of it need no copy."""
+    waiting = scope.memory  # what they give → the fills
+
+    def write(values: Sequence[Value]) -> None:
+        for value in values:
+            fills = []
+            while value in waiting:
+                fills.append(waiting.pop(value))
+                value = fills[-1].operands[0]
+            for fill in reversed(fills):
+                scope.copy(fill)
+
+    if _fills(operation):
+        waiting[operation.result] = operation
+    else:
+        write(operation.operands)
+        scope.copy(operation)
+    if operation is scope.old.operations[-1]:
+        write(list(waiting))
 
 
 class Summary:

@@ -26,6 +26,7 @@ from gradtape.backends.llvm.kernels import native_lists as lists, rank_calls
 from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
+from gradtape.backends.llvm.planning.lowering import count_of
 from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, Scalar, UnsupportedError
@@ -317,14 +318,8 @@ def _plain(value: Any, type: Any) -> Any:
 
 def _elements(block: Block) -> int:
     """How many elements a block computes, as far as known; what is not known counts as much."""
-    total = 0
-    for operation in block.operations:
-        for value in operation.results:
-            size = 1
-            for n in getattr(value.type, "shape", ()):
-                size *= n if isinstance(n, int) else LONG
-            total += size
-    return total
+    values = [value for operation in block.operations for value in operation.results]
+    return sum(count_of(getattr(value.type, "shape", ()), LONG) for value in values)
 
 
 def _has_wide_loops(block: Block) -> bool:

@@ -55,14 +55,9 @@ def computes_in(dtype: DType, given: Sequence[DType]) -> bool:
 
 
 def lane(
-    formula: Formula,
-    kinds: str,
-    cost: int = 1,
-    *,
-    accepts: Asked | None = None,
-    fails: Asked = never,
+    formula: Formula, kinds: str, cost: int = 1, *, accepts: Asked | None = None, fails: Asked = never,
     rewrite: Callable[..., Value | None] | None = None,
-) -> Lowering:
+) -> Lowering:  # fmt: skip
     """An op that a formula computes, in the dtype of its result."""
 
     def holds(operation: Operation) -> bool:

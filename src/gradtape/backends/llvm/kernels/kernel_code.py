@@ -11,14 +11,16 @@ One invariant: what a phase reads and what it writes never overlaps, and LLVM is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from gradtape.backends.llvm.kernels import joining
 from gradtape.backends.llvm.kernels.folding import Folding, finished, folding, leave, only, prepare, start, step
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.planning import nests
 from gradtape.backends.llvm.planning.grouping import Kernel, Phase
-from gradtape.backends.llvm.planning.nests import Access, Level, fill_all, fill_row, finish_all, finish_row, loops, rolled
+from gradtape.backends.llvm.planning.nests import Access, Level, loops, rolled
 from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, MemorySlot, Place, Scalar
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
@@ -102,15 +104,8 @@ class Nest:
             else:
                 self.kept.append(root)
         chunks = self._chunks()
-        detail = " ".join(
-            word
-            for word in (
-                "flat" if self.flat else "",
-                f"{len(kernel.phases)} phases" if self.prefix else "",
-                "threads" if chunks else "",
-            )
-            if word
-        )
+        words = ("flat" * self.flat, f"{len(kernel.phases)} phases" if self.prefix else "", "threads" if chunks else "")
+        detail = " ".join(filter(None, words))
         scope.program.notes.append(Note("kernel", tuple(names_of(scope, roots)), roots[0].loc, detail))
         for fold in self._closed_folds():
             fold.result = scope.writer.cell(fold.kind)
@@ -126,7 +121,7 @@ class Nest:
         """All loops; closed folds leave their results in cells."""
         scope, w = self.scope, self.scope.writer
         for fold in self._open_folds():
-            fill_all(scope, fold, self.homes[fold.operation])
+            nests.fill(scope, fold, self.homes[fold.operation])
         if chunks is None or not self._in_chunks(*chunks):
             self.axis = 0
             self._prepare(None)
@@ -135,7 +130,7 @@ class Nest:
             for fold in self._closed_folds():
                 w.store(fold.kind, only(scope, fold), fold.result)
         for fold in self._open_folds():
-            finish_all(scope, fold, self.homes[fold.operation])
+            nests.finish(scope, fold, self.homes[fold.operation])
 
     def _open_folds(self) -> list[Folding]:
         """Folds over outer axes into memory, made ready before all loops and finished after them."""
@@ -157,9 +152,7 @@ class Nest:
         shape = tuple(root.result.type.shape)
         if not self.prefix or len(shape) < self.prefix or not all(isinstance(n, int) for n in shape[self.prefix :]):
             return None
-        total = bytes_of(root.result.type.dtype)
-        for size in shape[self.prefix :]:
-            total *= size
+        total = bytes_of(root.result.type.dtype) * prod(shape[self.prefix :])
         return total if total <= SMALL else None
 
     def _prepare(self, chunk: Index | None) -> None:
@@ -299,7 +292,7 @@ class Nest:
                     home = self.homes[fold.operation]
                     address = w.at(MEMORY[name_of(fold.dtype)], slot.address, w.multiply(chunk, elements))
                     fold.home = Array(address, home.dims, home.dtype)
-                    fill_all(scope, fold, fold.home)
+                    nests.fill(scope, fold, fold.home)
                 first = w.multiply(chunk, size)
                 with self._level():
                     self._run(first, w.smaller(w.add(first, size), outer))
@@ -312,7 +305,7 @@ class Nest:
         for fold in open_:
             fold.home = self.homes[fold.operation]
             if moved and not fold.in_memory:
-                fill_all(scope, fold, fold.home)
+                nests.fill(scope, fold, fold.home)
         for fold in (*closed, *open_) if moved else ():
             self._combine(fold, parts[fold.operation][0].address, parts[fold.operation][1], count)
         for slot, _ in parts.values():
@@ -369,7 +362,7 @@ class Nest:
         with Access(scope) as access:
             for fold in folds:
                 if fold.in_memory and self.prefix:
-                    fill_row(scope, fold, self._place_of(fold), outer)
+                    nests.fill(scope, fold, self._place_of(fold), outer)
 
             def body(place: Sequence[Index]) -> None:
                 for lane in range(self.tail):
@@ -398,7 +391,7 @@ class Nest:
                 self._tiles(nest, turned, access, body, span or (0, nest[0]))
             for fold in folds:
                 if fold.in_memory and self.prefix:
-                    finish_row(scope, fold, self._place_of(fold), outer)
+                    nests.finish(scope, fold, self._place_of(fold), outer)
 
     def _turned_axis(self, phase: Phase) -> int | None:
         """The axis along which a large array that is read transposed is dense, if there is one."""
@@ -460,15 +453,9 @@ class Nest:
         return 4 if isinstance(count, int) and count >= LONG and sum(costs) <= WRITTEN else 2
 
     def _loops(
-        self,
-        phase: Phase,
-        dims: Sequence[Index],
-        place: list[Index],
-        folds: Sequence[Folding],
-        access: Access,
-        body: Any,
+        self, phase: Phase, dims: Sequence[Index], place: list[Index], folds: Sequence[Folding], access: Access, body: Any,
         span: tuple[Index, Index] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         scope, w = self.scope, self.scope.writer
         depth = len(place)
 

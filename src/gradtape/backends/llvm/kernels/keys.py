@@ -8,7 +8,7 @@ for one element. Used for reading (`index.py`) and for writing (`scatter.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from gradtape.ir.slots import Slot
 from gradtape.ops.dynamic import result_axes, whole_key
 
 Key = tuple[Any, ...]
+Reader = Callable[[Sequence[Index]], str]  # an index into x[key] → the element there
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from gradtape.backends.llvm.planning.carried import (
     register_of,
     take_list,
 )
-from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.lowering import Lowering, count_of
 from gradtape.backends.llvm.planning.nests import rolled
 from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import changes_size, form
@@ -311,10 +311,7 @@ def _work(block: Block) -> int:
         total += turns * sum(_work(region) for region in operation.regions.values())
         changed = is_twin(operation.op)
         for value in operation.operands[1:2] if changed else operation.results:
-            size = 1
-            for n in getattr(value.type, "shape", ()):
-                size *= n if isinstance(n, int) else 64
-            total += 1 if operation.regions else size
+            total += 1 if operation.regions else count_of(getattr(value.type, "shape", ()), 64)
     return total
 
 

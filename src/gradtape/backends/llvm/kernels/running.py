@@ -48,9 +48,10 @@ class Lines:
         return w.add(w.multiply(w.add(w.multiply(o, self.steps), k), self.inner), j)
 
 
-def _running(scope: Scope, operation: Operation, home: Array, step: Step, first: Any, exclusive: bool) -> None:
+def _cumulative(scope: Scope, operation: Operation, step: Step, first: Any) -> list[Lowered]:
     """home[0] = first element, home[k] = step(home[k - 1], k); exclusive: home[0] = first, then all one step later."""
     w = scope.writer
+    home, exclusive = scope.room(operation.result), bool(operation.attrs.get("exclusive", False))
     lines = Lines(scope, operation, operation.attrs["axis"])
     dtype = operation.result.type.dtype
     code = Code(w, dtype, operation.attrs, scope, operation)
@@ -79,24 +80,14 @@ def _running(scope: Scope, operation: Operation, home: Array, step: Step, first:
                 after = step(code, have, at)
                 w.store(code.type, after, cell)
                 scope.store(have if exclusive else after, home, Flat(at))
-        elif exclusive:
-            # home[1] = x[0], home[k] = step(home[k - 1], x[k - 1])
-            with w.loop(w.smaller(lines.steps, 1)):
-                row(o, 0, lambda at, j: start)
-            with w.loop(w.smaller(lines.steps, 2), start=1):
-                row(o, 1, lambda at, j: scope.load(source, Flat(lines.place(o, 0, j))))
-            with w.loop(lines.steps, start=2) as k:
-                row(o, k, lambda at, j: step(code, before(o, k, j), lines.place(o, w.subtract(k, 1), j)))
         else:
             with w.loop(w.smaller(lines.steps, 1)):
-                row(o, 0, lambda at, j: scope.load(source, Flat(at)))
-            with w.loop(lines.steps, start=1) as k:
-                row(o, k, lambda at, j: step(code, before(o, k, j), at))
-
-
-def _cumulative(scope: Scope, operation: Operation, step: Step, first: Any) -> list[Lowered]:
-    home = scope.room(operation.result)
-    _running(scope, operation, home, step, first, bool(operation.attrs.get("exclusive", False)))
+                row(o, 0, lambda at, j: start if exclusive else scope.load(source, Flat(at)))
+            if exclusive:  # home[1] = x[0], home[k] = step(home[k - 1], x[k - 1])
+                with w.loop(w.smaller(lines.steps, 2), start=1):
+                    row(o, 1, lambda at, j: scope.load(source, Flat(lines.place(o, 0, j))))
+            with w.loop(lines.steps, start=1 + exclusive) as k:
+                row(o, k, lambda at, j: step(code, before(o, k, j), lines.place(o, w.subtract(k, int(exclusive)), j)))
     return [home]
 
 

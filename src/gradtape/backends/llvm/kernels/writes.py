@@ -2,30 +2,38 @@
 
 Cost is that of the part, plus that of the copy or the zeros where there are any. The part may be a recipe: it is computed where
 it is written. Several values for one place: the last wins, sums are taken one after the other, as NumPy does.
+
+Writes to shifted boxes of one array are one pass over it. The backward pass of `a[2:] - 2 * a[1:-1] + a[:-2]` adds a
+cotangent at three places; one by one, each addition reads and writes the whole array. So the last write of such a chain, of
+which nobody else reads what is in between, does the work of all: what an element gets from each is put or added to it in a
+register, in the order of the program. A box that ends before the row does is a mask of the loop that uses vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from math import prod
 from typing import Any
 
 from gradtape.backends.llvm.kernels import keys
 from gradtape.backends.llvm.kernels.code import Code, converted, plain_sum
 from gradtape.backends.llvm.kernels.formulas import maximum, minimum
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.keys import Mapping
 from gradtape.backends.llvm.kernels.native_lists import clear
 from gradtape.backends.llvm.kernels.reads import key_of
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, computable, never
+from gradtape.backends.llvm.planning.nests import Level
+from gradtape.backends.llvm.planning.plan import Special
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
 from gradtape.backends.llvm.runtime.callbacks import write_callback
 from gradtape.backends.llvm.writing.element_types import MEMORY, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op
-from gradtape.ir.graph import Operation, Value
+from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
-from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT
+from gradtape.ops.dynamic import ADD_AT, PUT_AT, UPDATE_AT, whole_key
 from gradtape.ops.index import PUT_SLICE, TAKE_ADD, UPDATE
 from gradtape.ops.padding import PAD
 from gradtape.ops.scatter import EXTREME_ROWS
@@ -33,6 +41,10 @@ from gradtape.passes.inplace import TWINS, is_twin, pure_op
 
 UPDATES = (UPDATE, UPDATE_AT, ADD_AT)  # x, a value, and what fills the slots of the key
 PUTS = (PUT_SLICE, PUT_AT, TAKE_ADD, PAD)  # a part, and what fills the slots
+Box = tuple[tuple[int, int], ...]  # start and stop on each axis
+MOST = 32  # writes of a chain
+WIDEST = 1 << 30  # elements of a row: places in it are numbers of 32 bits, which are compared faster
+NOWHERE = 1 << 31  # where the box begins in rows that it does not reach
 
 
 def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
@@ -51,19 +63,19 @@ def _key(operation: Operation) -> tuple[tuple[Any, ...], list[Value]]:
     return key_of(operation)[0], rest
 
 
+def _part(operation: Operation) -> Value:
+    """What is written."""
+    op = pure_op(operation.op)
+    return operation.operands[1 if op in UPDATES else 2 if op is EXTREME_ROWS else 0]
+
+
 def supported(operation: Operation) -> bool:
     """Whether an update is written here: numbers that registers can hold, a key of ints, slices and integer arrays."""
     if not all(computable(value.type) for value in (*operation.operands, operation.result)):
         return False
-    op = pure_op(operation.op)
-    if op in UPDATES:
-        x, value = operation.operands[:2]
-    elif op is EXTREME_ROWS:
-        x, _, value = operation.operands
-    else:
-        x, value = operation.result, operation.operands[0]
-    kind = name_of(x.type.dtype)
-    if (op is EXTREME_ROWS or _adds(operation)) and (kind != name_of(value.type.dtype) or kind == "bool"):
+    kind = name_of(operation.result.type.dtype)
+    counts = operation.op is EXTREME_ROWS or _adds(operation)
+    if counts and (kind != name_of(_part(operation).type.dtype) or kind == "bool"):
         return False
     return keys.accepts(*_key(operation))
 
@@ -78,21 +90,14 @@ def _has_arrays(operation: Operation) -> bool:
 
 
 def _update(scope: Scope, operation: Operation) -> list[Lowered]:
-    if not supported(operation):
+    x, whole = operation.operands[0], not len(operation.result.type.shape)
+    if not supported(operation) or (whole and operation.op is EXTREME_ROWS):
         return write_callback(scope, operation)
-    x, value = operation.operands[:2]
-    result = operation.result
-    if not len(result.type.shape):
+    if whole:
         return [_whole(scope, operation)]
-    target = scope.memory(x) if is_twin(operation.op) else scope.placed(x, scope.room(result))
-    mapping = keys.opened(scope, operation, *_opened_key(operation, target.dims))
-    _write(scope, operation, target, mapping, value)
+    target = scope.memory(x) if is_twin(operation.op) else scope.placed(x, scope.room(operation.result))
+    _write(scope, operation, target)
     return [Array(target.address, target.dims, target.dtype)]
-
-
-def _opened_key(operation: Operation, dims: Sequence[Index]) -> tuple[Any, Sequence[Index], list[Value]]:
-    key, indices = _key(operation)
-    return key, dims, indices
 
 
 def _whole(scope: Scope, operation: Operation) -> Lowered:
@@ -104,15 +109,6 @@ def _whole(scope: Scope, operation: Operation) -> Lowered:
     return Scalar(plain_sum(scope.writer, dtype, scope.scalar(x), register) if _adds(operation) else register, dtype)
 
 
-def _rows(scope: Scope, operation: Operation) -> list[Lowered]:
-    if not supported(operation) or not len(operation.result.type.shape):
-        return write_callback(scope, operation)
-    target = scope.placed(operation.operands[0], scope.room(operation.result))
-    mapping = keys.opened(scope, operation, *_opened_key(operation, target.dims))
-    _write(scope, operation, target, mapping, operation.operands[2])
-    return [target]
-
-
 def _put(scope: Scope, operation: Operation) -> list[Lowered]:
     if operation.op is PAD and not operation.attrs["paddings"] and computable(operation.result.type):
         return [Scalar(scope.scalar(operation.operands[0]), operation.result.type.dtype)]
@@ -121,8 +117,7 @@ def _put(scope: Scope, operation: Operation) -> list[Lowered]:
     scope.sized(operation, operation.result.type, _sizes(scope, operation))
     home = scope.room(operation.result)
     clear(scope, home)
-    mapping = keys.opened(scope, operation, *_opened_key(operation, home.dims))
-    _write(scope, operation, home, mapping, operation.operands[0])
+    _write(scope, operation, home)
     return [home]
 
 
@@ -135,9 +130,11 @@ def _sizes(scope: Scope, operation: Operation) -> list[Index]:
     return [w.add(w.add(size, index(before)), index(after)) for size, (before, after) in pairs]
 
 
-def _write(scope: Scope, operation: Operation, target: Array, mapping: Mapping, value: Value) -> None:
-    """The elements of a value, broadcast to the shape of the key, at their places."""
-    w = scope.writer
+def _write(scope: Scope, operation: Operation, target: Array) -> None:
+    """The elements of a part, broadcast to the shape of the key, at their places."""
+    w, value = scope.writer, _part(operation)
+    key, indices = _key(operation)
+    mapping = keys.opened(scope, operation, key, target.dims, indices)
     adds, dtype = _adds(operation), target.dtype
     kind = MEMORY[name_of(dtype)]
     read = _broadcast(scope, operation, mapping.dims, value)
@@ -160,7 +157,7 @@ def _write(scope: Scope, operation: Operation, target: Array, mapping: Mapping, 
         loops(scope, mapping.dims, lambda place: one(place, access.reading, access.writing), access, not mapping.repeats)
 
 
-def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value: Value) -> Callable[[Sequence[Index]], str]:
+def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value: Value) -> keys.Reader:
     """The element of a value for an index of the key's shape; sizes that do not fit end the call."""
     w = scope.writer
     mine = scope.dims(value)
@@ -186,6 +183,116 @@ def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value:
     return read
 
 
+def box_of(operation: Operation) -> Box | None:
+    """What an operation writes, if that is a box of known size in an array of numbers that vectors are masked for."""
+    if pure_op(operation.op) not in (*UPDATES, *PUTS) or not all(computable(v.type) for v in operation.operands):
+        return None
+    whole, part = operation.result.type, _part(operation).type
+    key, slots = _key(operation)
+    sizes = (*whole.shape, *part.shape)
+    if slots or not whole.shape or not all(isinstance(n, int) for n in sizes) or whole.shape[-1] > WIDEST:
+        return None
+    if name_of(whole.dtype) not in ("float32", "float64") or name_of(part.dtype) != name_of(whole.dtype):
+        return None
+    box = []
+    for k, size in zip(whole_key(tuple(k for k in key if k is not None), len(whole.shape)), whole.shape, strict=True):
+        bounds = (k.start, k.stop, k.step) if isinstance(k, slice) else (k,)
+        if not all(bound is None or type(bound) is int for bound in bounds):
+            return None
+        places = range(size)[k if isinstance(k, slice) else slice(k, k + 1 or None)]
+        if places.step != 1 or not places:
+            return None
+        box.append((places.start, places.stop))
+    return tuple(box)
+
+
+def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operation, Special]:
+    """Chains of writes, each the only reader of the one before it: the last one writes for all."""
+    outputs = set(block.results)
+    chains: dict[Operation, dict[Operation, Box]] = {}  # by the last of each
+    for operation in block.operations:
+        box = box_of(operation)
+        if box is None:
+            continue
+        array = operation.operands[0]
+        alone = is_twin(operation.op) and users[array] == [operation] and array not in outputs
+        before = chains.get(array.producer, {}) if alone and array.producer is not None else {}
+        chain = {**before, operation: box}
+        if before and _is_dense(chain):
+            del chains[array.producer]  # type: ignore[arg-type]
+        chains[operation] = chain if _is_dense(chain) else {operation: box}
+    return {last: Special(_gathered, tuple(chain)[:-1], 0) for last, chain in chains.items() if len(chain) > 1}
+
+
+def _is_dense(chain: dict[Operation, Box]) -> bool:
+    """Whether most boxes hold most of the elements that one pass has to look at."""
+    boxes = list(chain.values())
+    volumes = [prod(stop - start for start, stop in box) for box in boxes]
+    return len(boxes) <= MOST and 2 * sum(volumes) >= len(boxes) * prod(stop - start for start, stop in _around(boxes))
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    return tuple((min(start for start, _ in axis), max(stop for _, stop in axis)) for axis in zip(*boxes, strict=True))
+
+
+def _gathered(scope: Scope, operation: Operation) -> list[Lowered]:
+    """All writes of a chain, element by element."""
+    w = scope.writer
+    chain = (*scope.plan.special[operation].absorbed, operation)
+    boxes: list[Box] = [box_of(one) for one in chain]  # type: ignore[misc]
+    head, dtype = chain[0], operation.result.type.dtype
+    kind = MEMORY[name_of(dtype)]
+    in_place = is_twin(head.op)
+    target = scope.memory(head.operands[0]) if in_place else scope.room(head.result)
+    space = _around(boxes) if in_place else tuple((0, int(size)) for size in operation.result.type.shape)
+    parts = [keys.opened(scope, one, _key(one)[0], target.dims, ()) for one in chain]
+    readers = [_broadcast(scope, one, part.dims, _part(one)) for one, part in zip(chain, parts, strict=True)]
+    total = w.cell(kind)
+
+    def element(place: Sequence[Index], access: Access) -> None:
+        at = tuple(w.add(index, start) for index, (start, _) in zip(place, space, strict=True))
+        spot = w.at(kind, target.address, scope.offset(target.dims, at))
+        if in_place:
+            w.store(kind, w.load(kind, spot, access.writing), total)
+        elif pure_op(head.op) in UPDATES:
+            w.store(kind, scope.element(head.operands[0], at), total)
+        else:
+            w.store(kind, "0.0", total)
+        for one, box, part, read in zip(chain, boxes, parts, readers, strict=True):
+            flag = _inside(scope, at, box, space)
+            with nullcontext() if flag is None else w.when(flag), Level(scope):
+                register = read([0 if axis is None else w.subtract(at[axis], box[axis][0]) for axis in part.sources])
+                if _adds(one):
+                    register = w.let(f"fadd contract {kind} {w.load(kind, total)}, {register}")
+                w.store(kind, register, total)
+        w.store(kind, w.load(kind, total), spot, access.writing)
+
+    scope.program.notes.append(Note("kernel", tuple(one.op.name for one in chain), operation.loc, "gathered"))
+    with Access(scope) as access:
+        loops(scope, [stop - start for start, stop in space], lambda place: element(place, access), access, masked=True)
+    return [Array(target.address, target.dims, target.dtype)]
+
+
+def _inside(scope: Scope, at: Sequence[Index], box: Box, space: Box) -> str | None:
+    """Whether a place lies in a box; None if all places do.
+
+    In a row that the box does not reach, it begins where no place is. So the test that is left for the places of a row
+    is the same in all rows, and LLVM does not write a loop for each kind of row.
+    """
+    w = scope.writer
+    reached = ""
+    for index, (start, stop), (low, high) in zip(at[:-1], box[:-1], space[:-1], strict=True):
+        if (start, stop) != (low, high):
+            flag = w.let(f"icmp ult i64 {w.subtract(index, start)}, {stop - start}")
+            reached = w.let(f"and i1 {reached}, {flag}") if reached else flag
+    start, stop = box[-1]
+    if not reached and box[-1] == space[-1]:
+        return None
+    first: Index = w.let(f"select i1 {reached}, i32 {start}, i32 {NOWHERE}") if reached else start
+    place = w.let(f"trunc i64 {at[-1]} to i32")
+    return w.let(f"icmp ult i32 {w.let(f'sub i32 {place}, {first}')}, {stop - start}")
+
+
 def _written(memory: Callable[[Scope, Operation], list[Lowered]], in_place: bool = False) -> Lowering:
     """The part may be a recipe, and so may what fills the slots of the key; an array that is changed is in memory."""
 
@@ -200,5 +307,5 @@ LOWERINGS: dict[Op, Lowering] = {
     **dict.fromkeys(PUTS, _written(_put)),
     **dict.fromkeys(UPDATES, _written(_update)),
     **{TWINS[op]: _written(_update, in_place=True) for op in UPDATES},
-    EXTREME_ROWS: _written(_rows),
+    EXTREME_ROWS: _written(_update),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtape.backends.llvm.planning.lowering import common
+from gradtape.backends.llvm.planning.lowering import common, count_of
 from gradtape.ir.graph import Operation, Value
 
 LARGE = 200  # operations in a kernel: more take LLVM too long
@@ -184,7 +184,7 @@ class Grouping:
             *(need.kept for need in inside.values()),
             *(common(space, phase.space) for phase in kernel.phases),
         )
-        if prefix < 1 or max(_count(s[prefix:]) for s in (space, *(phase.space for phase in kernel.phases))) < ROW:
+        if prefix < 1 or max(count_of(s[prefix:], 1 << 10) for s in (space, *(phase.space for phase in kernel.phases))) < ROW:
             return None
         kernel.prefix = prefix
         kernel.phases.append(Phase(space))
@@ -230,11 +230,3 @@ class Grouping:
             need = needs.setdefault(producer, Need(kept, same))
             need.kept, need.same = min(need.kept, kept), need.same and same
         return needs
-
-
-def _count(sizes: tuple[Any, ...]) -> int:
-    """How many elements, as far as known; unknown sizes count as large."""
-    total = 1
-    for size in sizes:
-        total *= size if isinstance(size, int) else 1 << 10
-    return total

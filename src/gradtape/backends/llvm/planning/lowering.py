@@ -6,8 +6,9 @@ the tables. An op without a record calls its NumPy `impl` (`callbacks.py`). No o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from gradtape.backends.llvm.planning.values import Layout, Lowered
@@ -164,6 +165,11 @@ def computable(type: TensorSpec | ListSpec) -> bool:
 def _foldable(operation: Operation) -> bool:
     """Operands have the dtype of the result: expansions see to that where NumPy converts first."""
     return name_of(operation.operands[0].type.dtype) == name_of(operation.result.type.dtype)
+
+
+def count_of(shape: Iterable[Any], unknown: int) -> int:
+    """How many elements; what is not known of the sizes counts as so many."""
+    return prod(size if isinstance(size, int) else unknown for size in shape)
 
 
 def common(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:

@@ -6,17 +6,19 @@ that are not tiny stay loops: LLVM would write out long ones of known length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.backends.llvm.kernels.folding import Folding, finished
 from gradtape.backends.llvm.kernels.scope import Scope
-from gradtape.backends.llvm.planning.values import Array, Flat
+from gradtape.backends.llvm.planning.values import Array, Flat, Place
+from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.writing.element_types import MEMORY, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 
 INTERLEAVED = '!{{!"llvm.loop.interleave.count", i32 {}}}'
 UNROLLED = 64  # elements of a nest that is written out
+MASKED = 8  # iterations: a short loop that such vectors do not fill has a mask
 
 
 class Access:
@@ -44,17 +46,20 @@ class Access:
     def __exit__(self, *ignored: Any) -> None:
         self.scope.access = self._before
 
-    def loop(self, count: Index = "", whole: bool = False, together: int = 0) -> str:
+    def loop(self, count: Index = "", whole: bool = False, together: int = 0, masked: bool = False) -> str:
         """Metadata for the branch back of an innermost loop.
 
         `whole`: it is not written out even if it is short. `together`: how many vectors are computed side by side, if not as
-        many as LLVM thinks.
+        many as LLVM thinks. `masked`: the last vector has a mask, where that costs nothing; as in short loops.
         """
         module = self.scope.program.module
         parallel = module.metadata(f'!{{!"llvm.loop.parallel_accesses", {self.group}}}')
         nodes = [parallel, *([_vectors_only(self.scope)] if _is_long(count, 1) else [])]
         if whole:
             nodes.append(_no_unrolling(self.scope))
+        short = isinstance(count, int) and MASKED < count < UNROLLED and count % MASKED > 0
+        if (masked or short) and machine.vector_bytes() == 64:
+            nodes.append(self.scope.program.module_node("masked", '!{!"llvm.loop.vectorize.predicate.enable", i1 1}'))
         if together:
             nodes.append(self.scope.program.module_node(f"together{together}", INTERLEAVED.format(together)))
         listed = ", ".join(nodes)
@@ -96,7 +101,7 @@ class Level:
         self.scope.leave()
 
 
-def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parallel: bool = True) -> None:
+def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parallel: bool = True, masked: bool = False) -> None:
     """A plain nest; the innermost loop has the metadata of the access, unless iterations may meet at one place."""
     place: list[Index] = []
 
@@ -105,7 +110,8 @@ def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parall
             body(tuple(place))
             return
         last = d == len(dims) - 1
-        extra = access.loop(dims[d]) if last and parallel else rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
+        rest = scope.writer.product(dims[d + 1 :])
+        extra = access.loop(dims[d], masked=masked) if last and parallel else rolled(scope, dims[d], rest)
         with scope.writer.loop(dims[d], extra=extra) as counter, Level(scope):
             place.append(counter)
             level(d + 1)
@@ -115,43 +121,23 @@ def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parall
         level(0)
 
 
-def fill_all(scope: Scope, fold: Folding, home: Array) -> None:
-    """The start of a fold in all of its memory."""
-    count = scope.writer.product(home.dims)
-    with Access(scope) as access, scope.writer.loop(count, extra=access.loop(count)) as i:
-        scope.store(fold.rule.start(fold.operation), home, Flat(i), access.writing)
+def fill(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index] = ()) -> None:
+    """The start of a fold in its memory: in all of it, or in that of one iteration of outer loops."""
+    _each(scope, home, outer, lambda at, access: scope.store(fold.rule.start(fold.operation), home, at, access.writing))
 
 
-def finish_all(scope: Scope, fold: Folding, home: Array) -> None:
-    if fold.rule.finish is None:
-        return
-    w, kind = scope.writer, MEMORY[name_of(home.dtype)]
-    count = w.product(home.dims)
-    with Access(scope) as access, w.loop(count, extra=access.loop(count)) as i:
-        before = scope.from_memory(w.load(kind, w.at(kind, home.address, i), access.writing), home.dtype)
-        scope.store(finished(scope, fold, before), home, Flat(i), access.writing)
+def finish(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index] = ()) -> None:
+    """The end of a fold in its memory."""
+
+    def body(at: Place, access: Access) -> None:
+        before = scope.writer.load(MEMORY[name_of(home.dtype)], scope.address(home, at), access.writing)
+        scope.store(finished(scope, fold, scope.from_memory(before, home.dtype)), home, at, access.writing)
+
+    if fold.rule.finish is not None:
+        _each(scope, home, outer, body)
 
 
-def fill_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
-    """The start of a fold in its memory for one iteration of the outer loops."""
+def _each(scope: Scope, home: Array, outer: Sequence[Index], body: Callable[[Place, Access], None]) -> None:
+    dims = home.dims[len(outer) :] if outer else [scope.writer.product(home.dims)]
     with Access(scope) as access:
-        loops(
-            scope,
-            home.dims[len(outer) :],
-            lambda place: scope.store(fold.rule.start(fold.operation), home, (*outer, *place), access.writing),
-            access,
-        )
-
-
-def finish_row(scope: Scope, fold: Folding, home: Array, outer: Sequence[Index]) -> None:
-    if fold.rule.finish is None:
-        return
-    with Access(scope) as access:
-
-        def body(place: Sequence[Index]) -> None:
-            at = (*outer, *place)
-            w, kind = scope.writer, MEMORY[name_of(home.dtype)]
-            before = scope.from_memory(w.load(kind, scope.address(home, at), access.writing), home.dtype)
-            scope.store(finished(scope, fold, before), home, at, access.writing)
-
-        loops(scope, home.dims[len(outer) :], body, access)
+        loops(scope, dims, lambda place: body((*outer, *place) if outer else Flat(place[0]), access), access)

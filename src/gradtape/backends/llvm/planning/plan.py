@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradtape.backends.llvm.planning.grouping import Grouping, Kernel
-from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings
+from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, count_of
 from gradtape.backends.llvm.planning.sharing import Sharing, has_memory
 from gradtape.backends.llvm.planning.static_arrays import is_static
 from gradtape.ir.dims import symbols_in
@@ -55,15 +55,9 @@ class BlockPlan:
     """
 
     def __init__(
-        self,
-        block: Block,
-        table: Lowerings,
-        patterns: Patterns,
-        nested: Callable[[Block, frozenset[str]], BlockPlan],
-        callee: Callable[[Block], BlockPlan],
-        fixed: frozenset[str],
-        known: frozenset[str],
-    ) -> None:
+        self, block: Block, table: Lowerings, patterns: Patterns, nested: Callable[[Block, frozenset[str]], BlockPlan],
+        callee: Callable[[Block], BlockPlan], fixed: frozenset[str], known: frozenset[str],
+    ) -> None:  # fmt: skip
         self.block = block
         self.table = table
         self.callee = callee
@@ -82,10 +76,11 @@ class BlockPlan:
             for value in dict.fromkeys(operation.operands):
                 self._users.setdefault(value, []).append(operation)
         self.special = patterns(block, self._users)
+        self._absorbed: dict[Operation, Operation] = {}  # by which operation
         for operation, special in self.special.items():
             self.kinds[operation] = "memory"
             for part in special.absorbed:
-                self.kinds[part] = "absorbed"
+                self.kinds[part], self._absorbed[part] = "absorbed", operation
         self._outputs = set(block.results)
         self._parts: dict[Value, set[Operation]] = {}  # of recipes: the operations that they are made of
         self._reads: dict[Value, set[Value]] = {}  # of recipes: the values that these read from memory
@@ -190,7 +185,7 @@ class BlockPlan:
     def when(self, operation: Operation) -> int:
         """The position at which an operation runs."""
         kernel = self._home.get(operation)
-        return self.at[operation] if kernel is None else kernel.start
+        return self.at[self._absorbed.get(operation, operation)] if kernel is None else kernel.start
 
     def wants_memory(self, value: Value) -> bool:
         """Whether something in the block needs a value in memory."""
@@ -406,7 +401,8 @@ class BlockPlan:
                 alive = [one for one in readers.pop(buffer, ()) if self._last_use(one) >= place]
                 endangered.update(alive)
             if self.is_lazy_operation(operation):
-                below = [reads[v] if v in reads else self.buffers(v) for v in operation.operands]
+                read = () if self.lowering(operation).shape_only else operation.operands
+                below = [reads[v] if v in reads else self.buffers(v) for v in read]
                 reads[operation.result] = mine = frozenset().union(*below)
                 for buffer in mine:
                     readers.setdefault(buffer, []).append(operation)
@@ -417,7 +413,8 @@ class BlockPlan:
         if not self._latest:  # users stand behind what they use
             for one in reversed(self.block.operations):
                 if self.is_lazy_operation(one):
-                    self._latest[one] = max((self._last_use(user) for user in self.users(one.result)), default=-1)
+                    users = (user for user in self.users(one.result) if not self.lowering(user).shape_only)
+                    self._latest[one] = max(map(self._last_use, users), default=-1)
                 else:
                     self._latest[one] = self.when(one)
         return self._latest[operation]
@@ -484,15 +481,5 @@ def region_params(operation: Operation, k: int) -> list[tuple[Block, Value]] | N
 
 def _larger(a: Any, b: Any) -> bool:
     """Whether there are more indices into shape a than into b, as far as known."""
-    if tuple(a) == tuple(b):
-        return False
-    try:
-        sizes = [1, 1]
-        for k, shape in enumerate((a, b)):
-            for size in shape:
-                if not isinstance(size, int):
-                    return True
-                sizes[k] *= size
-        return sizes[0] > sizes[1]
-    except TypeError:
-        return True
+    known = all(isinstance(size, int) for size in (*a, *b))
+    return tuple(a) != tuple(b) and not (known and count_of(a, 1) <= count_of(b, 1))

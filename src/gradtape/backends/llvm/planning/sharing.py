@@ -143,7 +143,8 @@ class Sharing:
                 for value, given in zip(operation.results, operation.group("values"), strict=True):
                     self._give(value, self._buffers[given])
             elif (target := plan.changed(operation)) is not None:
-                self._changed[operation] = self._buffers[target]
+                if plan.kinds[operation] != "absorbed":  # what absorbs it changes the memory, later
+                    self._changed[operation] = self._buffers[target]
                 self._give(operation.results[0], self._buffers[target])
             elif plan.kinds[operation] == "alias" or operation in self.parts:
                 self._give(operation.results[0], first)

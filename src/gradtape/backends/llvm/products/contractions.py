@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from gradtape.backends.llvm.planning.layouts import dense, is_one
@@ -139,9 +140,7 @@ def chosen(axes: Sequence[Axis]) -> Choice:
     lists: list[list[Axis | None]] = [[*of_role(axes, role)] or [None] for role in ("m", "n", "k")]
     for m, n, k in itertools.product(*lists):
         rest = [axis for axis in axes if axis not in (m, n, k)]
-        total = 1
-        for axis in (m, n, k):
-            total *= 1 if axis is None else weight(axis.size)
+        total = prod(1 if axis is None else weight(axis.size) for axis in (m, n, k))
         # Rows far apart cost a cache line for each element: such a product must be four times as large to be worth it.
         for axis in (m, k):
             if axis is not None and _is_apart(axis):
@@ -176,10 +175,5 @@ def packed(axes: Sequence[Axis], which: str) -> tuple[list[Axis], list[Axis]]:
 
 def work(axes: Sequence[Axis]) -> int | None:
     """How many multiplications one product of the batch takes; None if that is not known now."""
-    total = 1
-    for axis in axes:
-        if axis.role != "batch":
-            if not isinstance(axis.size, int):
-                return None
-            total *= axis.size
-    return total
+    sizes = [axis.size for axis in axes if axis.role != "batch"]
+    return prod(sizes) if all(isinstance(size, int) for size in sizes) else None

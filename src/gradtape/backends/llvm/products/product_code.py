@@ -15,7 +15,7 @@ from gradtape.backends.llvm.kernels.keys import At
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of
-from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings
+from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, count_of
 from gradtape.backends.llvm.planning.plan import Special
 from gradtape.backends.llvm.planning.values import Array, Layout, Lowered, Scalar
 from gradtape.backends.llvm.planning.writing_out import Maker
@@ -479,16 +479,10 @@ def _reads(operation: Operation, value: Value, table: Lowerings) -> str:
     if layout.base is value:
         return "memory"
     producer = layout.base.producer
-    if producer is not None and table.kind(producer) == "element" and _count_of(layout.base) > _count_of(value):
+    larger = count_of(layout.base.type.shape, 64) > count_of(value.type.shape, 64)
+    if larger and producer is not None and table.kind(producer) == "element":
         return "memory"
     return "view" if 1 in [step for step in layout.steps if isinstance(step, int)] else "memory"
-
-
-def _count_of(value: Value) -> int:
-    total = 1
-    for size in value.type.shape:
-        total *= size if isinstance(size, int) else 64
-    return total
 
 
 def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operation, Special]:

@@ -54,7 +54,10 @@ def _target() -> llvm.Target:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         _STATE["cpu"] = llvm.get_host_cpu_name()
-        _STATE["features"] = llvm.get_host_cpu_features().flatten()
+        _STATE["features"] = features = llvm.get_host_cpu_features().flatten()
+        # LLVM avoids registers of 512 bits, since the first processors that had them ran slower while they were used.
+        # Those with this later extension do not.
+        _STATE["features"] += ",-prefer-256-bit" * ("+avx512vbmi2" in features)
         _STATE["target"] = llvm.Target.from_default_triple()
         llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
     return _STATE["target"]

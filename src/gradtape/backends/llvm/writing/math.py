@@ -195,14 +195,20 @@ def log_limits(x: Real, value: Real) -> Real:
     return select(x <= 0.0, choose(x.equals(0.0), x, -math.inf, math.nan), value)
 
 
-def log(x: Real) -> Real:
-    """Natural logarithm."""
+def _parts(x: Real) -> tuple[Real, Real]:
+    """Mantissa and exponent of x > 0, of a subnormal one too."""
     f = x.format
     tiny = x < 2.0 ** (1 - f.bias)
     up = f.digits + 2
     m, e = split(select(tiny, x * 2.0**up, x))
     offset = 2.0**f.digits + f.bias
-    return log_limits(x, log_of_parts(m - 1.0, whole_as_float(e, choose(tiny, x, offset + up, offset))))
+    return m, whole_as_float(e, choose(tiny, x, offset + up, offset))
+
+
+def log(x: Real) -> Real:
+    """Natural logarithm."""
+    m, exponent = _parts(x)
+    return log_limits(x, log_of_parts(m - 1.0, exponent))
 
 
 def log1p(x: Real, low: Real | None = None) -> Real:
@@ -423,12 +429,7 @@ def atan2(y: Real, x: Real) -> Real:
 
 def log_in_two_parts(x: Real) -> tuple[Real, Real]:
     """log x for a finite float64 x > 0, to about 2⁻⁶⁵ of its value."""
-    f = x.format
-    tiny = x < 2.0 ** (1 - f.bias)
-    up = f.digits + 2
-    m, e = split(select(tiny, x * 2.0**up, x))
-    offset = 2.0**f.digits + f.bias
-    exponent = whole_as_float(e, choose(tiny, x, offset + up, offset))
+    m, exponent = _parts(x)
     # s = (m - 1)/(m + 1), log m = 2s + ⅔s³ + …: the first two terms in two parts
     over, under = m - 1.0, m + 1.0
     lost = m - (under - 1.0)
