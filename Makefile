@@ -33,8 +33,8 @@ test: $(STAMP) ## all tests, one process per core; SHUFFLE=seed, WORKERS=n, TEST
 test-all: check ## lint and types, then all tests with more random programs, of fresh seeds, all derivatives twice; coverage
 	$(PYTEST) $(TESTS) --programs 1000 --fresh --cov --cov-report=term
 
-test-keras: $(STAMP) ## Keras's own tests on gradtape, from the installed package; KERAS="losses layers/core" for some
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.keras.suite $(KERAS)
+test-keras: $(STAMP) ## Keras's own tests on gradtape, from the installed package; KERAS="losses layers/core" for some, BESIDE="environment ..." with peers
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.keras.suite $(BESIDE:%=--beside %) $(KERAS)
 
 # What depends on the interpreter: syntax, code objects, frames, reference counts, the layout of objects. What programs mean and
 # what machine code computes does not, nor how many random programs there are: the first interpreter has had the rest.

@@ -537,3 +537,20 @@ def test_unknown_types_get_their_turn():
             return "other"
 
     assert np.concatenate([gt.constant(V), Other()]) == "other"
+
+
+ARRANGEMENTS = [
+    lambda x: np.expand_dims(x, (0, -1)), np.atleast_3d, lambda x: np.atleast_3d(x[0]), lambda x: np.atleast_2d(x[:, 0]),
+    lambda x: np.tile(x, (2, 1, 2)), lambda x: np.roll(x, 1), lambda x: np.kron(x, x), lambda x: np.full_like(x, 2.0),
+    lambda x: np.average(x, 0), lambda x: np.average(x, weights=x * x), lambda x: np.reshape(x, np.shape(x)[::-1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(ARRANGEMENTS)))
+def test_sizes_that_only_run_time_knows(place: int) -> None:
+    rule = ARRANGEMENTS[place]
+    compiled = gt.function(rule, input_signature=[gt.TensorSpec((None, 3), gt.float64)], autograph=False)
+    for rows in (2, 5, 1):
+        x = np.arange(3.0 * rows).reshape(rows, 3) + 1.0
+        np.testing.assert_allclose(compiled(x), rule(x))
+    assert compiled.experimental_get_tracing_count() == 1

@@ -1,13 +1,15 @@
-"""Keras's own tests, from the installed package, on gradtape: `python -m tests.keras.suite [folder ...]`.
+"""Keras's own tests, from the installed package, on gradtape: `python -m tests.keras.suite [--beside place] [folder ...]`.
 
 Which tests fail is known, with reasons, in `known_failures.txt`, a list that may only shrink: the run fails if another one
-fails, or if one of the list passes. Tests that need an engine which is not installed (they compare with JAX or TensorFlow) are
-counted apart.
+fails, or if one of the list passes. Many tests compare with JAX, feed from TensorFlow or PyTorch, or just import them; they are
+counted apart where those are not installed. `--beside` names an environment that has one, of the same Python: its packages are
+found after our own (`make bench` makes such environments).
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -88,9 +90,11 @@ def keras_conftest() -> None:
     sys.modules["conftest"] = module
 
 
-def run(folders: tuple[str, ...]) -> int:
+def run(folders: tuple[str, ...], beside: tuple[str, ...] = ()) -> int:
     """Run them, print counts for each folder and what differs from the list; 1 if something does."""
     import_module("gradtape.keras")  # takes its seat
+    for environment in beside:
+        sys.path += map(str, Path(environment).glob("lib/python*/site-packages"))
     keras_conftest()
     root = Path(str(sys.modules["keras"].__file__)).parent / "src"
     ledger = Ledger()
@@ -111,4 +115,8 @@ def run(folders: tuple[str, ...]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(tuple(sys.argv[1:]) or FOLDERS))
+    parser = ArgumentParser()
+    parser.add_argument("folders", nargs="*", default=FOLDERS)
+    parser.add_argument("--beside", action="append", default=[])
+    arguments = parser.parse_args()
+    sys.exit(run(tuple(arguments.folders), tuple(arguments.beside)))

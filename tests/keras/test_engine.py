@@ -145,3 +145,43 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
 def test_export_is_refused_in_words(tmp_path: Any) -> None:
     with pytest.raises(Exception, match=r"backend"):
         small().export(tmp_path / "model")
+
+
+def test_floats_saturate_in_short_integers() -> None:
+    """Keras's quantizers write negative zero points to uint8 and count on 0."""
+    x = np.array([-300.7, -3.7, 5.9, 300.5, np.inf, -np.inf, 4e4])
+    for source, name in ((s, n) for s in ("float16", "bfloat16", "float32") for n in ("int8", "uint8", "int16", "uint16")):
+        given = keras.ops.convert_to_tensor(x, source)
+        ends = np.iinfo(name)
+        wanted = np.trunc(np.clip(np.asarray(keras.ops.cast(given, "float32")), ends.min, ends.max))
+        np.testing.assert_array_equal(keras.ops.cast(given, name), wanted, f"{source} to {name}")
+
+
+def test_a_subclassed_model_is_built_by_its_shapes(tmp_path: Any) -> None:
+    """Its layers are built inside of a shape that is asked for: traced tensors of one question are inputs of the next."""
+
+    @keras.saving.register_keras_serializable(package="tests")
+    class Two(keras.Model):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.first, self.second = keras.layers.Dense(3), keras.layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    x, y = data()
+    model = Two()
+    model.compile("sgd", "mse")
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "two.keras")
+    again = keras.models.load_model(tmp_path / "two.keras")
+    assert again.built
+    np.testing.assert_array_equal(again.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_a_value_assigned_in_a_stateless_scope_is_read_there() -> None:
+    with keras.StatelessScope() as scope:
+        variable = keras.Variable(initializer="random_normal", shape=(2,))
+        variable.assign([1.0, 2.0])
+        variable.assign_add([1.0, 1.0])
+    np.testing.assert_array_equal(scope.get_current_value(variable), [2.0, 3.0])

@@ -174,12 +174,11 @@ class Engine:
         return traced, False
 
     def _find(self, state: FunctionState, call: BoundCall, pattern: Pattern | None) -> Traced | None:
+        traced = state.cache.find(call.key, call.tensors) if pattern is None else None  # for its sizes alone: the faster one
         pattern = pattern or state.generality.pattern(call)
-        if pattern is not None:
+        if traced is None and pattern is not None:
             traced = state.cache.find((call.family(), pattern), call.tensors)
-            if traced is not None:
-                return traced
-        return state.cache.find(call.key, call.tensors)
+        return traced
 
     def _new(self, target: Callable[..., Any], state: FunctionState, call: BoundCall, pattern: Pattern | None) -> Traced:
         if pattern is None:

@@ -118,6 +118,18 @@ class _Traceable(Generic[P, R]):
 
     # -- the cache -----------------------------------------------------------------------------------------------------
 
+    def expect(self, *args: Any, **kwargs: Any) -> None:
+        """Calls with such arguments (values or `gt.TensorSpec`) will come: sizes that differ are open from the first trace on.
+
+        >>> import gradtape as gt
+        >>> f = gt.function(lambda x: 2.0 * x, reduce_retracing=True)
+        >>> f.expect(gt.TensorSpec([3]))
+        >>> results = [f(gt.ones(n)) for n in (5, 3)]
+        >>> f.experimental_get_tracing_count()
+        1
+        """
+        self._state.generality.seen(self._engine.bound(*with_stand_ins((args, kwargs)))[0])
+
     def experimental_get_tracing_count(self) -> int:
         """How often the function was traced."""
         return self._state.cache.traces

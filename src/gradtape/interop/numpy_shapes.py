@@ -8,6 +8,7 @@ Rules have NumPy's argument names. Index arguments are values, not tensors to di
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,14 @@ Rule = Callable[..., Any]
 
 
 def shape_of(x: Tensor) -> tuple[int, ...]:
-    return tuple(int(d) for d in x.shape)
+    """The sizes; inside a program those that only run time knows are symbols that compute."""
+    return tuple(x.shape)
+
+
+def _arranged(rule: Rule, x: Tensor) -> Any:
+    """Reshaped as NumPy would; it is shown an array that has the number of an axis for its size."""
+    shape = rule(np.broadcast_to(False, range(2, x.ndim + 2))).shape
+    return arrays.reshape(x, [1 if n == 1 else x.shape[n - 2] for n in shape])
 
 
 def values(x: object) -> Any:
@@ -81,26 +89,15 @@ def squeeze(a: TensorLike, axis: Axes = None) -> Any:
 
 
 def expand_dims(a: TensorLike, axis: int | Sequence[int]) -> Any:
-    a = convert(a)
-    shape = np.expand_dims(np.empty(shape_of(a), np.bool_), axis).shape
-    return arrays.reshape(a, shape)
+    return _arranged(lambda x: np.expand_dims(x, axis), convert(a))
 
 
-def atleast_1d(*arys: Any) -> Any:
-    return _each(lambda x: arrays.reshape(x, (1,)) if x.ndim == 0 else x, arys)
-
-
-def atleast_2d(*arys: Any) -> Any:
-    return _each(lambda x: arrays.reshape(x, (1, -1)) if x.ndim < 2 else x, arys)
-
-
-def atleast_3d(*arys: Any) -> Any:
-    return _each(lambda x: arrays.reshape(x, np.atleast_3d(np.empty(shape_of(x), np.bool_)).shape), arys)
-
-
-def _each(rule: Rule, arys: tuple[Any, ...]) -> Any:
-    out = tuple(rule(convert(x)) for x in arys)
+def _each(rule: Rule, *arys: Any) -> Any:
+    out = tuple(_arranged(rule, convert(x)) for x in arys)
     return out[0] if len(out) == 1 else out
+
+
+atleast_1d, atleast_2d, atleast_3d = (partial(_each, rule) for rule in (np.atleast_1d, np.atleast_2d, np.atleast_3d))
 
 
 def broadcast_to(array: TensorLike, shape: Shape) -> Any:

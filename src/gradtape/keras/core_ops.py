@@ -21,7 +21,9 @@ from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.dtypes import as_dtype, numpy_dtype
+from gradtape.ir.dims import Dim
 from gradtape.ops.elementwise import cast as cast_tensor
+from gradtape.ops.select import clip_by_value
 from gradtape.ops.stop import stop_gradient as stop
 
 SUPPORTS_SPARSE_TENSORS = False
@@ -31,6 +33,7 @@ IS_THREAD_SAFE = True
 
 _NARROWER = {"int64": "int32", "uint64": "uint32", "complex128": "complex64"}
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+_SHORT = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
 def is_float(dtype: str) -> bool:
@@ -58,7 +61,9 @@ def convert_to_tensor(
         return tensor if dtype is None else _cast(tensor, known_dtype(dtype))
     if isinstance(x, KerasTensor):
         raise ValueError(f"a KerasTensor is a symbol without a value, it cannot become a tensor: {x}")
-    if isinstance(x, (list, tuple)) and contains_tensor(x):
+    if isinstance(x, Dim):  # a size that is known only when the program runs
+        return _cast(convert(x), known_dtype(dtype or "int32"))
+    if isinstance(x, (list, tuple)) and (contains_tensor(x) or any(isinstance(part, Dim) for part in x)):
         from gradtape.keras.numpy_types import promoted
         from gradtape.ops.shape import stack
 
@@ -97,7 +102,13 @@ def _default(array: np.ndarray, own: bool) -> str:
 
 
 def _cast(tensor: Tensor, name: str) -> Tensor:
-    return tensor if tensor.dtype.name == name else cast_tensor(tensor, name)
+    """Floats that a short integer cannot hold become its nearest, which Keras's quantizers count on; NumPy's wrap around."""
+    own = tensor.dtype.name
+    if name in _SHORT and own in _FLOATS:
+        ends = np.iinfo(name)
+        wide = tensor if own == "float64" else cast_tensor(tensor, "float32")  # half precision rounds the ends
+        tensor = clip_by_value(wide, float(ends.min), float(ends.max))
+    return tensor if own == name else cast_tensor(tensor, name)
 
 
 def convert_to_numpy(x: TensorLike) -> np.ndarray:

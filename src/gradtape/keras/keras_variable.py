@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from keras.src.backend.common import KerasVariable
-from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor
@@ -42,7 +42,8 @@ class WrappedVariable(KerasVariable, Readable):
 
     @property
     def value(self) -> Tensor:
-        if self._value is None and in_stateless_scope():  # only its shape and dtype are asked for
+        # before it has a value only its shape and dtype are asked for, unless a value was assigned in the scope
+        if self._value is None and in_stateless_scope() and get_stateless_scope().get_current_value(self) is None:
             return super()._maybe_autocast(zeros(self._shape, self._dtype))
         return super().value
 

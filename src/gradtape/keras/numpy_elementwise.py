@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from keras.src.backend import config
 
 from gradtape.core.tensor import Tensor
@@ -218,17 +220,17 @@ def logical_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
     return compare.logical_xor(cast(x1, "bool"), cast(x2, "bool"))
 
 
-bitwise_and, bitwise_or, bitwise_xor = of_two(np.bitwise_and), of_two(np.bitwise_or), of_two(np.bitwise_xor)
+def _of_bits(rule: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Operations on bits name their operands otherwise."""
+
+    def function(x: TensorLike, y: TensorLike) -> Tensor:
+        return rule(*promoted(x, y))
+
+    return function
 
 
-def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    return np.left_shift(*promoted(x, y))
-
-
-def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    return np.right_shift(*promoted(x, y))
-
-
+bitwise_and, bitwise_or, bitwise_xor = map(_of_bits, (np.bitwise_and, np.bitwise_or, np.bitwise_xor))
+bitwise_left_shift, bitwise_right_shift = map(_of_bits, (np.left_shift, np.right_shift))
 left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 
 

@@ -20,7 +20,7 @@ from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.keras.core_ops import known_dtype
 from gradtape.trace.effects import TRACER
-from gradtape.trace.tracing import Trace, traced, tracing
+from gradtape.trace.tracing import Trace, TracedTensor, traced, tracing
 
 _STAND_INS = (83, 89)  # for an unknown size: primes, so that no arithmetic of layers makes one of the other
 
@@ -43,6 +43,8 @@ def _traced_specs(fn: Callable[..., Any], args: Any, kwargs: Any, size: int) -> 
     block = Block([], [], "a shape that is asked for")
 
     def stand_in(x: Any) -> Any:
+        if isinstance(x, TracedTensor):  # of the program around this one, whose values are not in this block
+            return traced(block.add_param(x._data.type, "x"))
         if not isinstance(x, KerasTensor):
             return x
         if x.dtype == "string" or x.dtype.startswith("float8"):

@@ -21,10 +21,14 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from gradtape.core.tensor import Tensor
 from gradtape.functions.function import function
+from gradtape.ir.types import TensorSpec
 from gradtape.keras.core_ops import convert_to_tensor
 from gradtape.keras.dataset_adapter import adapted
 from gradtape.keras.installation import keras_version
 from gradtape.tape.gradient_tape import GradientTape
+
+# Keras computes these layers by TensorFlow's operations, on values: no program can hold them
+_BY_TENSORFLOW = frozenset({"IndexLookup", "Hashing", "HashedCrossing", "TextVectorization"})
 
 
 class GradtapeTrainer(base_trainer.Trainer):
@@ -35,6 +39,7 @@ class GradtapeTrainer(base_trainer.Trainer):
         self.train_function: Any = None
         self.test_function: Any = None
         self.predict_function: Any = None
+        self._last_size = 0  # of the last batch of the data at hand, if it is smaller than the others
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -82,12 +87,18 @@ class GradtapeTrainer(base_trainer.Trainer):
         def on_tensors(data: Any) -> Any:
             return step(tree.map_structure(lambda part: None if part is None else convert_to_tensor(part), data))
 
-        if self.run_eagerly:
+        kinds = {kind.__name__ for layer in self._flatten_layers() for kind in type(layer).__mro__}
+        if self.run_eagerly or kinds & _BY_TENSORFLOW:
             return on_tensors
-        compiled = function(on_tensors)
+        compiled = function(on_tensors, reduce_retracing=True)
+        told = {0}  # sizes of last batches that the step knows of
 
         def on_batch(data: Any) -> Any:
-            return compiled(tree.map_structure(_fed, data))
+            fed = tree.map_structure(_fed, data)
+            if self._last_size not in told:
+                told.add(self._last_size)
+                compiled.expect(tree.map_structure(lambda part: _of_size(part, self._last_size), fed))
+            return compiled(fed)
 
         return on_batch
 
@@ -127,10 +138,13 @@ class GradtapeTrainer(base_trainer.Trainer):
         self, x: Any, y: Any = None, sample_weight: Any = None, batch_size: int | None = None, steps: int | None = None,
         shuffle: bool = False, class_weight: Any = None,
     ) -> EpochIterator:  # fmt: skip
-        return EpochIterator(
+        batches = EpochIterator(
             x=adapted(x), y=y, sample_weight=sample_weight, batch_size=batch_size, steps_per_epoch=steps, shuffle=shuffle,
             class_weight=class_weight, steps_per_execution=self.steps_per_execution,
         )  # fmt: skip
+        adapter = batches.data_adapter
+        self._last_size = (adapter.has_partial_batch and adapter.partial_batch_size) or 0
+        return batches
 
     def _callback_list(self, callbacks: Any, verbose: Any, epochs: int, steps: int | None, history: bool) -> Any:
         if isinstance(callbacks, callbacks_module.CallbackList):
@@ -332,6 +346,11 @@ class _no_training:  # noqa: N801  (reads as a sentence)
 def _fed(part: Any) -> Any:
     """A batch's array as the compiled step takes it: with the dtype that the model will see."""
     return part if part is None or isinstance(part, Tensor) else convert_to_tensor(part)
+
+
+def _of_size(part: Any, rows: int) -> Any:
+    """The type of a part of a batch of so many rows."""
+    return None if part is None else TensorSpec((rows, *part.shape[1:]) if part.ndim else (), part.dtype)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
