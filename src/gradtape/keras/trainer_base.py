@@ -6,6 +6,7 @@ The loops over epochs and batches, callbacks and logs follow Keras's documentati
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -142,8 +143,9 @@ class GradtapeTrainer(base_trainer.Trainer):
             x=adapted(x), y=y, sample_weight=sample_weight, batch_size=batch_size, steps_per_epoch=steps, shuffle=shuffle,
             class_weight=class_weight, steps_per_execution=self.steps_per_execution,
         )  # fmt: skip
-        adapter = batches.data_adapter
-        self._last_size = (adapter.has_partial_batch and adapter.partial_batch_size) or 0
+        adapter, self._last_size = batches.data_adapter, 0
+        with contextlib.suppress(NotImplementedError):  # a generator's does not even say that it does not know
+            self._last_size = (adapter.has_partial_batch and adapter.partial_batch_size) or 0
         return batches
 
     def _callback_list(self, callbacks: Any, verbose: Any, epochs: int, steps: int | None, history: bool) -> Any:
