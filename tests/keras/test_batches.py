@@ -94,7 +94,8 @@ def test_sizes_that_nobody_announced(steps: list[Any]) -> None:
     model, x = multilayer()
     model.compile("sgd", "mse")
     sizes = (4, 3, 2, 4, 1, 5)
-    model.fit(((x[:rows], np.ones((rows, 1), "float32")) for rows in sizes), steps_per_epoch=len(sizes), verbose=0)
+    batches = ((x[:rows], np.ones((rows, 1), "float32")) for rows in sizes)
+    model.fit(batches, steps_per_epoch=len(sizes), shuffle=False, verbose=0)
     for rows in sizes:
         model.train_on_batch(x[:rows], np.ones((rows, 1), "float32"))
     assert steps[0].experimental_get_tracing_count() == 2
