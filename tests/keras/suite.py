@@ -22,8 +22,12 @@ FOLDERS = (
     "activations", "initializers", "losses", "metrics", "optimizers", "regularizers", "constraints", "random", "ops", "layers",
     "models", "trainers", "saving", "callbacks", "backend/common", "backend/tests", "utils", "dtype_policies", "quantizers",
 )  # fmt: skip
-# what tests compare with, feed from or write for
-ENGINES = ("jax", "torch", "tensorflow", "grain", "orbax", "tensorboard")
+# what tests compare with, feed from or write for, and how they say that it is missing
+ENGINES = ("jax", "torch", "tensorflow", "grain", "orbax", "tensorboard", "pandas")
+MISSING = (
+    *[f"No module named '{name}'" for name in ENGINES], "requires PIL", "requires the `requests` library",
+    "requires installing TensorFlow", "requires TensorFlow", "requires the 'orbax-checkpoint' package",
+)  # fmt: skip
 KNOWN = Path(__file__).with_name("known_failures.txt")
 SAMPLE = ("activations", "regularizers", "constraints", "initializers")
 
@@ -52,7 +56,7 @@ class Ledger:
         outcome = report.outcome
         if report.when != "call" and outcome == "passed":
             return
-        if outcome == "failed" and any(f"No module named '{name}'" in str(report.longrepr) for name in ENGINES):
+        if outcome == "failed" and any(words in str(report.longrepr) for words in MISSING):
             outcome = "foreign"
         name = named(report.nodeid)
         self.counts.setdefault(name.split("/")[0], Counter())[outcome] += 1
