@@ -28,6 +28,7 @@ def passes_derivative(op: Op, index: int) -> bool:
         return False
     if op.vjp is not None:
         return True
+    # an op of any number of operands (`*xs`) has one rule for all the last ones
     table: tuple[Any, ...] = op.partials or op.vjps
     return table[min(index, len(table) - 1)] is not None if table else False
 
@@ -39,6 +40,7 @@ def varied(block: Block, params: Iterable[Value], always: bool = False) -> set[V
         if operation.op.kind == "region":
             places = varied_results(operation, {i for i, v in enumerate(operation.operands) if v in moving}, always)
             moving.update(operation.results[i] for i in places)
+        # what arrives may depend on another rank's parameters, whatever it depends on here
         elif operation.op is RECV or any(
             v in moving and passes_derivative(operation.op, i) for i, v in enumerate(operation.operands)
         ):
@@ -50,6 +52,7 @@ def useful(block: Block, results: Iterable[Value]) -> set[Value]:
     """Every value of the block on which one of `results` depends differentiably, these included."""
     needed = {v for v in results if differentiable(v)}
     for operation in reversed(block.operations):
+        # what is sent counts on the rank that gets it, even if nothing here depends on it
         if operation.op is not SEND and not any(v in needed for v in operation.results):
             continue
         if operation.op.kind == "region":
@@ -65,7 +68,9 @@ def useful(block: Block, results: Iterable[Value]) -> set[Value]:
 def varied_results(operation: Operation, operands: set[int], always: bool = False) -> set[int]:
     """The results of a structured operation that depend differentiably on these operands (positions)."""
     if operation.op is COND:
+        # operand 0 is the predicate, which the branches do not take and no derivative passes
         branches = [_results_of(b, {i - 1 for i in operands if i > 0}, always) for b in operation.regions.values()]
+        # "always": both ways must vary
         return set.intersection(*branches) if always else set.union(*branches)
     if operation.op is CALL:
         return _results_of(operation.attrs["callee"], operands, always)
@@ -82,6 +87,7 @@ def useful_operands(operation: Operation, results: set[int]) -> set[int]:
     """The operands of a structured operation on which these results (positions) depend differentiably."""
     if operation.op is COND:
         branches = [_params_of(b, results) for b in operation.regions.values()]
+        # behind the predicate
         return {i + 1 for i in set().union(*branches)}
     if operation.op is CALL:
         return _params_of(operation.attrs["callee"], results)
@@ -114,6 +120,7 @@ def loop_varied(operation: Operation, operands: set[int]) -> tuple[set[int], set
     params, carried = _body_params(operation, operands), operation.layout["carried"]
     while True:
         results = _results_of(operation.regions["body"], params)
+        # parameter 0 is the index: carried value i is parameter i + 1, in all the functions below
         grown = params | {i + 1 for i in results if i < carried}
         if grown == params:
             break
@@ -149,10 +156,12 @@ def loop_useful(operation: Operation, results: set[int]) -> tuple[set[int], set[
     wanted = {place for i in results if (place := body_result(operation, i)) is not None}
     while True:
         params = _params_of(body, wanted)
+        # a carried value that an iteration needs, the iteration before must give
         grown = wanted | {i - 1 for i in params if 1 <= i <= carried}
         if grown == wanted:
             break
         wanted = grown
     skipped = operation.layout.get("length", 0)
+    # a wanted carried value is itself an operand that counts, even if no iteration reads it: there may be none
     used = {i - 1 + skipped for i in params if i > 0} | {i + skipped for i in wanted if i < carried}
     return wanted, {i for i in used if differentiable(operation.operands[i])}

@@ -59,6 +59,7 @@ def _list_differs(what: str) -> str:
 
 def _lanes(mask: Any, like: Any) -> Any:
     """The mask with axes of length one for those of a value behind the first."""
+    # -1 and not the batch's size: that may be a symbol, and `where` broadcasts the ones
     return mask if like.ndim == 1 else reshape(mask, (-1, *(1,) * (like.ndim - 1)))
 
 
@@ -71,10 +72,13 @@ def chosen(mask: Any, first: Any, second: Any) -> Any:
     one, other = type_of(first), type_of(second)
     if tuple(one.shape) == tuple(other.shape):
         return where(_lanes(mask, first), first, second)
+    # neither side's size is that of the result: which one it is, only the run knows
     dims = [m if m == n else fresh_symbol("n") for m, n in zip(one.shape, other.shape, strict=True)]
     ends = [TensorSpec(dims, one.dtype)]
 
     def mixed(own: Any, a: Any, b: Any) -> list[Any]:
+        # SIZED raises when the program runs and the sizes differ after all; the type checker of `where` is told that they do
+        # not
         return [where(_lanes(own, a), a, apply(SIZED, b, shape=tuple(a.shape), caller=ONE_SHAPE))]
 
     return _unless_alike(mask, first, second, mixed, ends)
@@ -84,8 +88,10 @@ def _unless_alike(mask: Any, first: Any, second: Any, mixed: Side, ends: list[An
     """What `mixed` gives if the examples differ; if all choose the same, that as it is."""
 
     def alike(own: Any, a: Any, b: Any) -> list[Any]:
+        # all alike: whether any chooses the first says what all of them choose
         return _either(reduce_any(own), [own, a, b], lambda own, a, b: [a], lambda own, a, b: [b], ends)
 
+    # without this branch `SIZED` would refuse a batch of which all examples go the same way, which needs no common size
     differ = logical_and(reduce_any(mask), reduce_any(logical_not(mask)))
     return _either(differ, [mask, first, second], mixed, alike, ends)[0]
 
@@ -98,6 +104,7 @@ def _chosen_items(mask: Any, first: Any, second: Any) -> Any:
         trace = current_trace()
         length = apply(LIST_LEN, a)
         text = _list_differs("the test of a branch")
+        # the scan below takes its length from the first list alone
         trace.emit(ASSERT, (equal(length, apply(LIST_LEN, b)),), {"template": (text,), "exception": InvalidArgumentError})
         types = [COUNT, type_of(own), type_of(a).item, type_of(b).item]
         layout = {"index": 1, "carried": 0, "consts": 1, "xs": 2}
@@ -125,6 +132,7 @@ def _either(
 
 def _anew(spec: Any, names: set[str]) -> Any:
     """The type with new symbols for the sizes in which these are."""
+    # a symbol made inside a side has no meaning outside of it: the branch gives its result a name of its own
     if isinstance(spec, ListSpec) or names.isdisjoint(symbols_in(spec)):
         return spec
     return TensorSpec([d if names.isdisjoint(symbols_in(d)) else fresh_symbol("n") for d in spec.shape], spec.dtype)
@@ -132,8 +140,10 @@ def _anew(spec: Any, names: set[str]) -> Any:
 
 def _taken(mask: Any, values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """Inputs by example, those of examples outside the mask replaced by the first inside."""
+    # the first example inside: argmax gives the first of equal ones. Never asked with an empty mask: the side is skipped then
     place = argmax(cast(mask, "int32"))
     return [
+        # what is the same for all examples needs no replacement, and a list has no lane to choose from (`refuse_lists`)
         where(_lanes(mask, value), value, gather(value, place)) if flag and not _is_list(value) else value
         for value, flag in zip(values, flags, strict=True)
     ]
@@ -151,6 +161,7 @@ def side_of_branch(mask: Any, block: Block, flags: Sequence[bool], inputs: Seque
 
     Sizes that only this side knows are 0 if no example takes it."""
     operands = [mask, *inputs]
+    # these are known only if the side runs: outside, the results have them under new names
     own_sizes = defined_sizes(block) - symbols_in([type_of(t) for t in operands])
     results = [_anew(v.type, own_sizes) for v in block.results]
 
@@ -160,6 +171,7 @@ def side_of_branch(mask: Any, block: Block, flags: Sequence[bool], inputs: Seque
     def skip(own: Any, *given: Any) -> list[Any]:
         return [_blank(v.type, own_sizes) for v in block.results]
 
+    # the block was written for the types of its parameters, which may say more than those of the operands (n + 1 for m)
     inside = [type_of(mask), *(p.type for p in block.params)]
     return _either(reduce_any(mask), operands, run, skip, results, inside)
 
@@ -183,6 +195,8 @@ def masked_loop(
     """A `while` whose test is a mask. Carried values are batches, of the constants those with `flags`; so is the count."""
     refuse_lists([type_of(t) for t in carried], "the test of a loop")
     count = len(carried)
+    # the test stands once before the loop and once at the end of each iteration: its answer is a carried value, `own`, by which
+    # the next iteration is masked
     (going,) = replay(regions["test"], [*carried, *consts])
     state = [going, cast(zeros_like(going), COUNT.dtype), *carried]
     types = [type_of(t) for t in (*state, *consts)]
@@ -194,6 +208,7 @@ def masked_loop(
     def body(index: Any, own: Any, done: Any, *given: Any) -> dict[str, Any]:
         after, ys = _iteration(own, regions["body"], index, given, every, count)
         (more,) = replay(regions["test"], [*after, *given[count:]])
+        # `more` of an example that has ended is the test on a state that stays: one that draws a random number may say yes
         return {"carried": [logical_and(own, more), done + cast(own, COUNT.dtype), *after], "ys": ys}
 
     layout = {"carried": len(state), "consts": len(consts)}
@@ -215,8 +230,10 @@ def masked_scan(
     every = [*(True for _ in groups["carried"]), *flags["consts"], *flags["xs"]]
 
     def body(index: Any, *given: Any) -> dict[str, Any]:
+        # the lengths are the last of the constants, so that the block's own parameters keep their order
         lengths = given[count + consts]
         rest = [*given[: count + consts], *given[count + consts + 1 :]]
+        # also for a reversed scan: it begins at the largest index, which only the longest examples have
         after, ys = _iteration(less(index, lengths), block, index, rest, every, count)
         return {"carried": after, "ys": ys}
 
@@ -231,5 +248,7 @@ def _iteration(
 ) -> tuple[list[Any], list[Any]]:
     """One iteration of a loop for the examples in the mask: carried values (the first `count`) and items after it."""
     after = replay(block, [index, *_taken(own, given, flags)])
+    # strict=False: behind the carried values `after` has the items and `given` the constants
     merged = [chosen(own, new, old) for new, old in zip(after, given[:count], strict=False)]
+    # items of examples that have ended count nothing; zeros, so that they do not come from the example that stood in
     return merged, [y if _is_list(y) else where(_lanes(own, y), y, zeros_like(y)) for y in after[count:]]

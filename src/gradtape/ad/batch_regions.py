@@ -43,6 +43,7 @@ class Batch:
         self.wide = {
             name: [trace.own(t._data) if _at(t, level) else t for t in group] for name, group in groups.items()
         }  # fmt: skip
+        # there is one: else the operation would not have come here
         first = next(t for group in groups.values() for t in group if _at(t, level))
         self.size = _size(type_of(first._data))
 
@@ -61,6 +62,7 @@ class Batch:
         types = [self.type(p.type, flag) for p, flag in zip(block.params, flags, strict=True)]
 
         def build(*params: Any) -> dict[str, Any]:
+            # a region is isolated: in it this is the only batch, whatever the level outside
             given = [batched(p, INNER) if flag else p for p, flag in zip(params, flags, strict=True)]
             outs = [self._end(t, flag) for t, flag in zip(replay(block, given), ends, strict=True)]
             feed = iter(outs)
@@ -72,6 +74,7 @@ class Batch:
 
     def _end(self, tensor: Any, flag: bool) -> Any:
         if _at(tensor, INNER):
+            # without the axis: the cotangent of an input that is one for all examples (`_custom`), the sum over them
             return tensor._data if flag else apply(LIST_COLLAPSE, tensor._data, size=self.size, axis=0)
         spec = type_of(tensor)
         if flag and _is_void(tensor._data) and isinstance(spec, TensorSpec) and not symbols_in(spec):
@@ -90,6 +93,7 @@ def over_batch(
         raise UnimplementedError(
             f"a tape inside vectorized_map cannot record the {op.name} of a traced function: open it around the map"
         )
+    # who records inside the map sees single examples; the operation on the whole batch is recorded by those around it
     with scope_of(scope.below(level)):
         batch = Batch(trace, groups, level)
         return _RULES[op](batch, op, dict(regions), dict(attrs), layout)
@@ -105,6 +109,7 @@ def _at(tensor: Any, level: int) -> bool:
 
 
 def _size(spec: Any) -> Any:
+    # the axis of a batch of lists is the first of its items
     while hasattr(spec, "item"):
         spec = spec.item
     return spec.shape[0]
@@ -114,6 +119,7 @@ def _depends(block: Block, flags: Sequence[bool]) -> list[bool]:
     """Which results are computed from the flagged parameters."""
     known = {p for p, flag in zip(block.params, flags, strict=True) if flag}
     for operation in block.operations:
+        # regions inside count as one operation: too many results may get the axis, never too few
         if not known.isdisjoint(operation.operands) and not operation.op.alike:
             known.update(operation.results)
     return [v in known for v in block.results]
@@ -142,6 +148,7 @@ def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
 def _giver(then: Value, orelse: Value) -> str | None:
     """The side that alone gives a result of a branch; None if both do."""
     empty = [_is_void(v) for v in (then, orelse)]
+    # both empty: nobody reads it, and either side will do
     return None if not any(empty) else "orelse" if empty[0] else "then"
 
 
@@ -150,6 +157,7 @@ def _call(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
     flags = batch.flags["inputs"]
     ends = _depends(callee, flags)
     wide = batch.region(callee, flags, ends)
+    # for messages and profiles: it is the user's function still
     wide.name = callee.name
     outs = batch.trace.structured(CALL, batch.wide, {}, {**attrs, "callee": wide})["outputs"]
     return {"outputs": [batch.result(t, flag) for t, flag in zip(outs, ends, strict=True)]}
@@ -165,10 +173,12 @@ def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
         grown = [a or b for a, b in zip(carried, ends, strict=False)]
         if grown == carried:
             break
+        # a carried value that depends on a batch in one iteration has the axis from the start: the loop has one type for it
         carried = grown
     ys = ends[len(carried) :]
     wide = {"body": batch.region(body, [False, *carried, *consts, *xs], [*carried, *ys])}
     if op is WHILE:
+        # only now: whether the test differs between examples depends on what the body makes of the carried values
         (flag,) = _depends(regions["test"], [*carried, *consts])
         if flag:
             return _masked(batch, regions)

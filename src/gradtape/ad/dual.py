@@ -56,6 +56,7 @@ def _transposed(record: Record, operation: Operation, tangents: Tensors, moving:
     recording = Recording()
     with recording.recording():
         places = [i for i, v in enumerate(operation.results) if differentiable(v)]
+        # vjp is linear in v, so its derivative is the same at every v: zeros will do
         seeds = {i: recording.watched(zeros_for(traced(operation.results[i]))) for i in places}
         needed = tuple(i in moving for i in range(len(record.nodes)))
         cts = region_vjp(record, [seeds.get(i) for i in range(len(operation.results))], needed)
@@ -130,9 +131,11 @@ def _run_and_transposed(operation: Operation, operands: list[Any], tangents: lis
     node = next((out._node for out in outs if out._node is not None), None)
     if node is None:
         return outs, (None,) * len(outs)
+    # the results are parts of one record, which has the operation as it stands in the program, with residuals it may get
     record: Any = node.nodes[0]
     slopes = _transposed(record, record.attrs["operation"], tangents, moving)
     recording.close()
+    # residuals have become results behind the operation's own
     return outs, slopes[: len(outs)]
 
 
@@ -157,7 +160,9 @@ def _moving_results(block: Block, moving: Sequence[int]) -> set[int]:
 
 
 def _cond(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[int]) -> Pair:
+    # without the predicate, as the branches count their parameters
     places = sorted(i - 1 for i in moving if i > 0)
+    # what moves in either side has a tangent in both: `jvp_block` gives zeros where it does not move
     results = sorted(set().union(*(_moving_results(b, places) for b in operation.regions.values())))
     regions = {}
     for name, block in operation.regions.items():
@@ -174,6 +179,7 @@ def _call(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
     callee = operation.attrs["callee"]
     places = sorted(moving)
     results = sorted(_moving_results(callee, places))
+    # one dual of a callee for all its calls: else a program that calls a function n times would have n copies of it
     key = (callee, tuple(places))
     known: dict[Any, Block] = current_trace().memory
     both = known[key] if key in known else known.setdefault(key, jvp_block(callee, places, results))
@@ -200,6 +206,7 @@ def _checkpointed(operation: Operation, inputs: Tensors, tangents: Tensors, movi
     given = all_at_once(operation, inputs)
     skipped = operation.layout["length"]
     call = Operation(CALL, block.params, [v.type for v in operation.results], {"callee": block})
+    # its region takes the first index and the count in the place of the length
     return _call(call, given, [None, None, *tangents[skipped:]], {i + 2 - skipped for i in moving})
 
 
@@ -216,6 +223,7 @@ def _loop(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
     order = [*(j + 1 for j in active), *moved_consts, *moved_xs]
     both = jvp_block(body, order, [*active, *moved_ys])
     block = _dual_body(both, body, active, moved_consts, moved_xs, carried)
+    # a carried value that moves after the first iteration only starts with a tangent of zero
     starts = [tangents[j + skipped] if tangents[j + skipped] is not None else zeros_for(inputs[j + skipped]) for j in active]
     flat = list(inputs)
     given: dict[str, list[Any]] = {}
@@ -232,6 +240,7 @@ def _loop(operation: Operation, inputs: Tensors, tangents: Tensors, moving: set[
     outs = current_trace().structured(operation.op, given, regions, operation.attrs)
     ys = len(body.results) - carried
     values = [*outs["carried"][:carried], *outs.get("count", ()), *outs["ys"][:ys]]
+    # tangents stand behind the values in each group
     ends = dict(zip(active, outs["carried"][carried:], strict=True))
     ends.update(zip((loop_result(operation, k) for k in moved_ys), outs["ys"][ys:], strict=True))
     return values, tuple(ends.get(i) for i in range(len(operation.results)))

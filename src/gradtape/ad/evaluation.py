@@ -50,8 +50,10 @@ class Evaluation:
         if operation.op.kind == "region":
             return self._structured(operation, operands, sizes)
         attrs = operation.attrs
+        # of a VOID's type only the rank matters: sizes in it may never be known
         if operation.op is not VOID:
             attrs = {key: _sized(value, sizes) for key, value in attrs.items()}
+        # their last operand, which stands for the other ranks, is made by the call itself from the recorders that are there now
         call = CALLS.get(operation.op)  # between ranks
         out = apply(operation.op, *operands, **attrs) if call is None else call(*operands[:-1], **attrs)
         return out if isinstance(out, tuple) else (out,)
@@ -80,6 +82,7 @@ class Evaluation:
         first, second = operation.layout["inputs"], operation.layout["inputs"] + operation.layout["values"]
         inputs, values, consts = operands[:first], operands[first:second], operands[second:]
         places = operation.attrs["places"]
+        # a version that is computed from watched values is no leaf: it has its own past, and counts through that
         if operation.attrs.get(LEAF) and values[0]._node is not None and values[0]._node.keys:
             return values
 
@@ -94,6 +97,7 @@ class Evaluation:
         carried, consts, lists = _parts(operation, rest)
         body, backwards = operation.regions["body"], operation.attrs["reverse"]
         rows: list[list[Any]] = []
+        # the index counts down with a reversed scan, so that items and results keep their places
         for i in range(length - 1, -1, -1) if backwards else range(length):
             index = _index(i)
             outs = self.run(body, [index, *carried, *consts, *(apply(LIST_GET, values, index) for values in lists)], sizes)
@@ -123,6 +127,7 @@ class LocatedEvaluation(Evaluation):
         if operation.loc is not None and (operation.op.kind != "region" or operation.op is CUSTOM):
             line = Line(operation.loc.file, operation.loc.line, self.name)
             for node in [out._node for out in outs if out._node is not None and out._node.keys]:
+                # one of several results is a PART of the record that has the operation
                 for record in (node, *(node.nodes if node.op is PART else ())):
                     record.code, record.lasti = line, 0
         return outs

@@ -33,9 +33,12 @@ def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[
     `at_hand` says which values the backward pass has in any case.
     """
     arrays = [value for value in saved if _elements(value) >= SMALL and value.producer is not None]
+    # nothing could be computed again: no network is built for most loops
     if not any(_price(value.producer) < FOREVER for value in arrays if value.producer is not None):
         return None
     fixed = {value for value in saved if value not in arrays}
+    # Each value is two nodes, `value` (wanted) and `(value,)` (computed again). Cutting value → (value,) keeps it, cutting
+    # (value,) → done pays for computing it; an operation done again wants its operands, at no price of its own.
     network = _Network()
     for value in arrays:
         network.edge("wanted", value, FOREVER)
@@ -46,7 +49,9 @@ def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[
         keeping = 0 if value in fixed or at_hand(value) else _keeping(value)
         network.edge(value, (value,), keeping)
         price = FOREVER if producer is None else _price(producer)
+        # what cannot be done again is cut off by keeping it, or something computed from it
         network.edge((value,), "done", price)
+        # at hand or fixed: what it was made from is of no interest
         if price == FOREVER or not keeping:
             continue
         assert producer is not None
@@ -59,6 +64,7 @@ def cheapest(saved: Collection[Value], at_hand: Callable[[Value], bool]) -> set[
             return None
     network.fill("wanted", "done")
     reached = network.reached("wanted")
+    # the cut edges among the keeping ones: from what can still be reached to what cannot
     kept = {value for value in seen if value in reached and (value,) not in reached}
     return None if kept == set(arrays) else kept | fixed
 
@@ -72,6 +78,7 @@ def _elements(value: Value) -> int:
 
 def _keeping(value: Value) -> int:
     size = static_bytes(value.type)
+    # an unknown size is kept only where nothing else can be; still less than FOREVER, which means never
     return FOREVER // 4 if size is None else KEPT + KEPT_BYTE * size
 
 
@@ -80,6 +87,7 @@ def _price(operation: Operation) -> int:
     cost = operation.op.cost
     if cost is Cost.DEAR or operation.regions or len(operation.results) != 1:
         return FOREVER
+    # the sum of a matrix costs its elements, not its one result
     read = operation.operands[0] if operation.op in _REDUCTIONS else operation.result
     sizes = [_elements(value) for value in (read, operation.result)]
     if not all(sizes):

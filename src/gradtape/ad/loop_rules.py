@@ -39,7 +39,9 @@ class Loop:
         self.carried, self.consts = carried, consts = operation.layout["carried"], operation.layout["consts"]
         live_params = loop_varied(operation, wanted)[0]
         live_results, live_operands = loop_useful(operation, seeded)
+        # carried values with cotangents of their own: they move with what is wanted, and what is asked for depends on them
         self.active = [j for j in range(carried) if j + 1 in live_params and j in live_results]
+        # operands that nothing asked for depends on get no cotangent, rather than zeros
         self.connected = {i for i in wanted if i in live_operands}
         self.first_const, self.first_x = 1 + carried, 1 + carried + consts
         self.want_consts = [p for p in range(self.first_const, self.first_x) if p - 1 + skipped in self.connected]
@@ -72,6 +74,7 @@ class Loop:
     def length(self, inputs: Tensors) -> tuple[list[Any], Any]:
         """The number of iterations: the operand, if it is one, and the attribute."""
         if self.operation.op is WHILE:
+            # a while loop counts its iterations: behind the carried values that is its result
             return [traced(self.operation.results[self.carried])], None
         return list(inputs[: self.skipped]), self.operation.attrs["length"]
 
@@ -88,6 +91,7 @@ class Loop:
     def answers(self, cts: Tensors, items: Tensors) -> dict[int, Any]:
         """The cotangents of operands from the results of the backward pass."""
         n, skipped = len(self.active), self.skipped
+        # strict=False: behind them stand the sums for constants
         cotangents = {j + skipped: ct for j, ct in zip(self.active, cts, strict=False) if j + skipped in self.connected}
         cotangents.update({p - 1 + skipped: ct for p, ct in zip(self.want_consts, cts[n:], strict=True)})
         cotangents.update({p - 1 + skipped: ct for p, ct in zip(self.want_xs, items, strict=True)})
@@ -108,10 +112,12 @@ class Loop:
         if not self.resizes(j):
             return last
         pairs = zip(param.shape, last.shape, strict=True)
+        # it changes from iteration to iteration, so no name of the program around says it
         return TensorSpec([fresh_symbol("n") if isinstance(m, Dim) else d for m, d in pairs], last.dtype)
 
     def untold(self, half: Split) -> list[str]:
         """Sizes of carried values whose cotangents are zeros that the backward pass makes."""
+        # zeros in the size the value had before the iteration: nothing else that is saved tells it
         alone = [j for j in self.active if self.resizes(j) and j + 1 not in half.answers]
         return list(dict.fromkeys(name for j in alone for name in sizes_of(self.body.params[j + 1])))
 
@@ -124,6 +130,7 @@ class Loop:
         grads = replay(half.backward, [*saved, *(own[p] for p in half.params), *ends, *seeds])
         known = dict(zip(half.answers, grads, strict=True))
         carried = [known[j + 1] if j + 1 in known else self._zeros(j, end) for j, end in zip(self.active, ends, strict=True)]
+        # a constant is used in every iteration: its cotangents add up
         totals = [s + known[p] if p in known else s for p, s in zip(self.want_consts, sums, strict=True)]
         return [*carried, *totals], [known[p] for p in self.want_xs]
 
@@ -145,6 +152,7 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
     loop.want_consts = [p for p in loop.want_consts if p in half.answers]
     half, going = undoing(half, loop.carried)
     undone = going.carried() if going else []
+    # changes the loop of the forward pass in place: what it saves are further results of it, one list each
     lists = _save_items(site, half, loop.untold(half))
     length, static = loop.length(inputs)
     used = [p for p in half.params if 0 < p < loop.first_x]  # constants the backward body reads
@@ -164,11 +172,13 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
     layout = {"index": 1, "carried": len(groups["carried"]), "consts": len(used), "xs": len(item_types)}
     block = region(types, _backward_body(loop, half, used, items, layout, going, len(lists)), layout)
     attrs = {"length": static, "reverse": not loop.backwards}
+    # the types of the results are those of the body, except where the size at the start is known by name
     given, result_layout = result_types(SCAN, {"body": block}, attrs)
     for k, j in enumerate(loop.active):
         if loop.resizes(j):  # at the start of the loop it had the size of what the loop was given
             given[k] = type_of(inputs[j + loop.skipped])
     results = current_trace().structured(SCAN, groups, {"body": block}, attrs, (given, result_layout))
+    # without the arrays that were taken back to their first version, which nobody asks for
     sums = results["carried"][: len(results["carried"]) - (len(going.undos) if going else 0)]
     return loop.answers(sums, results["ys"])
 
@@ -181,6 +191,7 @@ def _within_budget(loop: Loop) -> Split | None:
     length = None if loop.operation.op is WHILE else loop.operation.attrs["length"]
     if not isinstance(length, int):
         return None
+    # loops inside this one must not take from the budget for one iteration what is needed for all of them
     with limited(None):
         half = split(loop.body, loop.wanted, loop.seeded, loop.free, loop.near)
     size = known_bytes(half.forward.result_group("saved"))

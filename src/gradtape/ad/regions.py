@@ -51,6 +51,7 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
         asked &= wanted
         _decided(operation, wanted, {i for i in wanted if depends(record.nodes[i], always=True)}, asked)
     trace = current_trace()
+    # a cotangent may be a concrete tensor (zeros, ones): in a region it must be a value of the program
     seeds = {i: trace.own(ct) for i, ct in enumerate(cts) if ct is not None and differentiable(operation.results[i])}
     rule = _REVERSE[operation.op]
     answers = rule(Site(record, operation), inputs, wanted, seeds) if wanted and seeds else {}
@@ -93,17 +94,23 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
     places = sorted(seeds)
     names = list(operation.regions)
     own = range(len(operation.operands) - 1)
+    # the inputs of a cond are there in the backward pass: as `near`, what is read of them is not saved; what is computed from
+    # an index alone is not either
     free = {i for i in own if _counts(operation.operands[i + 1].type)}
     halves = [split(operation.regions[name], {i - 1 for i in wanted}, places, free=free, near=own) for name in names]
     answers = sorted({i for half in halves for i in half.answers})
     if not answers:
         return {}
+    # both sides must answer: zeros where a side does not depend on an input
     partly = [i for i in answers if any(i not in half.answers for half in halves)]
+    # zeros for a list need the list: its length is in no type
     missing = {i for i in partly if isinstance(operation.operands[i + 1].type, ListSpec)}
     used = sorted(missing.union(*(half.params for half in halves)))
     types = [[_placeholder(t) for t in half.saved] for half in halves]
     for k, name in enumerate(names):
         before, after = [t for ts in types[:k] for t in ts], [t for ts in types[k + 1 :] for t in ts]
+        # Both sides give the residuals of both, in the same order: a cond has one type. Those of the other side are
+        # placeholders, which its backward side never reads.
         operation.regions[name] = _padded(halves[k].forward, before, after)
     residuals = site.extend([t for ts in types for t in ts])
     groups = [*residuals, *(inputs[i + 1] for i in used), *(seeds[i] for i in places)]
@@ -113,6 +120,7 @@ def _cond_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         block_types = [type_of(t) for t in groups]
         mine = slice(start, start + len(types[k]))
         start = mine.stop
+        # inside its own side a residual has its own sizes by name; outside they are unknown (`_placeholder`)
         block_types[mine] = halves[k].saved
         build = _branch(halves[k], mine, used, len(residuals), answers, operation)
         regions[name] = region(block_types, build, {"inputs": len(groups)})
@@ -175,6 +183,7 @@ def _call_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, An
         return {}
     if half.saved:
         forward = half.forward
+        # outputs and residuals in one group, as a callee has it
         forward.give(outputs=forward.results)
         operation.attrs = {**operation.attrs, "callee": forward}
     residuals = site.extend(renamed_types(half.forward, [v.type for v in operation.operands], half.saved))
@@ -192,6 +201,7 @@ def _callee_halves(operation: Operation, wanted: set[int], places: list[int]) ->
     limit = operation.attrs.get("memory_limit")  # its own; otherwise that of the program around it
     key = (callee, frozenset(wanted), tuple(places), again)
     known: dict[Any, Split] = current_trace().memory
+    # under a limit each call takes its part of the budget: two calls of one function may be split differently
     if limit is None and BUDGET.get() is None and key in known:
         return known[key]
     with limited(limit) if limit is not None else nullcontext():

@@ -31,16 +31,19 @@ def replay(
     """
     trace = current_trace()
     if sizes != "same":
+        # two replays of one block in one program would otherwise define the same symbols twice, with different sizes
         block = renamed(block, [type_of(t) for t in inputs], fresh=sizes == "new")
     known: dict[Value, Any] = dict(zip(block.params, inputs, strict=True))
     env: dict[str, Any] = {}  # sizes that operations on other tensors (a batch) made, where the block's own made others
     settled: set[str] = set()
     if not all(isinstance(t, TracedTensor) for t in inputs):
+        # `renamed` made these the names of the inputs
         settled.update(symbols_in([p.type for p in block.params]))
     before = trace.loc
     for operation in block.operations:
         trace.loc = operation.loc
         operands = [known[v] for v in operation.operands]
+        # the last operand of a message stands for the other ranks
         if world is not None and operation.op in MESSAGES:
             operands[-1] = world
         types = [v.type if not env else substitute(v.type, env) for v in operation.results]
@@ -58,6 +61,7 @@ def replay(
             outs: Any = [t for group in results.values() for t in group]
         else:
             plainly = all(isinstance(t, TracedTensor) for t in operands)
+            # inferred again, sizes that only run time knows would be new symbols, apart from those that others mention
             trace.types = types if plainly else None
             if operands and any(isinstance(t, Tensor) and t.wraps for t in operands):
                 out = apply(operation.op, *operands, **attrs)

@@ -55,6 +55,7 @@ class Undoing:
         states: list[Any] = [None] * count
         for position, value in zip(self.kept, saved, strict=False):
             states[position] = value
+        # saved, in this order by `undoing`: what is kept, replaced elements, and what the places are computed from
         rest = list(saved[len(self.kept) :])
         replaced = [rest.pop(0) for undo in self.undos for _ in undo.links]
         places = replay(self.places, [*rest, *([index] if self.has_index else [])])
@@ -63,11 +64,14 @@ class Undoing:
             versions = [array]
             steps = []
             for link in undo.links:
+                # operands: array, element, indices
                 taken = len(link.operands) - 2
                 steps.append((replaced.pop(0), [places.pop(0) for _ in range(taken)], link.attrs["key"]))
+            # the last update is taken back first: two updates may be at one place
             for element, indices, key in reversed(steps):
                 array = apply(UPDATE_AT, array, element, *indices, key=key)
                 versions.append(array)
+            # versions[k]: with k updates done
             versions.reverse()
             for position, done in undo.versions.items():
                 states[position] = versions[done]
@@ -86,10 +90,12 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
     undos = []
     for j in range(carried):
         links = _links(forward, j, outputs[j])
+        # the array before each update and after the last
         chain = [link.operands[0] for link in links] + [outputs[j]]
         versions = {k: chain.index(value) for k, value in enumerate(saved) if links and value in chain}
         sources = {k: _source(value) for k, value in enumerate(saved)} if links else {}
         parts = {k: (chain.index(start), reads) for k, (start, reads) in sources.items() if reads and start in chain}
+        # an array nobody saved needs no undoing: elements would be saved for nothing
         if (versions or parts) and not _short(outputs[j].type):
             undos.append(Undo(j, links, versions, parts))
     if not undos:
@@ -100,6 +106,7 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
     indices = [value for undo in undos for link in undo.links for value in link.operands[2:]]
     slices = [reads for undo in undos for _, reads in undo.parts.values()]
     taken = [value for reads in slices for read in reads for value in read.operands[1:]]
+    # where an iteration wrote is often a function of its index alone (x[i], x[i + 1]): then nothing is saved for it
     places, keep, has_index = had_again(forward, [*indices, *taken], 0)
     starts = [reads[0].operands[0] for reads in slices]
     operations = [read for reads in slices for read in reads]
@@ -112,6 +119,7 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
 def _links(block: Block, j: int, value: Value) -> list[Operation]:
     """The updates of single elements that lead from carried value j to what becomes of it; none if there is anything else."""
     updates = []
+    # parameter 0 is the index
     start = block.params[1 + j]
     while value is not start:
         producer = value.producer
@@ -152,6 +160,7 @@ def _is_part(read: Operation) -> bool:
 
 
 def _short(type: Any) -> bool:
+    # a size that only run time knows counts as long
     return all(isinstance(n, int) for n in type.shape) and prod(type.shape) <= SHORT
 
 
@@ -160,5 +169,6 @@ def _before(block: Block, update: Operation) -> Value:
     x, _, *indices = update.operands
     attrs = {"key": update.attrs["key"], "size": None}
     read = Operation(GETITEM_AT, [x, *indices], [TensorSpec((), x.type.dtype)], attrs, loc=update.loc)
+    # in front of the update, which may be done in place
     block.operations.insert(block.operations.index(update), read)
     return read.result

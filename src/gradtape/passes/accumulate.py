@@ -39,6 +39,7 @@ def accumulate(block: Block) -> Block:
     if not any(operation.op in _SPARSE for operation in program(block)):
         return block
     callees: dict[Block, Block] = {}
+    # (a sum that the user wrote stays: x + 0.0 is not x if x is -0.0)
     brought: set[Operation] = set()  # sums that were brought into a branch: adding zeros there is adding nothing
     plans: dict[Block, _Plan] = {}
 
@@ -58,6 +59,7 @@ def accumulate(block: Block) -> Block:
             groups = scope.groups(operation)
             for place, total in plan.totals[operation].items():
                 starts = groups[_sums_of(operation)]
+                # the loop now starts from the total, so what it started from is added to that first
                 before = terms_of(starts[place]) if not _is_zero(starts[place]) else []
                 starts[place] = _added(scope, scope[total], before or [])
             scope.copy(operation, operands=groups)
@@ -93,6 +95,7 @@ def _terms_for(total: Value, part: Value, brought: bool) -> list[Operation] | No
     producer = part.producer
     if producer is None:
         return None
+    # a total from outside the block: what a loop carries, or what was brought into a branch
     lasting = brought or total.producer is None
     if producer.op is TAKE_ADD:  # users sum segments too, and expect a sum of sums
         return [producer] if lasting or total.producer.op in _AT else None  # type: ignore[union-attr]
@@ -122,10 +125,12 @@ def _replaced(scope: Rebuild, operation: Operation, readers: _Uses) -> bool:
         return False
     x, before, *places = update.operands
     key = operation.attrs["key"]
+    # the same place for certain: the same index values, and no index arrays, which may name a place twice
     if places != indices or not _same_key(update, operation) or any(len(v.type.shape) for v in indices):
         return False
     single = all(k is None or k is Ellipsis or k.__class__ in (int, slice, Slot) for k in key)
     kinds = {v.type.dtype for v in (x, before, value)}
+    # a broadcast or converted element would be added in another shape or precision than it was written in
     if not single or len(kinds) != 1 or (len(before.type.shape) and not same_type(before.type, value.type)):
         return False
     if _is_zero(before):
@@ -181,10 +186,12 @@ def terms_of(value: Value) -> list[Operation] | None:
         if op in _AT:
             waiting += [] if _is_zero(producer.operands[0]) else [producer.operands[0]]
         elif op is COND:
+            # `any`: what a side gives that is not sparse is added in that side, whole, as it was before
             if not any(terms_of(branch.results[value.index]) for branch in producer.regions.values()):
                 return None
         elif op in _LOOPS:
             place, group = value.index, _sums_of(producer)
+            # behind the carried values are lists of items, which are no sums
             if place >= producer.layout[group] or not _only_adds(producer, place, {}):
                 return None
             start = producer.group(group)[place]
@@ -215,6 +222,7 @@ def _only_adds(loop: Operation, place: int, known: dict[Block, _Uses]) -> bool:
         part = loop.regions["backward"]
         return _leads(part, part.group("cts")[place], part.result_group("cts")[place], known)
     body, test = loop.regions["body"], loop.regions.get("test")
+    # a test that looks at the sum would see the total with it
     if test is not None and _uses(test, known)[test.group("carried")[place]]:
         return False
     return _leads(body, body.group("carried")[place], body.result_group("carried")[place], known)
@@ -247,6 +255,7 @@ def _leads(block: Block, value: Value, result: Value, known: dict[Block, _Uses])
             value = operation.results[slot]
         else:
             return False
+    # the reader None is the end of the block: `result` is given and nothing else is done with it
     return [reader for reader, _ in readers[value]] == [None]
 
 
@@ -281,10 +290,13 @@ class _Plan:
         order = {operation: i for i, operation in enumerate(block.operations)}
         readers = uses(block)
         for operation in sums:
+            # the right operand first, as in `_sum`
             for part, total in (operation.operands[::-1], operation.operands):
                 producer = part.producer
+                # somebody else reads the part: it must stay what it is, without the total
                 if producer is None or not _structured(part) or len(readers[part]) != 1 or part is total:
                     continue
+                # the total must be there before the branch or loop that is to start from it
                 before = total.producer is None or order[total.producer] < order[producer]
                 same = same_type(total.type, part.type) and same_type(part.type, operation.results[0].type)
                 if before and same and terms_of(part) and _starts_simply(producer, part.index):

@@ -31,6 +31,7 @@ def cse(block: Block) -> Block:
             attrs = {**attrs, "callee": scope.callee(callee)}
         operands = scope.operands(operation)
         key = _key(operation, [id(v) for v in operands], attrs, regions or {}, keys)
+        # the memory is that of one block: what a region computes is not there outside of it, nor in its sibling
         known = scope.memory.get(key) if key is not None else None
         if known is not None:
             scope.replace(operation, known.results)
@@ -42,6 +43,7 @@ def cse(block: Block) -> Block:
     def region(scope: Rebuild, operation: Operation, name: str, old: Block) -> Block:
         inner = Rebuild(old, visit, callees=callees)
         params, operands = groups_of(old.params, old.layout), scope.groups(operation)
+        # a value given twice is one value inside: without this, a region could not see that two of its operations are the same
         for group in ("inputs", "consts", "xs"):
             seen: dict[Value, Value] = {}
             if operation.op in (COND, SCAN, WHILE) and group in params and group in operands:
@@ -60,6 +62,7 @@ def _key(operation: Operation, operands: list[int], attrs: Any, regions: dict[st
     op = operation.op
     if op.effect:
         return None
+    # any order will do as long as it is the same for both: ids here, numbers of values in `block_key`
     if len(operands) == 2 and operands[0] > operands[1] and commutes(operation):
         operands = operands[::-1]
     inner: tuple[Any, ...] = ()
@@ -75,6 +78,7 @@ def block_key(block: Block, keys: dict[Block, Any]) -> Any:
     """A key equal for blocks that are the same program up to the names of values; None if there is an effect."""
     if block in keys:
         return keys[block]
+    # values by their place in the block, so that equal programs have equal keys whoever owns the values
     number = {value: i for i, value in enumerate(block.params)}
     lines: list[Any] = [tuple(block.layout.items()), tuple(block.result_layout.items())]
     lines += [type_key(v.type) for v in block.params]

@@ -79,6 +79,7 @@ def _uniform_array(array: Any) -> Any:
         return None
     if not array.ndim:
         return array[()]
+    # an empty array is not all of some number: whoever asks would replace it by that number
     if not array.size or array.nbytes > SMALL:
         return None
     first = array.flat[0]
@@ -94,6 +95,7 @@ def is_number(value: Value, number: float) -> bool:
     if value.type.dtype.kind not in "fc":
         return True
     parts = (constant.real, constant.imag) if value.type.dtype.kind == "c" else (float(constant),)
+    # x + 0.0 is not x for x = -0.0, and x + -0.0 is
     return all(bool(np.signbit(part)) == bool(np.signbit(number)) for part in parts if part == 0)
 
 
@@ -113,11 +115,13 @@ def attr_key(attr: Any) -> Any:
     if isinstance(attr, dict):
         return (kind, *((key, attr_key(part)) for key, part in attr.items()))
     if isinstance(attr, (np.ndarray, np.generic)):
+        # a large array equals itself only: reading it for each key costs more than what sharing would save
         if attr.dtype.kind == "O" or attr.nbytes > SMALL:
             return ("object", id(attr))
         return ("array", attr.dtype.str, attr.shape, attr.tobytes())
     if isinstance(attr, Block):
         return ("object", id(attr))
+    # with the class: True == 1 == 1.0 and their hashes are equal
     return (kind, attr) if attr.__hash__ is not None else ("object", id(attr))
 
 

@@ -43,6 +43,7 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
         _scan(scope, operation)
     elif op is WHILE:
         _while(scope, operation)
+    # an op without operands (a constant, a random key, a filled array) is a constant already, or must not be one
     elif op.kind == "region" or op in _NAMED or not operation.operands:
         scope.copy(operation)
     else:
@@ -62,6 +63,7 @@ def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | Non
         return None
     types = [value.type for value in operation.results]
     sizes = [static_bytes(type) for type in types]
+    # a large constant takes more room in the program, and on disk, than the time it saves
     if any(size is None or size > SMALL for size in sizes) or any(type.dtype.kind == "O" for type in types):
         return None
     if operation.attrs and symbols_in(operation.attrs):
@@ -71,6 +73,7 @@ def _known_results(operation: Operation, operands: list[Any]) -> list[Any] | Non
     except Exception:  # whatever it is, the program raises it when (and if) it gets there
         return None
     values = list(out) if op.outputs != 1 else [out]
+    # an impl may give a view, or a Python number, or another dtype than the type rule promised; the program counts on the type
     return values if len(values) == len(types) and all(map(_is_of, values, types)) else None
 
 
@@ -87,6 +90,7 @@ def _like(operation: Operation) -> list[Any] | None:
     if size is None or size > SMALL or type.dtype.kind == "O":
         return None
     make = np.zeros if operation.op is ZEROS_LIKE else np.ones
+    # [()]: a NumPy scalar for 0-d, as everywhere in a program
     return [make(tuple(type.shape), type.dtype.dtype)[()]]
 
 
@@ -96,6 +100,7 @@ def _like(operation: Operation) -> list[Any] | None:
 def _cond(scope: Rebuild, operation: Operation) -> None:
     groups = scope.groups(operation)
     pred = constant_value(groups["pred"][0])
+    # the operation's type may have a symbol where the side has a number: its users were typed with the symbol
     if pred is None or not _exactly_typed(operation.regions["then" if pred else "orelse"].results, operation.results):
         scope.copy(operation)
     else:
@@ -167,6 +172,7 @@ def _while(scope: Rebuild, operation: Operation) -> None:
         if inner.op.effect or inner.regions or "callee" in inner.attrs:
             break
         operands = [known.get(v) for v in inner.operands]
+        # `_known_results` would compute constants too, but not large ones: here nothing is kept
         values = [inner.op.impl(**inner.attrs)] if inner.op is CONSTANT else _known_results(inner, operands)
         if values is not None:
             known.update(zip(inner.results, values, strict=True))

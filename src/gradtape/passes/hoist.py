@@ -31,6 +31,7 @@ def hoist(block: Block) -> Block:
 def _visit(scope: Rebuild, operation: Operation) -> None:
     new = scope.copy(operation)  # inner loops first: what leaves them is now in the regions of `new`
     if new.op in _LOOPS:
+        # `copy` has appended it; what moves goes in front of it
         scope.new.operations.pop()
         _move(scope, new)
         scope.new.operations.append(new)
@@ -69,6 +70,7 @@ def _move(scope: Rebuild, loop: Operation) -> None:
             )  # fmt: skip
             for old, new in zip(operation.results, copied.results, strict=True):
                 new.name = old.name
+                # `outer` is of this region; `moved` of both, for what either of them still uses
                 moved[old] = outer[old] = new
             scope.new.operations.append(copied)
             _note_sizes(scope, copied)
@@ -84,6 +86,7 @@ def _leaving(scope: Rebuild, region: Block, outer: dict[Value, Value]) -> list[O
     leaving = []
     for operation in region.operations:
         if operation.op in _NULLARY:
+            # constants do not move by themselves, only along with what uses them (`_constant`): in a loop they cost nothing
             if _symbols(operation) <= sizes:
                 known.update(operation.results)
         elif (
@@ -121,6 +124,7 @@ def _bring_in(loop: Operation, moved: dict[Value, Value]) -> None:
     if not used:
         return
     operands = groups_of(loop.operands, loop.layout)
+    # all regions of a loop take the same constants, whether they use them or not
     for value in used:
         operands["consts"].append(moved[value])
     loop.operands = [v for group in operands.values() for v in group]

@@ -54,6 +54,7 @@ def valued(value: Any) -> Any:
 
 def truth(value: Any) -> Any:
     """A staged value as a scalar flag of the program."""
+    # None is false; a name without a value must not be asked (`Undefined` raises)
     if isinstance(value, Maybe) and value.missing is None:
         return stage_if_exp(value.flag, lambda: truth(value.value), lambda: False)
     if isinstance(value, (Readable, Dim)):
@@ -116,6 +117,7 @@ def _branches(
     if len(trace.blocks) > MAX_RECURSIVE:
         _check_depth(len(trace.blocks), state)
     flag = truth(test)
+    # each is traced from the same state, and undone (`TracedBody`): afterwards everything is as before the branch
     bodies = [TracedBody(Block(), state, run, (flag, side)) for run, side in ((then, True), (orelse, False))]
     places: dict[Any, Place] = {key: place for body in bodies for key, (place, _) in body.log.entries.items()}
     sights = (bodies[0].see, bodies[1].see)
@@ -130,10 +132,12 @@ def _branches(
             (DEAD, DEAD) if i in dead else (body.objects[i], body.ends[i])
             for body, dead in zip(bodies, state.dead, strict=True)
         )
+        # one side does not care, the other left it alone: it is what it was, and needs no phi
         if (x is DEAD and y is starts[i]) or (y is DEAD and x is starts[i]):
             x = y = starts[i]
         join_ends(label, x, y, a, b, Column(x, y))
     for key, place in places.items():
+        # what a side did not write it has as it was
         now = place.taken()
         x, y = (body.contents[key] if key in body.log.entries else now for body in bodies)
         a, b = (body.places[key] if key in body.log.entries else body.version(now) for body in bodies)
@@ -141,14 +145,18 @@ def _branches(
     if value:
         x, y = bodies[0].result, bodies[1].result
         join_ends("the value of the expression", x, y, bodies[0].value, bodies[1].value, Column(x, y, counts))
+        # functions have no phi: which one is called is decided at each call
         if callable(x) and callable(y) and x is not y:
             joinings[-1] = joinings[-1]._replace(ends=(ChosenFunction(flag, x, y),) * 2)
+    # which object a name is after the branch may depend on the side: flags for that are further outputs of both
     alias_join = BranchJoin(tracer.aliases, flag, bodies, [joining.column for joining in joinings])
     how = Widening(sizes=widened(), line=state.line)
     phis = [_joined(state, joining.label, *joining.ends, how) for joining in joinings]
     for side, body in enumerate(bodies):
         ends = [(phi, joining.ends[side]) for phi, joining in zip(phis, joinings, strict=True)]
+        # converted inside each block: a number becomes a constant of its side, not of the program around
         body.block.give(outputs=body.convert([*ends, *((FlagPhi(), flags[side]) for flags in alias_join.outputs)]))
+    # regions are isolated: what either side uses from around becomes an input of both
     captured = trace.close([(body.block, body.captures) for body in bodies], "inputs")
     regions = {"then": bodies[0].block, "orelse": bodies[1].block}
     types = [*(t for phi in phis for t in phi.types()), *(FLAG for _ in alias_join.outputs)]
@@ -157,7 +165,9 @@ def _branches(
     feed = iter(outs)
     results = alias_join.settle([phi.value(feed) for phi in phis], list(feed))
     state.set(tuple(results[: len(state.names)]))
+    # strict=False: the value of the expression comes last
     for (_, place), result in zip(places.items(), results[len(state.names) :], strict=False):
+        # to whatever is around, the branch as a whole has written these places
         tracer.note(place)
         place.write(result)
     return results[-1] if value else None

@@ -72,6 +72,7 @@ class NoPhi(Phi):
         return self.kept
 
     def __eq__(self, other: object) -> bool:
+        # by `same`, not by ==: an array among the values would compare element by element
         return isinstance(other, NoPhi) and same(self.kept, other.kept)
 
 
@@ -93,6 +94,7 @@ class TensorPhi(Phi):
         if not self.weak or not isinstance(tensor, TracedTensor):  # after a loop of Python's: the number itself
             return tensor
         number = weak(tensor._data)
+        # a new object, but the version that a tape watches
         number._node = tensor._node
         return number
 
@@ -121,6 +123,7 @@ class MaybePhi(Phi):
         return Maybe(flag, self.inner.value(feed), self.missing)
 
     def __eq__(self, other: object) -> bool:
+        # `sizes` is one set for the whole loop or branch, and grows: it says nothing about this phi
         return isinstance(other, MaybePhi) and self.inner == other.inner
 
 
@@ -161,6 +164,7 @@ class ContainerPhi(Phi):
         return [t for phi in self.phis for t in phi.types()]
 
     def tensors(self, value: Any) -> list[Any]:
+        # a key that this side has not: its phi is a MaybePhi, by `_join_containers`
         children = [value.get(k, ABSENT) for k in self.keys] if self.keys is not None else list(value)
         return [t for phi, child in zip(self.phis, children, strict=True) for t in phi.tensors(child)]
 
@@ -235,6 +239,8 @@ class Widening:
             return m
         if self.sizes is None:
             return None
+        # only the left one is asked: in a loop that is what the iteration started with, so a symbol that was widened once
+        # stays, and the fixpoint ends
         if m.__class__ is Dim and m.name in self.sizes:
             return m
         symbol = fresh_symbol("n")
@@ -243,6 +249,7 @@ class Widening:
 
     def opened(self, spec: Any) -> Any:
         """A type on one path whose sizes, if only that path knows them, are symbols that stand for several."""
+        # a plain number is known on both paths; a symbol may have been made on this path, and mean nothing on the other
         if self.sizes is None or isinstance(spec, ListSpec) or not any(d.__class__ is Dim for d in spec.shape):
             return spec
         return TensorSpec([self.size(d, None) if d.__class__ is Dim else d for d in spec.shape], spec.dtype)
@@ -256,9 +263,12 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
     # The order counts: what is one object needs no phi, what may be missing is wrapped before its kind is asked for, lists of
     # the program before Python's, and numbers before `same`, since equal numbers stay Python's.
     carried = how.carried
+    # one and the same container may hold a tensor that a loop carries: then its items are joined one by one
     if a is b and (not carried or (_is_container(a) and not any(id(t) in carried for t in tensors_in(a)))):
         return NoPhi(a)
     if is_missing(a) and is_missing(b):
+        # not an error in a branch, where either is "missing" to the program; but a Python loop can rather be traced turn by
+        # turn
         _refuse_two_kinds({a is None, b is None}, label)
         return NoPhi(a)
     if _may_miss(a) or _may_miss(b):
@@ -276,6 +286,7 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
     if a is b and id(a) not in carried:
         return NoPhi(a)
     if is_tensor_like(a) and is_tensor_like(b):
+        # x = 3 on both paths: Python's 3 still, which may be a shape or an index afterwards
         if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
             return NoPhi(a)
         return TensorPhi(_join_specs(a, b, label, how), weak=is_weak(a) and is_weak(b))
@@ -303,6 +314,7 @@ def _join_maybe(a: Any, b: Any, label: str, how: Widening) -> Phi:
     there = [x.value if isinstance(x, Maybe) else x for x in (a, b) if not is_missing(x)]
     if len(there) == 1:
         return MaybePhi(lifted(there[0], label, how), missing, how.open)
+    # behind a flag the value has to be in the program even if both sides have the same one: the MaybePhi counts its types
     marked = how.marking(id(x) for x in there if isinstance(x, TracedTensor))
     return MaybePhi(join(there[0], there[1], label, marked), missing, how.open)
 
@@ -358,8 +370,10 @@ def _leaving(value: Any, label: str, reached: Callable[[Any], bool], how: Wideni
 def _join_containers(a: Any, b: Any, label: str, how: Widening) -> Phi:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         keys = tuple(dict.fromkeys((*a, *b)))
+        # reading such a key later is an error that names the line of this branch or loop
         absent = Undefined(f"line {how.line}: ") if how.line else ABSENT
         phis = [join(a.get(k, absent), b.get(k, absent), f"{label}[{k!r}]", how) for k in keys]
+        # another order of keys is another dict, though all items are the same
         return ContainerPhi(a, keys, phis) if any(not isinstance(p, NoPhi) for p in phis) or list(a) != list(b) else NoPhi(a)
     both_lists = a.__class__ is list and b.__class__ is list
     if both_lists and len(a) != len(b):
@@ -379,6 +393,7 @@ def _list_spec(a: Any, b: Any, label: str, how: Widening) -> ListSpec:
         elif side.__class__ is list or isinstance(side, tuple):
             if any(is_weak(x) or _is_container(x) for x in side):
                 refuse_in_trial(f"{label} is a list of Python values")
+            # items still to come (`[None] * n`, a list of a pending size) have no type: the others say it
             specs = [spec_of(x) for x in side if not is_missing(x) and not isinstance(x, PendingSize)]
         else:
             raise JoinError(f"{label} is a list on one path and {_shown(side)} on the other")
@@ -394,6 +409,7 @@ def _join_item(a: Any, b: Any, label: str, how: Widening) -> Any:
         return ListSpec(_join_item(a.item, b.item, label, how))
     if a.__class__ is not b.__class__ or len(a.shape) != len(b.shape):
         raise JoinError(f"the items of {label} have different ranks: {a} and {b}")
+    # items of one list may differ in size from each other: None, where a tensor would have one symbol
     dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
     if None in dims and how.sizes is None:  # else each item has its own
         raise JoinError(f"the items of {label} have shapes {tuple(a.shape)} and {tuple(b.shape)}", shapes=True)
@@ -415,6 +431,7 @@ def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
         return x
     if is_weak(a) and is_weak(b):
         refuse_in_trial(f"{label} is a number of another type on each path")
+    # as in `number * tensor`: the number gives way
     if is_weak(a) != is_weak(b):
         number, strong = (x, y) if is_weak(a) else (y, x)
         return TensorSpec(x.shape, _given_way(number.dtype, strong.dtype))
@@ -427,6 +444,7 @@ def _given_way(number: DType, strong: DType) -> DType:
     kinds = [order.index(d.dtype.kind) if d.dtype.kind in order else 3 for d in (number, strong)]
     if kinds[0] <= kinds[1] or (kinds[0] in (1, 2) and kinds[1] in (1, 2)):
         return strong
+    # the dtypes that Python numbers get as tensors by default
     return as_dtype(np.complex64) if kinds[0] == 4 else as_dtype(np.float32) if kinds[0] == 3 else as_dtype(np.int32)
 
 
@@ -486,6 +504,7 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or isinstance(a, (Tensor, Readable, np.ndarray)):
         return False
     if isinstance(a, float) and isinstance(b, float):
+        # 0.0 and -0.0 differ, NaN equals itself
         return np.float64(a).tobytes() == np.float64(b).tobytes()
     if isinstance(a, (bool, int, str, bytes, complex, DType, slice, range, type(None), frozenset)):
         return bool(a == b)
@@ -510,9 +529,11 @@ def to_spec(value: Any, spec: Any) -> Any:
 
 def list_of(values: Sequence[Any], spec: ListSpec) -> Any:
     """A Python list as a list of the program."""
+    # a list that was made with a size of the program (TensorArray(size=n)): so many items, none of them written
     if len(values) == 1 and isinstance(values[0], PendingSize):
         empty = current_trace().emit(LIST_NEW, (), {"item": spec.item})
         return apply(LIST_RESIZE, empty, values[0].size, item=spec.item)
+    # all items of a list of the program, unpacked and unchanged: that list itself, not a copy item by item
     if (whole := active().trials.whole(values)) is not None and whole._data.type == spec:
         return whole
     items = [placeholder(spec.item) if is_missing(v) else to_spec(v, spec.item) for v in values]
@@ -526,6 +547,7 @@ def placeholder(spec: Any, sizes: Collection[str] = ()) -> Any:
     trace = current_trace()
     if isinstance(spec, ListSpec):
         return trace.emit(LIST_NEW, (), {"item": spec.item})
+    # a symbol that stands for several sizes has no value on this side; any will do, and 0 costs nothing
     shape = tuple(0 if d.__class__ is Dim and d.name in sizes else d for d in spec.shape)
     return trace.emit(staged.FILLED, (), {"shape": shape, "dtype": spec.dtype, "value": 0})
 

@@ -67,6 +67,7 @@ class CarriedState(Held):
 
     def unchanged(self) -> bool:
         """Whether the body leaves it as it was."""
+        # another object may hold the same values of the program: `[x]` made anew in each turn
         values = ([t._data for t in tensors_in(value)] for value in (self.input, self.end))
         return self.end is self.input or (self.end.__class__ is self.input.__class__ and next(values) == next(values))
 
@@ -86,6 +87,7 @@ class StagedLoop:
 
     def _begin(self, guesses: Sequence[Guess] = ()) -> None:
         """Nothing is known yet about the state, but what is guessed."""
+        # names first, places behind them: the order in which `carried` is zipped with the state everywhere here
         names = zip(self.state.labels(), self.state.get(), strict=True)
         self.carried[:] = [CarriedState(label, None, start, NoPhi(start)) for label, start in names]
         self.places: dict[Any, Place] = {}
@@ -104,8 +106,10 @@ class StagedLoop:
         tracer = active()
         around = tracer.loops
         memory = RememberedLoop() if around is None else around.loop(self.state.get.__code__)
+        # an inner loop is traced again with each attempt of the one around it: what it came to last time is a good guess
         self._begin(memory.guesses(self.state.get()))
         holding = tracer.aliases.holding
+        # references of ours, not of the user's program, to the objects in it
         holding.append(self.carried)
         tracer.loops = memory.inner
         try:
@@ -129,6 +133,7 @@ class StagedLoop:
             if any(c.guessed and c.unchanged() for c in self.carried):  # wider than need be: a guess must not show
                 self._begin()
                 continue
+            # both, always: what is learned about aliases is needed for the next attempt even if the phis have grown
             known = self._learn(body, wider)
             if not self._widen(body, wider) and known:
                 return body
@@ -141,6 +146,7 @@ class StagedLoop:
     def _compared(self, body: TracedBody) -> list[Phi]:
         """For each piece of state the phi of what the attempt started from and what it ended with."""
         # What is carried stays carried even if the body returns it as it is: its parameter is a value inside the body only.
+        # parameters of this attempt's block
         stand_ins = frozenset(id(t) for c in self.carried for t in tensors_in(c.input) if t._data.owner is body.block)
         fresh = frozenset(id(part) for part in self.aliases.phis.values())
         for c, reached_by_name, end in zip(self.carried, body.objects, body.ends, strict=False):
@@ -166,6 +172,7 @@ class StagedLoop:
         grown = [phi for phi, c in zip(wider, self.carried, strict=True) if phi != c.phi]
         for phi, c in zip(wider, self.carried, strict=True) if grown else ():
             c.phi = phi
+        # objects that stand for "one of several" were made for this attempt: writes to them are told by the aliases
         written = [p for key, (p, _) in body.log.entries.items() if key not in self.places and key[1] not in fresh]
         for place in written:
             self.places[place.key] = place
@@ -190,6 +197,7 @@ class StagedLoop:
     def results(self, op: Op, regions: dict[str, Block]) -> tuple[list[Any], dict[str, int]]:
         """The types and layout of the loop's results: sizes that changed in it have names of their own after it."""
         types, layout = result_types(op, regions, {})
+        # inside, such a symbol is the size at the start of an iteration; the size after the last one is another
         env = {name: fresh_symbol("n") for name in sorted(self.sizes or ())}
         return [substitute(type, env) for type in types] if env else types, layout
 
@@ -204,8 +212,10 @@ class StagedLoop:
             if isinstance(c.input, TracedTensor):
                 current_trace().names[c.input._data] = c.label
             if (items := staged_items(c.input)) is not None:
+                # appended to in this attempt: `_settled` knows by it how long the list is after a known number of turns
                 items.grown = 0
         alias_flags = list(feed)
+        # the body starts from stand-ins: what the places hold is put back below, whatever happens
         before = [(place, place.read()) for place in self.places.values()]
         starts = self.state.get()
         holding = active().aliases.holding
@@ -249,6 +259,7 @@ def stage_for(iterated: Any, extra_test: Callable[[], Any] | None, body: Callabl
     loop = ForLoop(staged_iterable(iterated), extra_test, body, state)
     if loop.length.__class__ is int and loop.length == 0:
         return
+    # as long as a loop around can be unrolled, sizes that differ are an error here (`widened`), which unrolling cures
     active().can_unroll += loop.can_unroll
     try:
         if loop.attempted():
@@ -283,6 +294,7 @@ class ForLoop:
             self.stage()
             return True
         except JoinError:
+            # a length known only at run time, or too many turns: there is no other way
             if not self.can_unroll:
                 raise
         if self.length == 1:
@@ -332,18 +344,21 @@ class ForLoop:
             return
         count = convert(length)
         going = extra_test()
+        # the test of a WHILE is a carried flag, computed at the end of each turn for the next one; this is the first
         flag = less(0, count) if not is_staged(going) else logical_and(less(0, count), truth(going))
         flag = flag if isinstance(flag, TracedTensor) else current_trace().constant(flag._data)
 
         def go_on(index: Any) -> Any:
             return logical_and(less(index + 1, count), truth(_flag(extra_test())))
 
+        # else Python has said already that it does not go on: a break in the turn before
         if is_staged(going) or going:
             _finish(StagedLoop(self.state, body, go_on), flag, None, self.python)
 
     def stage_after_one(self) -> None:
         """The same, but for the first turn: what a name is before the loop may differ from what each turn makes of it."""
         self.turn(0)
+        # a `break` in the first turn
         if self.extra_test is None or is_staged(self.extra_test()) or self.extra_test():
             self.stage(offset=1)
 
@@ -359,6 +374,7 @@ def _finish(loop: StagedLoop, flag: Any, length: Any, python: bool = False, coun
     body, carried = loop.trace(), loop.carried
     block = body.block
     flags = [(FlagPhi(), end) for end in loop.aliases.ends()]
+    # inside the body's block; the initial values below are converted in the block around
     ends = body.convert([*((c.phi, c.end) for c in carried), *flags])
     inits = [t for c in carried for t in c.phi.tensors(c.start)]
     inits += [t for start in loop.aliases.starts([c.column(c.start, None) for c in carried]) for t in FlagPhi().tensors(start)]
@@ -366,10 +382,12 @@ def _finish(loop: StagedLoop, flag: Any, length: Any, python: bool = False, coun
     params = block.group("carried") if loop.test is None else block.group("carried")[1:]
     if python:
         test = None if loop.test is None else trace_operand(body, body.result)
+        # Python's own numbers are computed now, in Python, so that they are Python numbers after the loop
         turns = _turns(loop, block, ends, length, test)
         if turns.number is None and counted:
             raise JoinError(f"line {loop.state.line}: how many turns this loop has cannot be said before the program runs")
         finals, length = turns.finals, turns.number
+    # a `while` of Python's whose turns were counted has a length, and needs no test
     known = loop.test is None or (python and length is not None)
     outs = _scan(loop, body, params, inits, ends, length) if known else _while(loop, body, flag, inits, ends)
     feed = iter([finals.get(param, out) for param, out in zip(params, outs, strict=True)])
@@ -391,6 +409,7 @@ def _scan(
     """The operation of a loop that runs a number of times known at its start; what its state is after it."""
     block = body.block
     if len(block.group("carried")) > len(params):  # a flag that decided about each turn: it is not needed
+        # parameter 0 is the index, 1 the flag
         del block.params[1]
         for place, param in enumerate(block.params):
             param.index = place
@@ -411,6 +430,7 @@ def _while(loop: StagedLoop, body: TracedBody, flag: Any, inits: Sequence[Any], 
     block.give(carried=[trace_operand(body, body.result), *ends], ys=[])
     going = Block([FLAG, *(p.type for p in block.group("carried")[1:])])
     going.layout = {"carried": len(going.params)}
+    # the test is a value of the state already: what a test does (a call, a write) is done once, in the body
     going.give(flag=[going.params[0]])
     captured = trace.close([(block, body.captures), (going, {})], "consts")
     groups = {"carried": [flag, *inits], "consts": captured}
