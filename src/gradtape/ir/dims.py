@@ -106,6 +106,7 @@ def match(pattern: Any, type: Any, env: dict[str, Size]) -> None:
         match(pattern.item, type.item, env)
         return
     for own, other in zip(pattern.shape, type.shape, strict=True):
+        # only a size that is a symbol alone: n + 1 tells n too, but what introduces a symbol is always alone (`ir/sizes.py`)
         if isinstance(own, Dim) and own.name is not None:
             env.setdefault(own.name, other)
 
@@ -185,6 +186,7 @@ class _Probe:
 
     def env(self, sizes: Iterable[int]) -> dict[str, Size]:
         independent = [name for name in self.names if name not in self.solved]
+        # strict=False: solved symbols take none, and `_helper` needs one even if all are solved
         env: dict[str, Size] = dict(zip(independent, sizes, strict=False))
         return env | {name: evaluate(size, env | _helper(sizes)) for name, size in self.solved.items()}
 
@@ -203,6 +205,8 @@ class _Probe:
         for j in range(count):
             sizes = []
             for i in range(len(self.names) + 1):
+                # no two sizes, and no number of the question, are equal by accident: equal ones would look like a broadcast or
+                # a match
                 size = low + (17 * j * (i + 1) + 29 * i + 11 * j * j) % (high - low)
                 while size in taken or size in sizes:
                     size += 1
@@ -211,6 +215,7 @@ class _Probe:
         return assignments
 
     def works(self) -> bool:
+        # two: one assignment may fit by chance, where a rule asks for divisibility
         return all(self._accepts(env) for env in self.large(2))
 
     def _accepts(self, env: Env) -> bool:
@@ -244,6 +249,7 @@ class _Probe:
         except _NoSizeError:
             raise StaticDimensionNeeded(f"{self.op.name}: a dimension of {self.types} would be negative") from None
         except Exception as error:
+            # sizes of a probe are distinct (`large`), so a number in the message tells which dimension it was
             names = {str(dim.evaluate(env)): str(dim) for dim in dims_in((self.attrs, self.types))}
             error.args = (re.sub(r"\d+", lambda match: names.get(match[0], match[0]), str(error)), *error.args[1:])
             raise
@@ -264,6 +270,7 @@ class _Probe:
             if solution is None:
                 return False
             name, size = solution
+            # kept solved: what earlier equations say in terms of this symbol no longer mentions it
             self.solved = {key: evaluate(value, {name: size}) for key, value in self.solved.items()} | {name: size}
         return True
 
@@ -276,6 +283,7 @@ class _Probe:
         for first, second in itertools.combinations(lone[:8], 2):  # nothing but two unknown sizes that are the same
             if self._satisfied((Constraint(second, first),)):
                 return (Constraint(second, first),)
+        # most rules align shapes axis by axis (broadcasting, elementwise): tried before any search
         for aligned in (_from_right(shapes), _from_left(shapes)):
             if aligned and self._satisfied(aligned):
                 return self._fewest(aligned)
@@ -284,6 +292,7 @@ class _Probe:
         for count in (1, 2, 3):
             for chosen in itertools.combinations(candidates, count):
                 tries += 1
+                # three equations out of many are a large search, and a rule that needs them is rare
                 if tries > _TRIES:
                     return None
                 if self._satisfied(chosen):
@@ -294,6 +303,7 @@ class _Probe:
         kept = list(constraints)
         for constraint in constraints:
             fewer = [c for c in kept if c is not constraint]
+            # an equation too many would refuse programs at run time that the rule accepts
             if self._satisfied(fewer):
                 kept = fewer
         return tuple(kept)
@@ -315,6 +325,7 @@ class _Probe:
     # recognising results
 
     def _recognised(self) -> Any:
+        # enough points that no wrong form agrees with all of them
         count = 8 + len(self.names) * 2
         first, *others = [(env, self.run(env)) for env in self.large(count) if self._accepts(env)]
         several = isinstance(first[1], tuple)

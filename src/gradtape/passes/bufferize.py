@@ -75,6 +75,7 @@ def _fill_late(scope: Rebuild, operation: Operation) -> None:
     else:
         write(operation.operands)
         scope.copy(operation)
+    # before the block ends, in the order in which they were written
     if operation is scope.old.operations[-1]:
         write(list(waiting))
 
@@ -129,6 +130,7 @@ class Plan:
     def _exclusive(self, value: Value) -> bool:
         """Whether the value's buffer is ours and no other live value has it."""
         tokens = self._tokens[value]
+        # one live value: the operand itself, which dies there
         return bool(tokens) and tokens <= self._owned and all(self._live[token] == 1 for token in tokens)
 
     # --- blocks
@@ -139,6 +141,7 @@ class Plan:
         if summary is None:
             params = [self._new(owned=False) for _ in block.params]
             results = self._block(block, [_of(value, frozenset({t})) for value, t in zip(block.params, params, strict=True)])
+            # one for all calls: what is the caller's is not the callee's to change, whoever calls
             summary = self._summaries[block] = Summary(params, results, set(self._escaped), set(self._owned))
         return summary
 
@@ -156,6 +159,7 @@ class Plan:
             if value in last:
                 self._hold(value)
         for i, operation in enumerate(block.operations):
+            # an operand given twice dies once
             dying = [value for value in dict.fromkeys(operation.operands) if last[value] == i]
             for value, tokens in zip(operation.results, self._operation(operation, dying), strict=True):
                 self._tokens[value] = _of(value, tokens)
@@ -173,6 +177,7 @@ class Plan:
         elif operation.op is COND:
             for value in dying:
                 self._release(value)
+            # a branch may change what dies at it, in whichever side: so they are let go before the sides are looked at
             return self._cond(operation)
         elif operation.op is CUSTOM:
             results = [self._tokens[value] for value in operation.group("values")]
@@ -190,12 +195,15 @@ class Plan:
 
     def _plain(self, operation: Operation, dying: Sequence[Value]) -> Sequence[Tokens]:
         operands = operation.operands
+        # a loop's body is looked at again and again, with less that is its own each time: an earlier decision may no longer
+        # hold
         self.in_place.discard(operation)
         if self._may_change(operation, dying):
             self.in_place.add(operation)
             tokens = self._tokens[operands[0]]
             self._changed |= tokens
             if isinstance(operands[0].type, ListSpec):
+                # the list has them as items from now on
                 self._escape(self._union(operands[1:]))
             return [tokens]
         memory, tokens = operation.op.memory, self._union(operands)
@@ -209,6 +217,7 @@ class Plan:
             return [frozenset({self._new()}) for _ in operation.results]
         if memory is Memory.VIEW:
             return [self._tokens[value] for value in operands[: len(operation.results)]]
+        # an item of a list may be any of them; shared memory may be an operand's or a constant's
         return [frozenset({FOREIGN}) if memory is Memory.ITEM else tokens | {FOREIGN} for _ in operation.results]
 
     def _may_change(self, operation: Operation, dying: Sequence[Value]) -> bool:
@@ -219,6 +228,7 @@ class Plan:
                 return False
         elif op not in TWINS:
             return False
+        # appending an item of another size
         elif isinstance(operation.result.type, ListSpec) and not same_type(operation.result.type, operands[0].type):
             return False  # the sizes of its items are open from here on: they lie in another way
         return operands[0] in dying and operands.count(operands[0]) == 1 and self._exclusive(operands[0])
@@ -256,6 +266,7 @@ class Plan:
         own = [bool(_of(value, frozenset({FOREIGN}))) for value in initial]  # may the loop change it? at first: yes
         changed_before, self._changed = self._changed, set()
         while True:
+            # A fixpoint from the best case: all carried values are the loop's own until an iteration shows otherwise.
             self._changed.clear()
             first = self._next
             carried = [self._new(owned=mine) for mine in own]
@@ -266,6 +277,7 @@ class Plan:
             for k in broken:
                 own[k] = False
         # what the loop changes, also as another carried value's later buffer, must not be anybody else's at the start
+        # only these need a copy at the start, if they are somebody else's; what is read only may be shared
         dirty = {k for k, token in enumerate(carried) if token in self._changed}
         while more := {j for k in dirty for j, token in enumerate(carried) if token in given[k]} - dirty:
             dirty |= more
@@ -288,6 +300,7 @@ class Plan:
         consts = [self._tokens[value] for value in operation.group("consts")]
         body = operation.regions["body"]
         if operation.op is WHILE:
+            # what the test does in place the body would see
             self._live.update(carried)  # the body still needs them
             self._block(operation.regions["test"], _parameters(operation.regions["test"], state, consts))
             self._live.subtract(carried)
@@ -299,6 +312,7 @@ class Plan:
     def _stays_own(self, k: int, carried: Sequence[int], given: Sequence[Tokens], first: int) -> bool:
         """Whether what carried value k becomes is a buffer of the loop that nothing else in it has."""
         mine = given[k]
+        # tokens up to `first` are from before the loop: the same buffer in every iteration
         if not mine <= self._owned or not all(token > first for token in mine) or carried[k] in self._escaped:
             return False
         return all(mine.isdisjoint(other) for j, other in enumerate(given) if j != k)

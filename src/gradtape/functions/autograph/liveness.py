@@ -50,6 +50,7 @@ class _Liveness:
 
     def block(self, statements: Sequence[ast.stmt], out: Names, exceptional: Names) -> Names:
         for statement in reversed(statements):
+            # an exception may leave after any statement
             out = self.statement(statement, out, exceptional) | exceptional
         return out
 
@@ -61,6 +62,7 @@ class _Liveness:
             if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)
         }
         for child in self.scope.children.values():
+            # a comprehension is a function that is called where it stands
             if child.node.name in names and info(child.node).immediate:
                 names |= child.outer_reads()
         return frozenset(names)
@@ -74,6 +76,7 @@ class _Liveness:
                 return (inside - certain_walrus(node.test)) | self.reads([node.test])
             case ast.While():
                 head = out | self.reads([node.test])
+                # what a turn reads of the turn before is live at the head: a fixpoint, which grows and ends
                 while (inside := self.body(node, head, out, exceptional) | head) != head:
                     head = inside
                 self.set_state(node, written([node.test, *node.body]), head)
@@ -87,6 +90,7 @@ class _Liveness:
                 self.set_state(node, written([node.target, *node.body]), head)
                 return head | self.reads([node.iter])
             case ast.With():
+                # a manager may swallow the exception: then what follows the `with` reads what the body had done until then
                 caught = out if any(may_swallow(item.context_expr) for item in node.items) else NONE
                 inside = self.block(node.body, out, exceptional | caught)
                 return (inside - written(node.items)) | self.reads(node.items)
@@ -98,13 +102,16 @@ class _Liveness:
                 parts = [part for case in node.cases for part in (case.pattern, case.guard)]
                 return inside | self.reads([node.subject, *parts])
             case ast.Return() | ast.Raise():
+                # nothing after it is reached by this way
                 return self.reads([node]) | self.always
             case ast.FunctionDef() | ast.ClassDef():
                 return (out - {node.name}) | self.reads([node])
             case ast.AugAssign():
+                # `x += 1` reads x
                 return out | self.reads([node]) | written([node.target])
         if (target := self.target(node)) is not None:
             return target
+        # a name that may not be bound there is still live from before
         return (out - (written([node]) - _maybe_walrus(node))) | self.reads([node])
 
     def body(self, node: Any, head: Names, out: Names, exceptional: Names) -> Names:
@@ -152,6 +159,7 @@ class _Liveness:
     def set_dead(self, node: Any, out: Names, exceptional: Names) -> None:
         ends = (self.end(node.body, out), self.end(node.orelse, self.skipped(node, out)))
         kept = exceptional | self.always | self.shared
+        # by side: what nobody reads after this side needs no value there, and no phi that fits both
         node.ag_dead = tuple(frozenset(node.ag_state) - end - kept for end in ends)
 
     def set_state(self, node: Any, changed: set[str], live: Names) -> None:

@@ -118,6 +118,7 @@ class Aliases:
                 self._oldest -= 1
             else:
                 self.newest += 1
+            # (a phi is newer than what it may be, so numbers order the graph: `_up` and `alias_set` need no fixpoint)
             known = self.nodes[id(target)] = Node(target, self._oldest if older else self.newest)
             self._journal.append(partial(self.nodes.pop, id(target)))
         return known
@@ -127,10 +128,12 @@ class Aliases:
         if flag is False or phi is operand:
             return
         older, newer = self.node(operand, older=True), self.node(phi)
+        # both had nodes already: being one object is symmetric, and links lead from newer to older
         if older.number > newer.number:
             older, newer = newer, older
         newer.operands.append((flag, older))
         older.users.append(newer)
+        # undone in the opposite order, so each `pop` finds what it has to take
         self._journal += [newer.operands.pop, older.users.pop]
 
     def mark(self) -> int:
@@ -182,9 +185,12 @@ class Aliases:
         if a is b:
             return True
         if not self.tracking:
+            # objects of different classes cannot be one: no reason to trace the function again
             comparable = a.__class__ is b.__class__ or (
                 isinstance(a, Tensor) and isinstance(b, Tensor)
             )  # traced, and a constant
+            # Tracking costs time and is rarely needed: the trace begins without, and is made again with it when an answer
+            # depends on it
             if id(a) in self.suspects and has_identity(b) and comparable:
                 raise Restart(TRACK)
             return False
@@ -208,6 +214,7 @@ class Aliases:
         parts = [self.known(part, cache) for part in flag.parts]
         if flag.kind == "not":
             return None if parts[0] is None else not parts[0]
+        # `True` decides an "or" and `False` an "and", whatever the rest
         ends = flag.kind == "or"
         return ends if ends in parts else None if None in parts else not ends
 
@@ -247,6 +254,7 @@ class Aliases:
                 f"{user_location()}: whether this changes the {_kind(target)} that another name refers to depends on a "
                 f"tensor's value, and the two outcomes do not fit into one value: {error}"
             ) from None
+        # a join of an integer and a float is a float; an object changed in place keeps its dtype
         if isinstance(old, Tensor) and content.dtype != old.dtype:
             content = cast(content, old.dtype)
         place.write(content)
@@ -277,6 +285,7 @@ class Aliases:
             return list_set(items, slot.index, to_spec(target, items.spec.item))
 
         slot.owner[0] = staged.with_items(put() if self.known(flag) else self.choose(emitted(flag), put, lambda: items), 0)
+        # the list with the changed item is an object too, which may have other names
         self.changed(slot.owner)
 
     def reference(self, escape: Escape) -> None:
@@ -286,11 +295,13 @@ class Aliases:
 
     def references_to(self, value: Any) -> int:
         """How many references to an object the trace itself has, besides those of the constructs being traced."""
+        # each of these holds the object once: `Escape` compares with the reference count that Python has
         count = sum(id(value) in known for known in (self.nodes, self.frozen, self.suspects))
         count += sum((slot.owner is value) + (slot.item is value) for slot in self.slots)
         count += sum(tensor is value for _, tensor, _, _ in self.watches)
         if has_identity(value):
             place = content_of(value).key
+            # several logs may share one `Place`, which holds the object once
             count += len({id(log.entries[place][0]) for log in self.tracer.logs if place in log.entries})
         return count
 
@@ -389,6 +400,7 @@ class Aliases:
     def _vacate(self, owner: list[Any], index: Any) -> None:
         """The slot at an index (None: each) gets another object, or goes."""
         for slot, flag in self._slots(owner):
+            # an item at an unknown index is any of them: it may be there still
             if slot.index is not None or index is None:
                 gone = both(flag, True if index is None else one_slot(slot.index, index))
                 self._journal.append(partial(setattr, slot, "valid", slot.valid))

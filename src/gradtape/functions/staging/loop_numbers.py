@@ -60,6 +60,7 @@ def _kind(value: Value) -> str:
 def function_of(operation: Operation) -> Callable[..., Any] | None:
     """What an operation on numbers does, in Python; None for all others."""
     op = operation.op
+    # an operand that is no Python number (a tensor, a float32) has another arithmetic: its results are not Python's
     if operation.regions or len(operation.results) != 1 or not all(map(_kind, (*operation.results, *operation.operands))):
         return None
     kind = _kind(operation.results[0])
@@ -95,12 +96,14 @@ class LoopNumbers:
         """The steps that lead to these values, each after those it needs; None if there are others."""
         steps: list[tuple[Value, Callable[..., Any], list[Value], str]] = []
         ready = set(self.params)
+        # depth first, by a stack of its own: (value, whether its operands stand before it already)
         pending = [(value, False) for value in reversed(values)]
         while pending:
             value, expanded = pending.pop()
             if value in ready:
                 continue
             producer = value.producer
+            # a value of the program around the loop: known when the program runs, not now
             if producer is None or producer.home is not self.block:
                 return None
             step = self._known.get(value)
@@ -127,6 +130,7 @@ class LoopNumbers:
         lines = [f"def run({', '.join(names.values())}):"]
         for k, (value, function, operands, kind) in enumerate(steps):
             names[value] = f"v{k}"
+            # what needs no operand is computed once and not in each turn
             space |= {f"f{k}": function} if operands else {f"v{k}": checked(function(), kind)}
             if operands:
                 lines.append(f" v{k} = checked(f{k}({', '.join([names[v] for v in operands])}), {kind!r})")
@@ -138,6 +142,7 @@ class LoopNumbers:
 
 def checked(number: Any, kind: str) -> Any:
     """A number that the program has in the same type."""
+    # 2 ** -1 is a float in Python where the program has an integer
     if number.__class__ is not TYPES[kind]:
         raise NumberError(f"a {type(number).__name__} would be of another type in the program")
     if kind == "i" and not -LIMIT <= number < LIMIT:
@@ -175,6 +180,7 @@ def _chooser(operation: Operation, index: int) -> tuple[Callable[..., Any] | Non
             return None, []
         used = numbers.uses(block.results[index])
         places = [i for i, param in enumerate(block.params) if param in used]
+        # a side that is not taken must not run: it may divide by zero
         run = LoopNumbers(block, [block.params[i] for i in places]).program([block.results[index]])
         sides.append((run, slice(len(needed), len(needed) + len(places))))
         needed += [inputs[i] for i in places]
@@ -212,6 +218,7 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
     state = {leaf.param: leaf for leaf in leaves if leaf.start is not None}
     numbers = LoopNumbers(block, [index, *state])
     # what depends on a number that only the program knows is known only there
+    # each round may take away a number that another one is computed from
     while unknown := {param for param, leaf in state.items() if not numbers.computable(leaf.end)}:
         state = {param: leaf for param, leaf in state.items() if param not in unknown}
         numbers = LoopNumbers(block, [index, *state])
@@ -233,6 +240,7 @@ def turns_of(block: Block, index: Value, leaves: Sequence[CarriedNumber], count:
     finals = {param: now[param] for param in moving}
     others = [leaf for leaf in leaves if leaf.param not in moving and numbers.computable(leaf.end)]
     fixed = [leaf for leaf in others if not numbers.uses(leaf.end) - {index}]
+    # what a turn gives from its index alone is, after the loop, what the last turn gave
     for leaf, number in zip(fixed, numbers.program([leaf.end for leaf in fixed])((count or 0) - 1, *now.values()), strict=True):
         finals[leaf.param] = number
     bounds.update((leaf.param, ANY) for leaf in leaves if leaf.param not in bounds)
@@ -249,6 +257,7 @@ def _run(
     lows, highs = ({param: start[param] for param in moving} for _ in range(2))
     turn, going = 0, True
     while going:
+        # an endless loop of Python's would be endless here too, while the function is traced
         if turn >= MAX_TURNS:
             raise NumberError(f"after {MAX_TURNS} turns the loop is not at an end")
         results = run(turn, *now.values())
@@ -308,6 +317,7 @@ def _check_regions(operation: Operation, known: dict[Value, Bounds]) -> None:
             elif group in operation.layout:
                 for param, operand in zip(block.group(group), operation.group(group), strict=False):
                     if operand in known:
+                        # what an inner loop carries changes from turn to turn: its start says nothing of it
                         inner[param] = known[operand] if group in ("inputs", "consts") else ANY
         bounds = check(block, inner)
         sides.append([bounds.get(value) for value in block.results])
@@ -320,6 +330,7 @@ def _check_regions(operation: Operation, known: dict[Value, Bounds]) -> None:
 def _bounds(operation: Operation, given: list[Bounds]) -> Bounds:
     op, kind = operation.op, _kind(operation.results[0])
     if op in ARITHMETIC and kind == "b":
+        # True + True is 2, and in the program a truth value
         raise NumberError("the sum of two truth values is a number in Python")
     if kind == "b":
         return (0, 1)

@@ -48,6 +48,7 @@ def outline(item: Any) -> tuple[Any, tuple[int, ...]]:
     place = TEMPLATES.get(op)
     if place is not None:
         template = attrs[place[0]]
+        # True is an int to Python, and another index to NumPy
         if any(part.__class__ is bool or isinstance(part, np.ndarray) for part in template):
             return attrs_key(attrs), ()  # not for slots
         holes: list[int] = []
@@ -55,6 +56,7 @@ def outline(item: Any) -> tuple[Any, tuple[int, ...]]:
         rest = {name: attr for name, attr in attrs.items() if name != place[0]} if len(attrs) > 1 else {}
         return (key, attrs_key(rest)), tuple(holes)
     if op is PAD:
+        # by ends, not by widths: opened, it is a slice of the result (`_opened_padding`)
         ends = _ends(item)
         return ((), ends) if ends is not None else (attrs_key(attrs), ())
     return attrs_key(attrs), ()
@@ -74,6 +76,8 @@ def _part_key(part: Any, holes: list[int], text: bool) -> Any:
         holes.append(part)
         return int
     if kind is slice and part.start.__class__ is int and part.stop.__class__ is int and part.start >= 0 and part.stop >= 0:
+        # a negative end counts from the end of the axis, an absent one is no number: neither can be computed from a loop's
+        # index
         holes += (part.start, part.stop)
         return (slice, attr_key(part.step))
     if kind is tuple and text:
@@ -94,6 +98,7 @@ def _structured_outline(item: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _block_outline(block: Block, holes: list[int]) -> Any:
+    # values by number, as in `cse.block_key`: regions of two iterations are alike up to their values
     numbers = {value: i for i, value in enumerate(block.params)}
     key: list[Any] = [tuple([type_key(v.type) for v in block.params]), tuple(block.layout.items())]
     for operation in block.operations:
@@ -144,6 +149,7 @@ class _Filler:
         value = self.given.get(place)
         if value is None:
             return self.holes[place]
+        # a number that stands in several holes is one operand
         if value not in self.operands:
             self.operands.append(value)
         slot = Slot(self.first + self.operands.index(value))
@@ -186,6 +192,7 @@ def _opened_structure(item: Any, operands: list[Value], holes: Sequence[int], gi
     attrs = dict(item.attrs)
     place = 0
     if item.op is SCAN and attrs["length"].__class__ is int:
+        # None: the length is an operand
         attrs["length"] = None if 0 in given else holes[0]
         groups = {"length": [given[0]] if 0 in given else [], **{k: v for k, v in groups.items() if k != "length"}}
         place = 1
@@ -207,6 +214,7 @@ def _opened_block(
     scope = Rebuild(block)
     inside = {value: insert_param(scope.new, group, COUNT) for value in passed}
     for operation in block.operations:
+        # holes are numbered in the order in which `_block_outline` met them
         count = len(outline(operation)[1])
         own = {i - place: inside[given[i]] for i in range(place, place + count) if i in given}
         numbers = holes[place : place + count]

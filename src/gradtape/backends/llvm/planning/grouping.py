@@ -82,6 +82,7 @@ class Grouping:
             if top in self._ready:
                 stack.pop()
                 continue
+            # what may raise does so in its place: not before what the program does earlier (a print, another error)
             if any(self.plan.lowering(part).fails(part) for part in self.plan.parts(top)):
                 self._ready[top] = self.plan.at[top]
                 continue
@@ -90,6 +91,7 @@ class Grouping:
             if waiting:
                 stack += waiting
             else:
+                # -1: made of parameters and constants alone, ready before the first operation
                 self._ready[top] = max([-1, *map(self.when, producers)])
         return self._ready[operation]
 
@@ -98,15 +100,18 @@ class Grouping:
         needs = self._needs(root)
         parts = self.plan.parts(root)
         place = self.plan.at[root]
+        # the newest first: what a root reads is most often made just before. NEAR bounds the search, so grouping stays linear
         for kernel in self.kernels[: -NEAR - 1 : -1] if needs is not None else ():
             assert needs is not None
             inside = {producer: need for producer, need in needs.items() if self.home.get(producer) is kernel}
             if len(kernel.parts | parts) > LARGE:
                 continue
+            # the root can go up to the kernel; else the kernel may come down to the root (`_can_wait`)
             there = all(producer in inside or self.when(producer) < kernel.start for producer in needs)
             if there or self._can_wait(kernel, place):
                 phase = self._joined(kernel, root, space, inside)
                 if phase is not None:
+                    # roots that came earlier wait with it: nobody between needs them
                     kernel.start = kernel.start if there else place
                     self._put(kernel, phase, root, parts, needs)
                     return
@@ -120,6 +125,7 @@ class Grouping:
         kernel.parts |= parts
         for producer in needs:
             for source in self._made_by(producer) - {kernel}:
+                # a kernel that waits must not pass one that reads it
                 source.readers.add(kernel)
 
     def _can_wait(self, kernel: Kernel, place: int) -> bool:
@@ -127,6 +133,7 @@ class Grouping:
         plan = self.plan
         for operation in plan.block.operations[kernel.start : place]:
             changed = plan.sharing.changed_by(operation)
+            # it would read what an operation in between has changed in place
             if changed and any(
                 not changed.isdisjoint(plan.buffers(leaf)) for root in kernel.roots for leaf in plan.leaves(root)
             ):
@@ -137,6 +144,7 @@ class Grouping:
                 and self._reads(operation, kernel)
             ):
                 return False
+        # these read it, directly or through registers: it must stay before them
         return not any(reader.start <= place for reader in kernel.readers)
 
     def _reads(self, operation: Operation, kernel: Kernel) -> bool:
@@ -172,10 +180,12 @@ class Grouping:
         """The phase of a kernel that a root can be computed in, perhaps a new one."""
         first = self._first_axis(root)
         for g in range(len(kernel.phases) - 1, -1, -1):
+            # a reduction over one of the shared axes is not complete inside of them
             if kernel.phases[g].space != space or first < kernel.prefix:
                 continue
             if all(self._fits(producer, need, g, kernel.prefix) for producer, need in inside.items()):
                 return g
+        # sharing outer loops pays only where a phase reads what an earlier one has just made, while it is in the cache
         if not inside:
             return None
         prefix = min(
@@ -193,6 +203,7 @@ class Grouping:
     def _fits(self, producer: Operation, need: Need, phase: int, prefix: int) -> bool:
         earlier = self.phase[producer]
         if earlier == phase:
+            # in one loop nest an element is there at its own index only; what is folded is there after the loop
             return need.same and self.plan.kinds[producer] == "element"
         return earlier < phase and need.kept >= prefix
 
@@ -214,6 +225,7 @@ class Grouping:
         else:
             rank = len(root.result.type.shape)
             stack = [(value, min(rank, kept), same) for value, kept, same in plan.paths(root)]
+        # a value reached again in no worse a way tells nothing new: without this, shared recipes are walked exponentially often
         best: dict[tuple[Value, bool], int] = {}
         while stack:
             value, kept, same = stack.pop()

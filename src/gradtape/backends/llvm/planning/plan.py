@@ -75,6 +75,7 @@ class BlockPlan:
         for operation in block.operations:
             for value in dict.fromkeys(operation.operands):
                 self._users.setdefault(value, []).append(operation)
+        # operations that are done by the product they use (an addition, a sum over its batch): the product is absorbed
         self.special = patterns(block, self._users)
         self._absorbed: dict[Operation, Operation] = {}  # by which operation
         for operation, special in self.special.items():
@@ -100,6 +101,7 @@ class BlockPlan:
             for region in operation.regions.values():
                 self._known[region] = frozenset(names)
             symbols = symbols_in([value.type for value in operation.results if isinstance(value.type, TensorSpec)])
+            # the number of elements a mask picks: no loop can be written before it is known
             if not symbols <= names and not operation.regions and not self.lowering(operation).finds_sizes:
                 self.kinds[operation] = "memory"
                 self.unsized.add(operation)
@@ -212,6 +214,8 @@ class BlockPlan:
             again = self._shared(only_tops=attempt < 2) | self._endangered()
             if not again:
                 break
+            # more memory in each attempt and never less: it ends. After eight attempts everything gets memory, which is slow
+            # but right
             self.roots |= again
         else:
             self.roots |= {operation for operation, kind in self.kinds.items() if kind == "element"}
@@ -228,11 +232,13 @@ class BlockPlan:
         for operation in elements:
             if self.kinds[operation] == "element" and operation not in self.roots and self.cost(operation.result)[0] > CHEAP:
                 here = stretch[operation]
+                # cheap recipes may cross: computed again they cost less than what is written and read
                 if any(stretch.get(user, here) != here for user in self.users(operation.result)):
                     self.roots.add(operation)
 
     def _give_memory(self, operation: Operation) -> None:
         """The result of an element operation gets memory: its operand's where the elements are the same, else its own."""
+        # a reshape of a recipe: the recipe gets the memory, and the reshape is another view of it
         while self.lowering(operation).alias:
             below = operation.operands[0].producer
             lazy = below is not None and self.is_lazy_operation(below) and not self.lowering(below).free
@@ -247,6 +253,7 @@ class BlockPlan:
 
     def _gets_memory(self, operation: Operation) -> bool:
         value = operation.result
+        # a constant is in memory before the program runs; only what is given to the caller must be the caller's own
         if is_static(operation):
             return value in self._outputs
         return self.wants_memory(value) or (not self._is_map(value) and self._viewed(value))
@@ -293,9 +300,11 @@ class BlockPlan:
         producer = value.producer
         if producer is None or self.kinds[producer] != "element" or self.lowering(producer).free:
             return False
+        # in a branch it is evaluated once at the most, in a loop in each turn
         if self.cost(value)[0] > (CHEAP if user.op is COND else 1):
             return True
         changed = self.sharing.changed_by(user)
+        # evaluated in there, it would see what the loop has changed in place
         return any(not changed.isdisjoint(self.buffers(leaf)) for leaf in self.leaves(producer))
 
     def cost(self, value: Value) -> tuple[int, int]:
