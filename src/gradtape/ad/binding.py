@@ -23,7 +23,7 @@ from gradtape.core import dispatch
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import INTERNAL, RULES, SCOPE, Record
 from gradtape.core.recorded import PART, part_of
-from gradtape.core.save_plan import parameters, save_plan, shape_of
+from gradtape.core.save_plan import expression, parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import as_dtype
 from gradtape.ops.create import zeros
@@ -285,10 +285,10 @@ class PullWriter(RuleWriter):
             yield f"sweep.sparse and node.op is None and (rows := {rows}) is not None", "sweep.add(node, SparseRows(*rows))"
             self.space["SparseRows"] = SparseRows
         if op.add_into is not None:
-            self.space["into"] = eval(f"lambda buffer, ct, rec: {self.call('add_into', op.add_into)}", self.space)  # noqa: S307
+            self.space["into"] = expression(f"lambda buffer, ct, rec: {self.call('add_into', op.add_into)}", self.space)
             yield "node.shape", "sweep.add_into(into, node, rec, ct)"
         if op.in_place is not None:
-            self.space["change"] = eval(f"lambda ct, rec: {self.call('in_place', op.in_place)}", self.space)  # noqa: S307
+            self.space["change"] = expression(f"lambda ct, rec: {self.call('in_place', op.in_place)}", self.space)
             yield "ct.__class__ is ndarray", "sweep.change(change, node, rec, ct)"
 
 

@@ -66,7 +66,7 @@ _READS = {
     "attribute": "getattr({above}, {k})", "missing": "hasattr({above}, {k})", "item": "{above}[{k}]", "length": "len({above})",
     "keys": "tuple({above}) if isinstance({above}, dict) else frozenset({above})",
 }  # fmt: skip
-_READ_CODE = {kind: compile(text.format(o="o", k="k", above="above"), "<read>", "eval") for kind, text in _READS.items()}
+_READ_CODE = {kind: compile(text.format(o="o", k="k", above="above"), "<gradtape>", "eval") for kind, text in _READS.items()}
 
 
 class _Expected:

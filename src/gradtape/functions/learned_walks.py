@@ -20,7 +20,7 @@ from gradtape.ad.binding import BINDINGS, Binding
 from gradtape.ad.reverse import trace_value
 from gradtape.ad.straight import Unwritable, Wanted
 from gradtape.core.record import TRACING, Record, leaf
-from gradtape.core.save_plan import Like, save_plan
+from gradtape.core.save_plan import Like, expression, save_plan
 from gradtape.dtypes import DType, as_dtype
 from gradtape.functions.stages import executable, traced_program
 from gradtape.ir.graph import Block
@@ -63,7 +63,7 @@ class _ReadValues:
     def reader(self) -> Read:
         """records → the arrays; None where a constant is another."""
         values = "".join([f"{text}, " for text in self.types])
-        read: Read = eval(f"lambda R: ({values}) if {' and '.join(self._guards) or True} else None", self.space)  # noqa: S307
+        read: Read = expression(f"lambda R: ({values}) if {' and '.join(self._guards) or True} else None", self.space)
         return read
 
 

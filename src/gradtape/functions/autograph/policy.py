@@ -37,8 +37,8 @@ def left_alone(code: CodeType) -> bool:
 
 
 def of_libraries(filename: str) -> bool:
-    """Whether a file is of gradtape, NumPy, SciPy or the standard library."""
-    if filename.startswith(("<frozen", *_LIBRARIES)):
+    """Whether a file is of gradtape (or code that it made), NumPy, SciPy or the standard library."""
+    if filename.startswith(("<frozen", "<gradtape", *_LIBRARIES)):
         return True
     return filename.startswith(_STANDARD) and not filename.startswith(_INSTALLED)
 
