@@ -15,11 +15,12 @@ import numpy as np
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
 from gradtape.ir.walk import Rebuild, rebuild
+from gradtape.ops.dynamic import whole_key
 from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from gradtape.ops.index import GETITEM, PUT_SLICE
 from gradtape.ops.reduce import REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.select import WHERE
-from gradtape.ops.shape import SLICE_AXIS
+from gradtape.ops.shape import RESHAPE, SLICE_AXIS
 from gradtape.ops.staged import MASKED_MULTIPLY
 from gradtape.passes.facts import attr_key, emit_constant, is_number, same_type, uniform
 
@@ -178,6 +179,15 @@ def _turned(scope: Rebuild, operation: Operation, operands: list[Value]) -> Valu
     return scope.emit(GETITEM, [x], [operation.results[0].type], {"key": key}).result
 
 
+def _covering(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
+    """Put into zeros that it covers, with other axes of one element: the same elements in the same order."""
+    (x,), key, result = operands, operation.attrs["key"], operation.results[0]
+    axes = zip(whole_key(tuple(k for k in key if k is not None), len(result.type.shape)), result.type.shape, strict=True)
+    full = all(k == slice(None) if k.__class__ is slice else k in (0, -1) and size == 1 for k, size in axes)
+    same = [n for n in x.type.shape if n != 1] == [n for n in result.type.shape if n != 1]
+    return scope.emit(RESHAPE, [x], [result.type], {"shape": tuple(result.type.shape)}).result if full and same else None
+
+
 def _whole_axis(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
     """A part of an axis that is all of it (the types say so)."""
     return operands[0] if operation.attrs["start"].__class__ is int and operation.attrs["start"] == 0 else None
@@ -197,7 +207,7 @@ RULES: dict[Any, tuple[Rule, ...]] = {
     POWER: (_power_one,),
     WHERE: (_where_known,),
     GETITEM: (_whole, _read_back),
-    PUT_SLICE: (_turned,),
+    PUT_SLICE: (_turned, _covering),
     SLICE_AXIS: (_whole_axis,),
     REDUCE_SUM: (_no_axes,),
     REDUCE_MEAN: (_no_axes,),
