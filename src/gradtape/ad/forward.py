@@ -41,6 +41,7 @@ def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any,
         if op.kind == "elementwise":
             return _elementwise(op, inputs, tangents, out, attrs)
         if op.kind == "linear":
+            # a linear op is its own derivative, taken at the tangents
             filled = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
             call = CALLS.get(op)  # between ranks
             return apply(op, *filled, **attrs) if call is None else call(*filled[:-1], **attrs)
@@ -92,12 +93,14 @@ def _elementwise(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out
             continue
         p = partial(*_arguments(partial, op, inputs, out, attrs))
         # a zero tangent on a lane with a non-finite partial contributes nothing
+        # in a program nobody can look whether the product is finite, so the mask is always there
         if TRACING.get() is not None:
             parts.append(masked_multiply(t, p))
         else:
             product = t * p
             parts.append(product if all_finite([product]) else t * cleaned(t, p))
     total = _sum(parts)
+    # the tangent of an operand that was broadcast has the operand's shape
     return None if total is None else broadcast_to(total, out.shape)
 
 
@@ -105,6 +108,7 @@ def _multilinear(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], att
     parts = []
     for i, (name, t) in enumerate(zip(op.args, tangents, strict=True)):
         if t is not None and name in op.linear_inputs:
+            # linear in each input by itself: d(xy) = dx y + x dy
             parts.append(apply(op, *inputs[:i], t, *inputs[i + 1 :], **attrs))
     return _sum(parts)
 
@@ -115,6 +119,7 @@ def transposed(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: 
     outs = out if several else (out,)
     recording = Recording()
     with recording.recording():
+        # the vjp is linear in v, so zeros are as good a place as any
         seeds = [recording.watched(zeros_like(o)) for o in outs]
         needed = tuple(t is not None for t in tangents)
         ct = tuple(seeds) if several else seeds[0]

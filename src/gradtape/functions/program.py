@@ -164,8 +164,10 @@ class Program:
     def _run(self, tensors: Sequence[Any], caller: Any) -> Any:
         inputs = [*tensors, *(c.tensor() for c in self.captures)]
         scope = SCOPE.get()
+        # batches and tangents have a rule for each operation, not for a whole program
         if (scope is not None and scope.level) or any(t.wraps for t in inputs):
             return self._eagerly(tensors, caller)
+        # a forward accumulator wants the tangent of each operation as it happens
         if scope is not None and any(not r.key.holds for r in scope.recorders):
             return self._eagerly(tensors, caller)
         try:
@@ -196,6 +198,7 @@ class Program:
 
     def _failed(self, error: Exception, tensors: Sequence[Any], caller: Any) -> Any:
         """The same error from the undecorated function, with its state and traceback; the program's own if there is none."""
+        # run again only if nobody sees that it ran twice; an assertion that fails has no other effect than the error
         if caller is not None and not self.has_effects():
             try:
                 caller.rerun(tensors)
@@ -261,6 +264,7 @@ def filled(template: Any, outs: Sequence[Any]) -> Any:
         flag = outs[template.flag]
         if isinstance(flag, TracedTensor):
             return Maybe(flag, filled(template.inner, outs), None)
+        # asked for types, `flag` is a type: then the answer is the type that it may have
         return filled(template.inner, outs) if not isinstance(flag, Tensor) or bool(flag) else None
     if kind is list or kind is tuple:
         return kind([filled(t, outs) for t in template])
@@ -297,6 +301,7 @@ class _Collector:
 
     def output(self, tensor: Any) -> int:
         value = self.tracer.trace.operand(tensor)
+        # two names of one tensor are one output, and one object in the caller's hands
         if value not in self.places:
             self.places[value] = len(self.outputs)
             self.outputs.append(value)
@@ -353,6 +358,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     tracer.written = frozenset(log.entries)
     tracer.building.leave(log, tracer.created, tracer.from_outside)
     block = tracer.block
+    # concrete tensors that somebody watched: ahead of everything that may use them
     block.operations[:0] = tracer.lifting.constants
     block.give(outputs=collector.outputs)
     block = traced_program(block)
@@ -425,6 +431,7 @@ def _action(
         return lambda outs, tensors, caller: place.write(now)
     _storable(now, label, tracer)
     kind = type(old) if type(old) in (bool, int, float) else None
+    # what was passed in for this place is there again: nothing to write back
     if isinstance(now, TracedTensor) and now is tracer.installed.get(place.key):
         return None
     if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):

@@ -104,6 +104,8 @@ def free(operations: Iterable[Operation], results: Iterable[Value] = ()) -> list
     defined: set[Value] = set()
     outside: dict[Value, None] = {}
     for operation in operations:
+        # dictionaries as ordered sets: the order decides the parameters of what is made of it, and programs must be the same
+        # each time
         outside |= dict.fromkeys(value for value in operation.operands if value not in defined)
         defined.update(operation.results)
     outside |= dict.fromkeys(value for value in results if value not in defined)
@@ -161,6 +163,7 @@ def insert_param(block: Block, group: str, type: Any, name: str | None = None) -
     groups.setdefault(group, []).append(value)
     block.params = flat(groups)
     block.layout = layout_of(groups)
+    # those behind the new one have moved
     for i, param in enumerate(block.params):
         param.index = i
     return value
@@ -209,6 +212,7 @@ class Rebuild:
 
     def __setitem__(self, value: Value, new: Value) -> None:
         self._map[value] = new
+        # `tuple.__eq__`: asked for every value of every pass, and a shape's own comparison is slow
         if new.type is not value.type and not tuple.__eq__(new.type.shape, value.type.shape):
             self._note_sizes(value, new)
 
@@ -218,6 +222,7 @@ class Rebuild:
         results = (value for operation in self.new.operations for value in operation.results)
         known = {name for value in (*self.new.params, *results) for name in sizes_of(value)}
         for size, other in zip(old.type.shape, new.type.shape, strict=True):
+            # as long as some value of the new block has the old name, the name means something there
             if size.__class__ is Dim and size.name is not None and size.name not in known and size != other:
                 self._sizes.setdefault(size.name, other)
 
@@ -315,6 +320,7 @@ class Rebuild:
 
         `types` are those the results are known by here: the block's symbols are renamed to the ones used here.
         """
+        # a block that is put here twice would define its sizes twice
         block = renamed(block, [value.type for value in arguments], types)
         self._map.update(zip(block.params, arguments, strict=True))
         self.run(block.operations)
@@ -328,6 +334,7 @@ class Rebuild:
 
     def callee(self, old: Block) -> Block:
         """A callee rebuilt by the same pass, once for all its calls."""
+        # (`_Same` answers with the callee itself)
         new = self._callees.get(old)
         if new is None:
             new = self._callees[old] = self.block(old)
@@ -386,6 +393,7 @@ def renamed(block: Block, params: Sequence[Any], results: Sequence[Any] = (), fr
         return block
     env: dict[str, Any] = {}
     for values, types in ((block.params, params), (block.results, results)):
+        # strict=False: the types of the results are often not given
         for value, type in zip(values, types, strict=False):
             match(value.type, type, env)
     if fresh:

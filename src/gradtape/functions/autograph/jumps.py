@@ -35,6 +35,7 @@ def lower(function: ast.FunctionDef) -> None:
     if info(function).plain:
         return
     if _jumps_in_finally(nodes):
+        # a jump in a `finally` swallows the exception that is under way: no flags can say that, so Python runs it as it is
         info(function).plain = True
         return
     _Lowering(_returns_inside(function.body)).function(function)
@@ -102,6 +103,7 @@ class _Lowering:
         body = node.body
         if self.returns:
             if _falls(body):
+                # every way out sets the result: a way without `return` gives None
                 body = [*body, build.located(ast.Return(build.constant(None)), body[-1])]
             body = self.block(body, None)
             first, last = node.body[0], node.body[-1]
@@ -123,6 +125,7 @@ class _Lowering:
                 case ast.Continue():
                     assert loop is not None
                     return [*result, loop.flags["continue"].set(True, statement)]
+                # what stands after it is never reached, and is left out
                 case ast.Raise() | ast.Return():
                     return [*result, statement]
             if not isinstance(statement, _COMPOUND):
@@ -179,6 +182,7 @@ class _Lowering:
             guard: Any = build.located(ast.If(_none_of(self.flags(kinds, loop)), body, []), part[0])
             guard.ag_unless = frozenset(kinds)
             guards.append(guard)
+            # the next guard has to ask for the jumps of this part as well
             kinds |= self.kinds(part)
         return guards
 
@@ -205,12 +209,14 @@ class _Lowering:
         body_falls, orelse_falls = _falls(node.body), _falls(node.orelse)
         # a branch that only raises ends the matter: what else there is stands after it
         if not body_falls and not self.kinds(node.body):
+            # so `if bad: raise ...` does not nest the rest of the function one deeper
             tail, node.body, node.orelse = node.orelse + rest, self.block(node.body, loop), []
             return [node, *self.block(tail, loop)], True
         if not orelse_falls and not self.kinds(node.orelse):
             tail, node.body = node.body + rest, self.block(node.orelse, loop)
             node.test, node.orelse = build.located(ast.UnaryOp(ast.Not(), node.test), node.test), []
             return [node, *self.block(tail, loop)], True
+        # what follows moves into the side that goes on: it needs no flag there. Beyond some depth flags are better than nesting
         moves = bool(kinds) and self.nested < DEEPEST
         if moves and not body_falls:
             node.body, node.orelse = self.block(node.body, loop), self.inside(node.orelse + rest, loop)
@@ -225,6 +231,7 @@ class _Lowering:
         kinds, falls = self.kinds(node.body), _falls([node])
         self.count += 1
         inner = _Loop(self.count)
+        # a `continue` leaves the turn, not the loop
         left = self.flags(kinds - {"continue"}, inner)
         node.body = [inner.flags["continue"].set(False, node.body[0]), *self.block(node.body, inner)]
         result: Block = [inner.flags["break"].set(False, node), node]
@@ -232,11 +239,13 @@ class _Lowering:
             node.ag_extra = _none_of(left) if left else None  # type: ignore[attr-defined]
         elif left:
             keep_on = _none_of(left)
+            # `while True`: the flags alone decide
             constant = isinstance(node.test, ast.Constant) and node.test.value
             node.test = keep_on if constant else build.located(ast.BoolOp(ast.And(), [keep_on, node.test]), node.test)
         if not falls:
             return result, True
         tail, node.orelse = node.orelse, []
+        # the `else` of a loop runs unless it was left by a break
         if tail and "break" in kinds:
             tail = [build.located(ast.If(_none_of([inner.flags["break"]]), tail, []), tail[0])]
         if "return" in kinds:

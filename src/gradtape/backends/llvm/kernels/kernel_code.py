@@ -45,6 +45,7 @@ def write_kernel(scope: Scope, kernel: Kernel) -> None:
     """The code of a kernel; its roots have values afterwards."""
     for root in kernel.roots:
         for leaf in scope.plan.leaves(root):
+            # numbers (rank 0) that the loops read are computed in front of them
             scope.early(leaf)
         scope.prepare_parts(root)
     Nest(scope, kernel).write()
@@ -91,12 +92,15 @@ class Nest:
         self.kept: list[Operation] = []  # roots whose memory is that of one iteration
         self.passing: set[Operation] = set()  # roots that only their own phase reads: no memory at all
         for root in roots:
+            # a number needs no memory: it is a register after the loops
             if not len(root.result.type.shape):
                 continue
             if root.op is joining.PIECE:
                 self.homes[root] = joining.piece_home(scope, root)
+            # somebody outside of this kernel reads it
             elif private.get(root) is not kernel:
                 self.homes[root] = scope.room(root.result)
+            # one nest and read at its own index only: the element is still in a register
             elif not self.prefix and root not in self.folds:
                 self.passing.add(root)
             elif self._row(root) is None:
@@ -108,6 +112,7 @@ class Nest:
         detail = " ".join(filter(None, words))
         scope.program.notes.append(Note("kernel", tuple(names_of(scope, roots)), roots[0].loc, detail))
         for fold in self._closed_folds():
+            # a cell and not a register: the loops may be in another function, which threads run (`_in_chunks`)
             fold.result = scope.writer.cell(fold.kind)
         self._whole(chunks)
         for root, home in self.homes.items():
@@ -150,6 +155,7 @@ class Nest:
     def _row(self, root: Operation) -> int | None:
         """The bytes of a root's part in one iteration of the outer loops; None if it is large or not known."""
         shape = tuple(root.result.type.shape)
+        # its part of an iteration is reused by the next one, so its size has to be known when the code is written
         if not self.prefix or len(shape) < self.prefix or not all(isinstance(n, int) for n in shape[self.prefix :]):
             return None
         total = bytes_of(root.result.type.dtype) * prod(shape[self.prefix :])
@@ -168,6 +174,7 @@ class Nest:
                 self.slots.append(slot)
                 address = slot.address
             else:
+                # each thread has its own; 64: a cache line, which two threads must not share
                 address = w.cell("i8", max(row, 1), 64)
             scope.values[root.result] = Array(address, scope.dims(root.result), root.result.type.dtype, self.prefix)
         for fold in self._closed_folds():
@@ -193,18 +200,22 @@ class Nest:
         for fold in self._cut_folds():
             if not fold.closed:  # each chunk has memory of its own for the result
                 size = w.product(self.homes[fold.operation].dims)
+                # the parts are folded once more at the end: that must be little beside the work itself
                 if not isinstance(size, int) or not isinstance(total, int) or size * 16 > total:
                     return None
                 most = 8
         if not isinstance(total, int) or not isinstance(outer, int):
+            # in a loop's body the question would be asked in each turn
             return None if scope.block.layout else self._chunks_at_run_time(total, outer, unit, most)
         if total * unit < WORTH:
             return None
         count = max(1, min(most, total * unit // CHUNK, outer))
         if axis == len(self._sizes()) - 1 and not self.flat:
+            # the innermost loop is the one that vectors run along: pieces of it must not get short
             count = max(1, min(count, outer // SHORT))
         size = -(-outer // count)
         if self.flat:
+            # chunks end where blocks of a sum end
             size = -(-size // BLOCK) * BLOCK
         return (-(-outer // size), size) if size < outer else None
 
@@ -249,6 +260,7 @@ class Nest:
         """The loop that chunks are cut from: best one that nothing is folded over, and as far outside as there is enough."""
         sizes = self._sizes()
         allowed = range(self.prefix or len(sizes))
+        # what is folded element after element, in order, cannot be cut along its axes
         ordered = {
             axis for fold in self.folds.values() if fold.rule.ordered for axis in (allowed if fold.closed else fold.axes)
         }
