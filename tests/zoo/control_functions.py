@@ -67,6 +67,12 @@ def while_loop_with_maximum_iterations(x, n):
     return y
 
 
+@zoo([(np.array([0.7, 0.5, 0.2]), np.int32(3)), (np.array([0.7, -0.5, 0.2]), np.int32(3))])
+def while_loop_that_is_not_asked_at_its_limit(x, n):
+    _, y = gt.while_loop(lambda i, y: x[i] > 0.0, lambda i, y: (i + 1, y * x[i]), (n - 3, x[0]), maximum_iterations=3)
+    return y
+
+
 @zoo([(0.7, np.int32(3))])
 def while_loop_with_a_tensor_array(x, n):
     def body(i, ta):

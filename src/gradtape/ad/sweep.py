@@ -75,6 +75,8 @@ class Sweep:
         old = self.cotangents.get(node)
         if old is None:
             self.cotangents[node] = grad
+        # owned: made by an addition here, so that nobody else holds it. The first cotangent may be an array of a rule or of the
+        # user
         elif old.__class__ is ndarray and node in self.owned and grad.__class__ is not SparseRows:
             np.add(old, grad, out=old, casting="same_kind")
         else:
@@ -96,6 +98,7 @@ class Sweep:
         elif buffer.__class__ is SparseRows:
             buffer = buffer.dense()
         elif node not in self.owned:
+            # a copy: it may be somebody else's
             buffer = np.array(buffer)
         self.cotangents[node] = buffer
         self.owned.add(node)
@@ -103,11 +106,13 @@ class Sweep:
 
     def change(self, rule: Callable[..., None], node: Record, record: Record, ct: Any) -> None:
         """The cotangent of the output becomes that of the input in place, in a copy if somebody else holds it."""
+        # wanted: it is an answer itself, and must stay what it is
         if record in self.wanted or record not in self.owned:
             ct = ct.copy()
         rule(ct, record)
         fresh = node not in self.cotangents
         self.add(node, ct)
+        # else `add` has made a sum of its own, or `ct` was added into what was there
         if fresh:
             self.owned.add(node)
 

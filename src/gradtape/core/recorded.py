@@ -50,8 +50,10 @@ def record(
     entry.when = scope.when
     frame: Any = _getframe(depth)
     code = frame.f_code
+    # most operations come from the code of the one before, which was found to be the user's
     if code is not scope.code:
         while code.co_filename in INTERNAL and frame.f_back is not None:
+            # a rule that runs in a recorded backward pass: its line is the one that asked for the gradient
             if scope.site is not None and code.co_filename in RULES:
                 frame, code = scope.site, scope.site.f_code
                 break
@@ -66,6 +68,7 @@ def record(
         _append_to(scope.lists, entry, data.nbytes + 200)
         return out
     records.append(entry)
+    # 200: about what a record itself takes
     budget = records.budget - (data.nbytes + 200 if shape else 200)
     records.budget = budget
     if budget < 0:
@@ -78,6 +81,7 @@ def record_mixed(
 ) -> Tensor:
     """Some input is not a version that all recorders know: often one that nobody watches, which has a past at most, or one
     that only an inner tape watches, beside another that all know."""
+    # nobody watches it: the result has the same past, and nothing is made for it
     if len(nodes) == 1 and nodes[0].__class__ is Past:
         out._node = nodes[0]
         return out
@@ -126,9 +130,11 @@ def record_general(
         known = set(keys)
         if keys is scope.fast:
             seen = [n.keys for n in nodes if n is not None]
+            # remembered, so that the next operation on such versions takes the quick way above
             scope.covers.update([k for k in seen if known.issubset(k)])
             scope.meets.update([k for k in seen if not known.isdisjoint(k)])
         unknown = pasts(op, nodes, known)
+        # an input that none of these recorders knows is a constant to all of them
         nodes = tuple([n if n is not None and not known.isdisjoint(n.keys) else None for n in nodes])
     entry = Record()
     entry.op = op
@@ -151,6 +157,7 @@ def record_general(
             part._node = part_of(scope, entry, index, values[index])
     else:
         out._node = entry
+    # after the record is complete: a listener may look at it
     for recorder in scope.listeners:
         if recorder.key in keys:
             recorder.recorded(entry, inputs, nodes, out)

@@ -68,6 +68,7 @@ class SavePlan:
         """The position of a saved value, added on first sight; None for attributes."""
         spec = name.endswith("_spec")
         base = name[:-5] if spec else name
+        # an attribute: the record has all of them anyway
         if base != "out" and base not in inputs:
             return None
         if name not in self.names:
@@ -79,6 +80,7 @@ class SavePlan:
         """Which entries a record keeps when these inputs are watched."""
         wanted: set[int] = set()
         for i, needs in enumerate(self.needs):
+            # the last name of a variadic op stands for all further inputs
             if any(watched[i:]) if self.variadic and i == len(self.needs) - 1 else watched[i]:
                 wanted |= needs
         return tuple(k in wanted for k in range(len(self.entries)))
@@ -89,6 +91,7 @@ class SavePlan:
 
     def collect(self, inputs: Sequence[Any], nodes: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """The saved values of one record: None where nothing asks for them."""
+        # only what the rules of *watched* inputs name is kept: x * w with a constant x keeps x and not w
         return self.savers[sum([1 << i for i, node in enumerate(nodes) if node is not None])](inputs, out)
 
     def saver(self, mask: int) -> Saver:

@@ -67,11 +67,13 @@ class ListItems(StagedIterable):
         return apply(LIST_LEN, self.items) if self.known is None else self.known
 
     def item(self, index: Any) -> Any:
+        # asked in each turn: the body may have appended to the list it goes over
         staged = staged_items(self.owner)
         item = apply(LIST_GET, self.items if staged is None else staged.items, convert(index))
         if isinstance(item, TracedList):
             item = [StagedItems(item)]
         if staged is not None:
+            # a change of the item in place is a change of the list
             active().aliases.taken(self.owner, index, item)
         return item
 
@@ -89,11 +91,13 @@ class Range(StagedIterable):
         if start.__class__ is int and stop.__class__ is int and step.__class__ is int:
             return len(range(start, stop, step))
         if step.__class__ is int:
+            # the sign of the step decides which way is up, so that the division below rounds up in both
             span = stop - start if step > 0 else start - stop
             size: Any = abs(step)
         else:
             span = where(step > 0, stop - start, start - stop)
             size = where(step > 0, step, -step)
+        # an empty range has a negative span
         return maximum((span + size - 1) // size, 0)
 
     def item(self, index: Any) -> Any:
@@ -129,6 +133,7 @@ class Steps(StagedIterable):
             or step.__class__ is not int
         ):
             return False
+        # else limit - start may not fit into an int32
         return bool(start >= 0 if step > 0 else start < 0 and step < 0)
 
     def length(self) -> Any:
@@ -149,6 +154,7 @@ class Zip(StagedIterable):
         lengths = [part.length() for part in self.parts]
         if all(n.__class__ is int for n in lengths):
             return min(lengths)
+        # a length that the program knows by name stays one: the results of the loop can have it as a size
         if all(n is lengths[0] or (isinstance(n, Dim) and n == lengths[0]) for n in lengths):
             return lengths[0]
         total = convert(lengths[0])

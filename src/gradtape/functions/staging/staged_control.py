@@ -31,6 +31,7 @@ def staged_case(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
         return converted(default)()
     pred, function = pairs[0]
     if is_staged(pred := valued(pred)):
+        # a branch inside the other side for each further case: that side alone asks the next predicate
         return stage_if_exp(pred, converted(function), lambda: staged_case(pairs[1:], default))
     return converted(function)() if bool(pred) else staged_case(pairs[1:], default)
 
@@ -64,6 +65,7 @@ def _while_parts(cond: Any, body: Any, loop_vars: list[Any], limit: Any) -> tupl
     done: list[Any] = [0]
 
     def get() -> tuple[Any, ...]:
+        # the count is carried like a loop variable, so that a limit works in a staged loop
         return (*state, done[0])
 
     def put(values: Any) -> None:
@@ -77,8 +79,10 @@ def _while_parts(cond: Any, body: Any, loop_vars: list[Any], limit: Any) -> tupl
             done[0] = done[0] + 1
 
     def test() -> Any:
-        going = cond(*state)
-        return going if limit is None else stage_if_exp(convert(done[0] < limit), lambda: going, lambda: False)
+        if limit is None:
+            return cond(*state)
+        # at the limit `cond` is not asked: it may index an array that ends there
+        return stage_if_exp(convert(done[0] < limit), lambda: cond(*state), lambda: False)
 
     names = [*(f"loop_vars[{i}]" for i in range(len(state))), "the iteration count"]
     return state, test, step, State(get, put, names, 0)
@@ -152,6 +156,7 @@ def staged_scan(fn: Any, carry: Any, elems: Any, backwards: bool) -> tuple[Any, 
         result, y = fn(state[0], row)
         state[0] = tree.map_structure(convert, result)
         flat = [convert(part) for part in tree.flatten(y)]
+        # what `fn` gives is known with the first turn that is traced; later traces of the body give the same structure
         if not outline:
             outline.append(y)
             collected.extend([] for _ in flat)
@@ -163,5 +168,6 @@ def staged_scan(fn: Any, carry: Any, elems: Any, backwards: bool) -> tuple[Any, 
 
     carried = State(lambda: (state[0],), put, ("the carried value",), 0)
     stage_for(Reversed(rows) if backwards else rows, None, step, carried)
+    # a Python list still, if the loop was unrolled
     parts = [staged_lists.stacked(c) if staged_items(c) is not None else stack(c) for c in collected]
     return state[0], tree.pack_sequence_as(outline[0], parts)

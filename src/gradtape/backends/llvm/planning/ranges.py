@@ -59,6 +59,7 @@ class Sum:
         """The number as an operand of 128 bits."""
         total = str(self.constant)
         for operand, factor in self.terms:
+            # 128 bits: bounds of 64-bit numbers must not wrap around while they are compared
             part = w.let(f"mul i128 {w.let(f'sext i64 {operand} to i128')}, {factor}")
             total = w.let(f"add i128 {part}, {total}")
         return total
@@ -116,6 +117,7 @@ class LoopFacts:
         if isinstance(index, int):
             return True
         number = _NUMBER.fullmatch(index)
+        # registers are numbered in the order in which they are written
         return number is not None and int(number[1]) <= self.mark
 
     def span(self, index: Index) -> Bounds | None:
@@ -138,6 +140,7 @@ class LoopFacts:
         if self.bad is not None:
             with self.early():
                 runs = w.let(f"icmp sgt i64 {self.count}, 0")
+                # a loop that does not run has no access that could fail
                 flag = w.let(f"and i1 {self.bad}, {runs}")
             number = self.program.check(self.operation)
             bad = w.label("bad")
@@ -152,6 +155,7 @@ class LoopFacts:
 def frame_of(scope: Any) -> LoopFacts | None:
     """The loop whose body is being written, if every iteration comes to this place."""
     loops = scope.program.loops
+    # a failure is told before the first iteration: not if it would come after an effect, or perhaps not at all (in a branch)
     return loops[-1] if loops and loops[-1].block is scope.block and not scope.program.effects else None
 
 
