@@ -563,12 +563,11 @@ def current_scope() -> RecordingScope:
     return SCOPE.get() or NOBODY
 
 
-def _own_files() -> set[str]:
-    return {os.path.join(folder, name) for folder, _, names in os.walk(_ROOT) for name in names if name.endswith(".py")}
-
-
 # file names of gradtape's own code, whose frames are not the user's line; `ad/binding.py` adds the rules it compiles
-INTERNAL: set[str] = _own_files()
+INTERNAL: set[str] = set()
+for _folder, _folders, _names in os.walk(_ROOT):
+    _folders[:] = [_name for _name in _folders if _name != "__pycache__"]  # where as many files are again
+    INTERNAL.update(os.path.join(_folder, _name) for _name in _names if _name.endswith(".py"))
 RULES: set[str] = set()  # those of them in which only derivative rules run: what is recorded there is nobody's line
 
 

@@ -55,7 +55,7 @@ class Trials:
         self.depth = 0  # loops under trial around what is traced now
         self.staged = 0
         self.iterators: dict[int, tuple[int, Any]] = {}  # made in loops under trial, and at which depth
-        self._filled: dict[Value, tuple[TracedTensor, list[Value]]] = {}  # by the first item
+        self._filled: dict[Value | None, tuple[TracedTensor | None, list[Value | None]]] = {}  # by the first item
         self.unrolled: dict[Any, tuple[int, int | None, Exception]] = {}  # by place: line, turns, cause
 
     def for_loop(self, iterated: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], Any], state: State) -> bool:
@@ -176,12 +176,9 @@ class Trials:
 
     def whole(self, values: Any) -> TracedTensor | None:
         """The list of the program that a Python list was taken from, if it still has the same items."""
-        first = values[0]._data if values and isinstance(values[0], TracedTensor) else None
-        items, taken = self._filled.get(first, (None, [])) if first is not None else (None, [])
-        same = items is not None and len(values) == len(taken)
-        if not same or not all(isinstance(v, TracedTensor) and v._data is t for v, t in zip(values, taken, strict=True)):
-            return None
-        return items
+        datas = [value._data if isinstance(value, TracedTensor) else None for value in values]
+        items, taken = self._filled.get(datas[0], (None, datas)) if datas else (None, datas)
+        return items if datas == taken else None
 
     def refuse(self, cause: str) -> None:
         """Something that a body can do only in Python: if a loop around is tried, it is traced turn by turn."""
