@@ -77,7 +77,9 @@ dist: $(STAMP) ## wheel and sdist in dist/, each installed and tried in an empty
 bench: $(STAMP) ## measure against the peers; PEERS="jax torch" ONLY=name QUICK=1 THREADS=n
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks --environments .benchmarks $(if $(PEERS),--peers $(PEERS)) $(ONLY:%=--only %) \
 		$(if $(QUICK),--quick) $(if $(THREADS),--threads $(THREADS))
-	$(if $(ONLY)$(QUICK)$(PEERS),,OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.first_calls --python jax=.benchmarks/jax/bin/python)
+	$(if $(ONLY)$(QUICK)$(PEERS),,OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.first_calls \
+		$(foreach peer,jax tensorflow torch,--python $(peer)=.benchmarks/$(peer)/bin/python))
+	$(if $(ONLY)$(QUICK)$(PEERS),,OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.slowest)
 
 format: $(STAMP) ## format the source
 	$(RUN) -m ruff format .

@@ -1,5 +1,6 @@
 """The first call of programs with long loops and long straight code, value and gradient, beside JAX: `make bench` and
-`python -m benchmarks.first_calls [--python jax=PATH] [NAME ...]`, which also writes the table of `docs/benchmarks.md`.
+`python -m benchmarks.first_calls [--python jax=PATH] [NAME ...]`, which also writes the table of `docs/benchmarks.md`. How it
+grows with straight code is measured of `tensorflow=PATH` and `torch=PATH` too.
 
 Every figure of a first call is the processor time of a fresh process with an empty cache, after another function has started
 the compiler; processor time, because a shared machine adds to any other. The later calls of a loop written with `range` and
@@ -33,7 +34,8 @@ GOALS = {"jax": 1.0, "range": 1.5, "later": 1.1, "straight": 0.7, "growth": 12.0
 POINT = 1.25
 PATIENCE = 900.0  # seconds for one process, on a machine that others use
 LIMIT = 120  # seconds of processor time for one first call
-FORMS = (("gradtape", "range"), ("jax", "jax"))
+OTHERS = {"tf_function": "tensorflow", "torch_compile": "torch"}  # straight code only, and whose interpreter runs it
+FORMS = (("gradtape", "range"), ("jax", "jax"), *((form, form) for form in OTHERS))
 BEGIN, END = "<!-- first calls: written by `python -m benchmarks.first_calls` -->", "<!-- end of first calls -->"
 
 
@@ -60,15 +62,31 @@ def _jax(name: str, n: int) -> Callable[[], Any]:
     return lambda: compiled(POINT)
 
 
+def _other(peer: str) -> Callable[[str, int], Callable[[], Any]]:
+    from benchmarks.peers import straight_lines
+
+    def make(name: str, n: int) -> Callable[[], Any]:
+        compiled = straight_lines.GRADIENTS[peer](n)
+        return lambda: compiled(POINT)
+
+    return make
+
+
+def _spent() -> float:
+    """Processor time of this process and of the compilers that it has run."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + children.ru_utime + children.ru_stime
+
+
 def measured(peer: str, name: str, n: int, limit: int) -> dict[str, Any]:
-    """In this process, which ends when the call takes too long: `peer` is "jax", or what a loop of gradtape goes over."""
-    make: Any = _jax if peer == "jax" else lambda name, n: _gradtape(name, n, peer)
-    make("functional_while", 20)()  # starts the compiler
+    """In this process, which ends when the call takes too long: `peer` is a library, or what a loop of gradtape goes over."""
+    make: Any = _other(peer) if peer in OTHERS else _jax if peer == "jax" else lambda name, n: _gradtape(name, n, peer)
+    make("straight_line" if peer in OTHERS else "functional_while", 20)()  # starts the compiler
     call = make(name, n)
-    start, began = process_time(), perf_counter()
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(start) + limit, resource.RLIM_INFINITY))
+    start, began = _spent(), perf_counter()
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(process_time()) + limit, resource.RLIM_INFINITY))
     value, gradient = call()
-    found = {"first": process_time() - start, "wall": perf_counter() - began, "value": [float(value), float(gradient)]}
+    found = {"first": _spent() - start, "wall": perf_counter() - began, "value": [float(value), float(gradient)]}
     if peer == "range" and name in TURNS:
         calls = {"range": call, "gt.range": _gradtape(name, n, "gt.range")}
         best = dict.fromkeys(calls, math.inf)
@@ -87,7 +105,7 @@ def measured(peer: str, name: str, n: int, limit: int) -> dict[str, Any]:
 def _elsewhere(python: str, peer: str, name: str, n: int, limit: int) -> dict[str, Any]:
     command = [python, "-W", "ignore", "-m", "benchmarks.first_calls", "--limit", str(limit), "--measure", peer, name, str(n)]
     with tempfile.TemporaryDirectory() as cache:
-        settings = environment(1) | {"GRADTAPE_CACHE": cache}
+        settings = environment(1) | {"GRADTAPE_CACHE": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         settings["PYTHONPATH"] = f"{ROOT}:{ROOT / 'src'}"
         settings.pop("PYTHONDONTWRITEBYTECODE", None)  # what is compiled here are programs, not the libraries' own source
         try:
@@ -108,6 +126,7 @@ def measure(pythons: dict[str, str], names: Sequence[str] = (), rounds: int = 1,
     rows = []
     for name, n in [(name, n) for name, several in sizes.items() for n in several if not names or name in names]:
         forms = {"range": "gradtape", **({"gt.range": "gradtape"} if name in TURNS else {}), "jax": "jax"}
+        forms |= OTHERS if name == "straight_line" else {}
         row: dict[str, Any] = {"name": name, "size": n, "peers": {}}
         for _ in range(rounds):
             for form, library in forms.items():
@@ -134,7 +153,7 @@ def markdown(results: dict[str, Any]) -> str:
         cells.append("–" if later is None else f"{later['range'] / later['gt.range']:.2f}")
         cells.append("; ".join(verdicts(row, rows)))
         lines.append(f"| {row['name'].replace('_', ' ')} | {row['size']:,} | {' | '.join(cells)} |")
-    grown = {label: exponent(rows, form) for label, form in (("gradtape", "range"), ("JAX", "jax"))}
+    grown = {report.label(name): exponent(rows, form) for name, form in FORMS}
     said = ", ".join(f"{label} {power:.2f}" for label, power in grown.items() if power is not None)
     if said:
         lines += [
