@@ -13,12 +13,14 @@ from hypothesis.internal.conjecture import providers
 
 from gradtape import config
 from gradtape.core.record import SCOPE
+from gradtape.surface import uncaught
 from gradtape.tape import native_forms
 from tests.harness import process, seeds
 
 # object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
 os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
 config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
+uncaught.HIDING = False  # here the library's own lines are what a failure is about
 
 
 def pytest_addoption(parser: Any) -> None:

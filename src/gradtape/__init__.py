@@ -353,13 +353,19 @@ if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exi
         if name == "__all__":  # what `from gradtape import *` asks for
             return [public for public in __dir__() if not public.startswith("_")]
         if name not in _LATER and name not in _SPACES:
-            raise AttributeError(_import_module("gradtape.surface.name_hints").missing(name, __dir__()))
+            # those who look for protocols, as pytest does, need no hints, for which all namespaces are loaded
+            hints = None if name.startswith("_") else _import_module("gradtape.surface.name_hints")
+            raise AttributeError(name if hints is None else hints.missing(name, __dir__()))
         home, own = _LATER.get(name, (f"gradtape.{name}", ""))
         module = _import_module(home)
         public = globals()[name] = getattr(module, own) if own else module
+        _uncaught.hide()
         return public
 
 
 def __dir__() -> list[str]:
     absent = {"keras"} if _find_spec("keras") is None else set()  # an optional package: whoever looks around need not meet it
     return sorted({*globals(), *_LATER, *_SPACES} - absent)
+
+
+_uncaught.hide()

@@ -31,7 +31,7 @@ LAYERS = (
     ("public",),
 )
 FOLDERS = {name for layer in LAYERS for name in layer} - {"base", "public"}
-OPTIONAL = ("scipy", "tqdm", "safetensors", "ml_dtypes", "llvmlite", "jax", "mpi4py", "keras")
+OPTIONAL = ("scipy", "safetensors", "ml_dtypes", "llvmlite", "jax", "mpi4py", "keras")
 
 
 def layer(module: str) -> str:

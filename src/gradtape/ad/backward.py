@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cmath import isfinite
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy import ndarray
 from gradtape.ad.binding import BINDINGS, Binding
 from gradtape.ad.straight import Pupil, Wanted, learnable, needed_records
 from gradtape.ad.sweep import SparseRows, Sweep
+from gradtape.core.float_events import unheard
 from gradtape.core.record import TRACING, Record
 from gradtape.core.tensor import Tensor
 
@@ -118,7 +120,7 @@ def gradients(
     careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
     """
     staged = boxed and TRACING.get() is not None
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), unheard() if staged else nullcontext():
         if not staged and not once and (boxed or not complex_values):
             pulls = binding(boxed=boxed, cut=cut)
             answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit)

@@ -8,6 +8,7 @@ batched predicate is refused, since it has no single course.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,8 +33,15 @@ def evaluate(block: Block, tensors: Sequence[Any]) -> list[Any]:
     return Evaluation().run(block, tensors)
 
 
+class TooLongError(Exception):
+    """A program takes more steps than somebody wants to wait for."""
+
+
 class Evaluation:
-    """One run of a program. A subclass that wants to see the operations overrides `step`."""
+    """One run of a program, of so many steps at most. A subclass that wants to see the operations overrides `step`."""
+
+    def __init__(self, steps: float = math.inf) -> None:
+        self.left = steps
 
     def run(self, block: Block, tensors: Sequence[Any], outer: Sizes | None = None) -> list[Any]:
         """The results of a block where the sizes `outer` are known."""
@@ -41,6 +49,9 @@ class Evaluation:
         known: dict[Value, Any] = {}
         _bind(known, block.params, tensors, sizes)
         for operation in block.operations:
+            self.left -= 1
+            if self.left < 0:
+                raise TooLongError
             outs = self.step(operation, [known[v] for v in operation.operands], sizes)
             _bind(known, operation.results, outs, sizes)
         return [known[v] for v in block.results]
@@ -118,7 +129,8 @@ class Evaluation:
 class LocatedEvaluation(Evaluation):
     """A run whose records carry the line of the operation in the user's function, not that of the call."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, steps: float = math.inf) -> None:
+        super().__init__(steps)
         self.name = name
 
     def step(self, operation: Operation, operands: list[Any], sizes: Sizes) -> Sequence[Any]:

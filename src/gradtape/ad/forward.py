@@ -7,6 +7,7 @@ Written in ops, so tangents can be recorded, batched and pushed forward again.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from gradtape.ad.backward import all_finite
 from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import apply
+from gradtape.core.float_events import unheard
 from gradtape.core.opdef import Op, Rule
 from gradtape.core.record import TRACING, current_scope
 from gradtape.core.save_plan import like, parameters, shape_of
@@ -37,7 +39,7 @@ def jvp_of(op: Op, inputs: tuple[Any, ...], tangents: tuple[Any, ...], out: Any,
         from gradtape.ad.dual import region_jvp
 
         return region_jvp(attrs["operation"], inputs, tangents, out)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), unheard() if TRACING.get() is not None else nullcontext():
         if op.kind == "elementwise":
             return _elementwise(op, inputs, tangents, out, attrs)
         if op.kind == "linear":

@@ -7,10 +7,11 @@ a form of dispatch; that runs the operation again, silently, and warns where the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from opcode import opmap
-from sys import _getframe
+from sys import _getframe, modules
 from types import CodeType, FrameType
 from typing import Any
 
@@ -18,13 +19,13 @@ import numpy as np
 
 from gradtape.core.observers import TOOLS
 from gradtape.core.opdef import Op
-from gradtape.core.record import INTERNAL, user_frame, warn_at
+from gradtape.core.record import INTERNAL, location, user_frame
 
 FORMS: set[str] = set()  # the file names of dispatch's forms
 OPERATORS: set[CodeType] = set()  # impls that machine code may call in the place of a form
 _BELOW = ("numpy.", "scipy.")  # modules that operations call
-_BINARY = opmap["BINARY_OP"]
-_AGAIN: ContextVar[bool] = ContextVar("an operation runs again, and is silent")
+LOOK: ContextVar[Any] = ContextVar("who looks at a program: the instruction is its `place`, what it hears `events`")
+SILENT: ContextVar[bool] = ContextVar("whether operations that are traced are silent about events, as those of derivatives")
 
 
 def below_the_user(frame: FrameType) -> bool:
@@ -33,46 +34,71 @@ def below_the_user(frame: FrameType) -> bool:
 
 
 class _Operations:
-    """The modules of a filter: where a warning arises in an operation that dispatch runs, for the first time or again."""
+    """The modules of a filter: where a warning arises in an operation that dispatch runs."""
 
     pattern = "(?!)"  # for those who copy filters: without the frames, it matches nothing
-
-    def __init__(self, again: bool) -> None:
-        self._again = again
 
     def match(self, module: str) -> bool:
         frame: Any = _getframe(1)
         code, place = frame.f_code.co_code, frame.f_lasti
-        if _AGAIN.get(False) is not self._again or not module.startswith(("gradtape.", *_BELOW)):
+        if not module.startswith(("gradtape.", *_BELOW)):
             return False
         while frame is not None and below_the_user(frame):
             if frame.f_code.co_filename in FORMS or frame.f_code in OPERATORS:
                 return True
             frame = frame.f_back
         # an operator of tensors in a composite: machine code runs it without a frame, and leaves what fails to the form
-        return module.startswith("gradtape.ops.") and code[place] == _BINARY
+        return module.startswith("gradtape.ops.") and code[place] == opmap["BINARY_OP"]
 
 
 def rerun(op: Op, datas: Sequence[Any], attrs: dict[str, Any], event: RuntimeWarning) -> Any:
     """The result of an operation that NumPy or SciPy warned of, after warning the user."""
     if op.effect:
         raise event
-    token = _AGAIN.set(True)
-    try:
-        with np.errstate(all="ignore"):
-            result = op.impl(*datas, **attrs)
-    finally:
-        _AGAIN.reset(token)
+    with np.errstate(all="ignore"), unwarned():
+        result = op.impl(*datas, **attrs)
     frame = user_frame(1)
-    warn_at(frame, frame.f_lineno, TOOLS["float_event"](op, result, str(event), frame), type(event))
+    code, lasti, space = frame.f_code, frame.f_lasti, frame.f_globals
+    if (look := LOOK.get(None)) is not None:
+        look.events += 1
+        code, lasti, space = look.place.code, look.place.lasti, _globals_of(look.place.file) or space
+    said, registry = TOOLS["float_event"](op, result, str(event), code, lasti), space.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(said, type(event), *location(code, lasti), space.get("__name__"), registry)
     return result
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Operations that are traced are silent about their events."""
+    token = SILENT.set(True)
+    try:
+        yield
+    finally:
+        SILENT.reset(token)
+
+
+def _globals_of(file: str) -> dict[str, Any] | None:
+    """The names of the module of a file."""
+    return next((vars(module) for module in list(modules.values()) if getattr(module, "__file__", None) == file), None)
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Nobody hears of warnings; and Python does not forget what it has warned of, as it does when its filters are changed."""
+    before = warnings.filters
+    warnings.filters = [("ignore", None, Warning, None, 0)]
+    try:
+        yield
+    finally:
+        warnings.filters = before
+
+
 def listen() -> None:
-    """Put the filters before those that are there."""
-    for action, again in (("ignore", True), ("error", False)):
-        warnings.filterwarnings(action, category=RuntimeWarning)  # type: ignore[arg-type]
-        warnings.filters[0] = (*warnings.filters[0][:3], _Operations(again), 0)  # type: ignore[index]
+    """Put the filter before those that are there; every change makes Python forget what it has warned of."""
+    if warnings.filters and isinstance(warnings.filters[0][3], _Operations):
+        return
+    warnings.filterwarnings("error", category=RuntimeWarning)
+    warnings.filters[0] = (*warnings.filters[0][:3], _Operations(), 0)  # type: ignore[index]
 
 
 listen()

@@ -28,6 +28,7 @@ from gradtape.core.record import SCOPE, Record, RecordingScope, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
+from gradtape.functions.program_events import listen
 from gradtape.functions.stages import executable, prepared
 from gradtape.functions.waiting import waiting
 from gradtape.ir.dims import symbols_in
@@ -58,7 +59,10 @@ MAX_SIZES = 32  # how many programs for given sizes are kept beside one for all
 class Compiled:
     """A block, its executable, and its halves for each set of watched inputs."""
 
-    def __init__(self, block: Block, name: str, memory_limit: int | None = None, backend: str | None = None) -> None:
+    def __init__(
+        self, block: Block, name: str, memory_limit: int | None = None, backend: str | None = None, heard: Block | None = None
+    ) -> None:
+        self.heard = heard  # the block whose floating-point events the user is told of: a derivative has none
         self.backend = backend  # "llvm", "numpy", or None for what is usual
         self.memory_limit = memory_limit  # bytes to keep from the forward half for the backward half
         self.block = block
@@ -97,6 +101,8 @@ class Compiled:
             with waiting("compiling", self.name):
                 compiled = executable(self.block, self.name, self.backend)
             self._executable = self._first.setdefault("executable", compiled)
+            if self.heard is not None:
+                listen(self.heard, self.name, self._executable)
         if self._entry is None:
             # effects must not happen twice, so only programs without them may be tried
             self._entry = (None if self._has_effects else self.native) or self._executable
@@ -138,7 +144,7 @@ class Compiled:
                 if self._has_sizes:
                     self._refused.add(key)
                 raise
-            forward = Compiled(half.forward, f"{self.name}_forward", self.memory_limit, self.backend)
+            forward = Compiled(half.forward, f"{self.name}_forward", self.memory_limit, self.backend, self.heard)
             backward = Compiled(half.backward, f"{self.name}_backward", self.memory_limit, self.backend)
             known = self._halves[key] = (half, forward, backward)
         return known
@@ -215,7 +221,7 @@ class Compiled:
         known = self._for_sizes.pop(key, None)
         if known is None:
             block = renamed(inline_calls(self.block, lambda call: not call.attrs.get("recompute")), types, fresh=False)
-            known = Compiled(block, self.name, self.memory_limit, self.backend)
+            known = Compiled(block, self.name, self.memory_limit, self.backend, None if self.heard is None else block)
             while len(self._for_sizes) >= MAX_SIZES:
                 del self._for_sizes[next(iter(self._for_sizes))]
         self._for_sizes[key] = known  # the one used last stands last

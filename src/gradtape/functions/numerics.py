@@ -73,7 +73,7 @@ def checking() -> bool:
 def _look(op: Op, inputs: Sequence[Any], attrs: dict[str, Any], result: Any, seconds: float) -> None:
     """Called by dispatch after each operation."""
     outs = result if result.__class__ is tuple else (result,)
-    if all(_finite(out) for out in outs):
+    if all(finite(out) for out in outs):
         return
     numbers = [x for x in inputs if _kind(x) in "fcV"]
     if not numbers or not _new(op, numbers, outs) or _in_a_rule():
@@ -113,15 +113,16 @@ def _kind(value: Any) -> str:
     return str(np.asarray(value).dtype.kind) if not isinstance(value, list) else "O"
 
 
-def _finite(value: Any) -> bool:
+def finite(value: Any) -> bool:
+    """Whether all numbers of an array or list are finite."""
     if isinstance(value, list):
-        return all(_finite(item) for item in value)
+        return all(finite(item) for item in value)
     return _kind(value) not in "fcV" or bool(np.isfinite(value).all())
 
 
 def _new(op: Op, numbers: Sequence[Any], outs: Sequence[Any]) -> bool:
     """Whether some element is non-finite that no non-finite input accounts for."""
-    if all(_finite(x) for x in numbers):
+    if all(finite(x) for x in numbers):
         return True
     if batching.rule_of(op) is not batching.elementwise:
         return False

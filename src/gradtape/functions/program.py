@@ -139,7 +139,7 @@ class Program:
         self.captures = captures
         self.guards = guards
         self.constraints = constraints
-        self.compiled = Compiled(block, name, memory_limit, backend)
+        self.compiled = Compiled(block, name, memory_limit, backend, block)
         self.result: Any = None  # template
         self.actions: list[Callable[[list[Any], Sequence[Any], Any], None]] = []
         self.notes: list[str] = []

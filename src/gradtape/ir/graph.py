@@ -9,6 +9,7 @@ Blocks are mutable while they are built; a pass makes a new block instead of cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 Layout = Mapping[str, int]  # group name → how many, in order; {} means one unnamed group
@@ -22,6 +23,14 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Instruction(Location):
+    """A line with the very instruction; `silent` if it was traced where floating-point events are ignored."""
+
+    code: CodeType
+    lasti: int
+    silent: bool
 
 
 class Value:

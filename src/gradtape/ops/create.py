@@ -10,6 +10,7 @@ import numpy as np
 
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, created, promote, snapshot, twin
+from gradtape.core.float_events import listen
 from gradtape.core.opdef import Sample, composite, nondiff
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
@@ -31,6 +32,7 @@ def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Shape | N
     if isinstance(value, (Tensor, Readable)):
         tensor = convert(value)
         return twin(tensor) if dtype is None else _cast(tensor, dtype)
+    listen()  # whoever catches warnings, as pytest does for each test, forgets filters that came before
     tensor = convert(value, dtype=dtype)
     if shape is None:
         return tensor

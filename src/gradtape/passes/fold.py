@@ -8,11 +8,11 @@ Results above 64 KB are not made, since the program would carry them around. Inv
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from gradtape.core.float_events import unwarned
 from gradtape.dtypes import as_dtype
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
@@ -30,8 +30,7 @@ _NAMED = (ASSIGN, GRADIENT)  # identities that say something to whoever differen
 
 def fold(block: Block) -> Block:
     """The program with its constant parts computed."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), unwarned():
         return rebuild(block, _visit)
 
 

@@ -1,6 +1,6 @@
 """What an exception that nobody catches looks like: a traceback that ends at the user's line, a hint for a foreign keyword.
 
-Python and IPython show it; both are told here how. Frames of gradtape that lie between the user's are kept.
+Python, IPython and pytest show it, and are told here how; the first two show a copy, so that a debugger sees all frames.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ def keyword_hint(text: str) -> str | None:
 
 def shown(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of gradtape at its end; the error gets its hint, if there is one."""
-    last = entry = traceback
-    while entry is not None:
-        last, entry = last if below_the_user(entry.tb_frame) else entry, entry.tb_next
-    if last is not None:
-        last.tb_next = None
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    while len(entries) > 1 and below_the_user(entries[-1].tb_frame):
+        entries.pop()
+    for entry in reversed(entries):
+        traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     if isinstance(error, TypeError) and (hint := keyword_hint(str(error))) and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
     return traceback
@@ -63,8 +66,30 @@ def _in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int
     shell.showtraceback((kind, error, shown(error, traceback)), tb_offset)
 
 
+def hidden(raised: Any) -> bool:
+    """What pytest asks of a frame of gradtape: whether to leave it out."""
+    return HIDING
+
+
+HIDING = True
+
+
+def hide() -> None:
+    """Have pytest ask, where it runs, about the modules that are loaded."""
+    for name, module in sys.modules.copy().items() if "_pytest" in sys.modules else ():
+        if name.startswith("gradtape."):
+            vars(module)["__tracebackhide__"] = hidden
+
+
 def _install(before: Any) -> None:
-    sys.excepthook = lambda kind, error, traceback: before(kind, error, shown(error, traceback))
+    def hook(kind: Any, error: BaseException, traceback: Any) -> None:
+        whole = error.__traceback__
+        try:
+            before(kind, error.with_traceback(shown(error, traceback)), error.__traceback__)
+        finally:
+            error.__traceback__ = whole
+
+    sys.excepthook = hook
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
         shell.set_custom_exc((Exception,), _in_a_cell)
 

@@ -24,7 +24,7 @@ from gradtape.ops.reduce import reduce_sum
 from gradtape.tape.gradient_tape import GradientTape
 
 _NEEDED = ("numpy", "scipy", "llvmlite")
-_OPTIONAL = {"safetensors": "checkpoint", "ml_dtypes": "bfloat16", "tqdm": "progress", "keras": "keras", "mpi4py": "mpi"}
+_OPTIONAL = {"safetensors": "checkpoint", "ml_dtypes": "bfloat16", "keras": "keras", "mpi4py": "mpi"}
 _SHOWN = ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve")
 
 

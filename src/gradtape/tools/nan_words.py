@@ -6,7 +6,7 @@ import html
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -285,10 +285,10 @@ def non_finite(op: Op, inputs: Sequence[Any], outs: Sequence[Any], where: Locati
     return "\n".join([head, *(f"  {name:<6} {text}" for name, text in rows)])
 
 
-def float_event(op: Op, result: Any, event: str, frame: FrameType) -> str:
+def float_event(op: Op, result: Any, event: str, code: CodeType, lasti: int) -> str:
     """The warning for an operation that ran into something: what, in which expression, why, and what to do. The words are the
     same for other numbers: a line is told of once."""
-    expression = " ".join(Sites().at(frame.f_code, frame.f_lasti).expression.split())
+    expression = " ".join(Sites().at(code, lasti).expression.split())
     what = f"{op.name} in `{expression}`" if expression else op.name
     if " encountered in " not in event or not any(
         bad(out).any() for out in (result if isinstance(result, tuple) else (result,))

@@ -13,36 +13,16 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.custom import Again
-from gradtape.ad.evaluation import LocatedEvaluation, Sizes
+from gradtape.ad.evaluation import LocatedEvaluation, TooLongError
 from gradtape.ad.recording import Recording
 from gradtape.core.record import NOBODY, Record, scope_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import Array
 from gradtape.functions.compiled import Compiled
-from gradtape.ir.graph import Operation
 from gradtape.ir.walk import has_effect
 from gradtape.tools.operands import Operands
 
 LONGEST = 300_000
-
-
-class TooLong(Exception):  # noqa: N818  (a fact about the program, caught here)
-    """The program takes more steps than a tool wants to look at."""
-
-
-class _Run(LocatedEvaluation):
-    """A run that ends when it takes too long."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.steps = 0
-
-    def step(self, operation: Operation, operands: list[Any], sizes: Sizes) -> Sequence[Any]:
-        """One operation."""
-        self.steps += 1
-        if self.steps > LONGEST:
-            raise TooLong
-        return super().step(operation, operands, sizes)
 
 
 class KeepingRecording(Recording):
@@ -75,9 +55,9 @@ def run_program(program: Compiled, arrays: Sequence[Any]) -> ProgramRun | None:
     if any(has_effect(operation) for operation in program.block.operations):
         return None
     try:
-        return _recorded(arrays, lambda inputs: _Run(program.name).run(program.block, inputs),
+        return _recorded(arrays, lambda inputs: LocatedEvaluation(program.name, LONGEST).run(program.block, inputs),
                          [value.name for value in program.block.params])  # fmt: skip
-    except TooLong:
+    except TooLongError:
         return None
 
 

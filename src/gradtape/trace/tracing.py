@@ -21,6 +21,7 @@ import numpy as np
 
 from gradtape.core.dispatch import apply, plain, record_general, stored
 from gradtape.core.exits import asking_location
+from gradtape.core.float_events import SILENT
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, SCOPE, TRACING, RecordingScope, current_scope, scope_of
@@ -30,7 +31,7 @@ from gradtape.core.typing import TensorLike
 from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.ir.dims import Dim
-from gradtape.ir.graph import Block, Location, Operation, Value, simple
+from gradtape.ir.graph import Block, Instruction, Location, Operation, Value, simple
 from gradtape.ir.types import UNKNOWN, UNKNOWN_TO_RULES, ListSpec, TensorShape
 from gradtape.ops import staged
 from gradtape.ops.compare import equal
@@ -257,7 +258,8 @@ class Trace:
         self.lift: Callable[[Tensor], None] | None = None  # makes a concrete tensor a value of the program, in place
         self.value_of: Callable[[TracedTensor], Tensor | None] | None = None  # what follows from constants has a value now
         self.follows_constants = False  # tensors made of numbers are lifted at once: `gt.gradients` asks what became of them
-        self._locations: dict[tuple[int, int], tuple[Location, Any]] = {}  # asking a frame for its line takes a while
+        self._locations: dict[tuple[int, int, bool], Instruction] = {}  # asking a frame for its line takes a while
+        self._errors = np.geterr()
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
         self.names: dict[Value, str] = {}  # what messages call the state of a loop inside it
@@ -387,11 +389,13 @@ class Trace:
         while code.co_filename in INTERNAL and frame.f_back is not None:
             frame = frame.f_back
             code = frame.f_code
-        at = (id(code), frame.f_lasti)
+        at = (id(code), frame.f_lasti, silent := SILENT.get(False))
         known = self._locations.get(at)
         if known is None:  # the code object is kept, so that its id stays its own
-            known = self._locations[at] = Location(code.co_filename, frame.f_lineno), code
-        return known[0]
+            known = self._locations[at] = Instruction(code.co_filename, frame.f_lineno)
+            known.code, known.lasti = code, frame.f_lasti
+            known.silent = silent or np.geterr()["invalid"] == "ignore" != self._errors["invalid"]
+        return known
 
     # -- operands --------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from gradtape.ad.batch import BatchedTensor
 from gradtape.core.dispatch import apply, convert, snapshot
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
+from gradtape.core.float_events import listen
 from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, RecordingScope, Unwatched, VariableKey, leaf
 from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
@@ -102,6 +103,7 @@ class Variable(Readable):
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
+        listen()
         self._lock = RLock()  # held while it is updated: see `variables/locking.py`
         self._past: Unwatched | None = None  # where its value came from, if that was not recorded: for `tape.explain`
         scope = SCOPE.get()

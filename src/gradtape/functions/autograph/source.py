@@ -11,12 +11,12 @@ import ast
 import dis
 import linecache
 import sys
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from gradtape.core.float_events import unwarned
 from gradtape.functions.autograph.trees import children
 
 Function = ast.FunctionDef | ast.Lambda
@@ -57,8 +57,7 @@ def _has(whole: CodeType, code: CodeType) -> bool:
 @lru_cache(maxsize=64)
 def _tree(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():  # the user has seen them when the file was compiled
-            warnings.simplefilter("ignore")
+        with unwarned():  # the user has seen them when the file was compiled
             return ast.parse(text)
     except (SyntaxError, ValueError):
         return None

@@ -10,10 +10,10 @@ import __future__
 import ast
 import builtins
 import sys
-import warnings
 from types import CodeType
 from typing import Any
 
+from gradtape.core.float_events import unwarned
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.branch_statements import BRANCHES
 from gradtape.functions.autograph.calls import CALLS
@@ -88,8 +88,7 @@ def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
     factory = build.located(build.define(FACTORY, [build.RUNTIME, build.SCOPE, *code.co_freevars], [function]), function)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     flags = code.co_flags & FUTURES
-    with warnings.catch_warnings():  # the user has seen them when the original was compiled
-        warnings.simplefilter("ignore")
+    with unwarned():  # the user has seen them when the original was compiled
         module_code = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     inner = _code_named(_code_named(module_code, FACTORY), function.name)
     return _renamed(inner, code.co_name, code.co_qualname, generated=False)

@@ -22,14 +22,18 @@ import numpy as np
 
 from gradtape.backends.llvm.entry.trampoline import (
     ANY,
+    HEARING,
     gt_abandon,
     gt_answer,
     gt_failed,
     gt_fits,
     gt_frame,
     gt_give_frame,
+    gt_heard,
+    gt_listen,
     gt_make,
     gt_make_with,
+    gt_tell,
     gt_unusual,
     incref,
 )  # fmt: skip
@@ -107,16 +111,23 @@ def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Re
             module.globals.append(f"@{machine.FRAME} = dso_local global ptr null")
             kept: Pointer = Pointer(f.writer, f"@{machine.FRAME}")
             held = unless_null(gt_frame(f, kept, f.number(frame)))
+        module.globals.append(f"@{HEARING} = dso_local global [3 x i64] zeroinitializer")
+        hearing: Pointer = Pointer(f.writer, f"@{HEARING}")
+        gt_listen(f, hearing)
         thread = save_thread(f) if long else None
         status = f.call("@main", I32, [PTR] * 4, [context, given, places, held])
         if thread is not None:
             restore_thread(f, thread)
+        heard = gt_heard(f, hearing)
         if frame:
             gt_give_frame(f, kept, held)
         with f.if_(status.differs(0)):
             f.leave(gt_failed(f, context, results, number, status))
         _collect(f, returns, args.to(PTR), places, results, unless_null)
-        return gt_answer(f, context, results, number)
+        answer = gt_answer(f, context, results, number)
+        with f.if_(heard & ~answer.is_null()):
+            f.leave(gt_tell(f, hearing, answer, args, count, f.array(PTR, 1 + len(params)).to(I8)))
+        return answer
 
     define(module, "gt_entry", gt_entry)
 

@@ -22,6 +22,7 @@ from gradtape import config
 from gradtape.backends.llvm.entry import calling_convention, kept_programs, native_report as report, packing
 from gradtape.backends.llvm.entry.conformity import check_results
 from gradtape.backends.llvm.entry.stacked import StackedList
+from gradtape.backends.llvm.entry.trampoline import HEARING
 from gradtape.backends.llvm.kernels import native_lists as lists, rank_calls
 from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
 from gradtape.backends.llvm.kernels.table import TABLES
@@ -58,13 +59,14 @@ class Calls:
     It is the `self` of the entry, so it lives as long as anybody may call that, and the machine code with it.
     """
 
-    __slots__ = ("calls", "errors", "library", "method")
+    __slots__ = ("calls", "errors", "library", "listener", "method")
 
     def __init__(self, calls: list[NumpyCall], library: machine.Library) -> None:
         self.calls = calls
         self.errors: dict[int, tuple[Operation, BaseException]] = {}  # by thread
         self.library = library
         self.method: Any = None  # what the entry points to
+        self.listener: Any = None  # to floating-point events
 
     def __del__(self) -> None:
         self.library.close()
@@ -233,6 +235,15 @@ class NativeExecutable:
     def native(self) -> Any:
         """The bare entry, for who brings arrays and looks at what comes back; None if results need more."""
         return None if self._has_lists or self._takes_lists or self._checked else self._entry
+
+    def listen(self, listener: Callable[..., None]) -> Any:
+        """Have `listener(results, *arrays)` called after calls with floating-point events. Gives words that may be changed: how
+        many of them are to pass unheard (1), whether those with finite results are (2)."""
+        words = (ctypes.c_int64 * 3).from_address(self._calls.library.address(HEARING))
+        if not self._takes_lists:  # which have another form here
+            self._calls.listener = listener
+            words[0] = id(listener)
+        return words
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         results = self._run(*arrays)

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtape.backends.llvm.runtime import allocator
+from gradtape.backends.llvm.entry.record_code import COUNT, ITEMS
+from gradtape.backends.llvm.runtime import allocator, symbols
 from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free, gt_cleanup
+from gradtape.backends.llvm.runtime.float_flags import EVENTS, cleared, tested
 from gradtape.backends.llvm.runtime.support import Part
-from gradtape.backends.llvm.runtime.symbols import DATA, DESCR, DIMS, FLAGS, PLAIN, RANK, TYPE, lasting, python
-from gradtape.backends.llvm.writing.algebra import I32, I64, Flag, Whole
-from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Pointer
+from gradtape.backends.llvm.runtime.symbols import DATA, DESCR, DIMS, FLAGS, PLAIN, RANK, SCALAR, TYPE, lasting, python
+from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Integer, Whole
+from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Member, Pointer
 
 LARGE, HUGE = 1 << 14, 1 << 23  # elements of an array whose memory is worth keeping, at least and at most
 ANY = -1  # a size that is not known before the call
+
+# what a program knows of who listens to its floating-point events
+HEARING = "gt_hearing"
+LISTENER = Member(0, PTR)  # a callable, or null
+WAITING = Member(8, I64)  # how many calls with events it does not want to hear of
+DOUBTED = Member(16, I64)  # whether it wants to hear of calls only whose results are not finite
+
+_EXPONENTS = ((np.dtype("float32"), I32, 0xFF << 23), (np.dtype("float64"), I64, 0x7FF << 52))
 
 DOOR = Part()
 
@@ -25,6 +35,7 @@ tuple_new = python("PyTuple_New", PTR, I64)
 tuple_set = python("PyTuple_SetItem", I32, PTR, I64, PTR)
 long_from = python("PyLong_FromLong", PTR, I64)
 no_memory = python("PyErr_NoMemory", PTR)
+vectorcall = python("PyObject_Vectorcall", PTR, PTR, PTR, I64, PTR)
 incref = python("Py_IncRef", VOID, PTR)
 decref = python("Py_DecRef", VOID, PTR)
 
@@ -147,3 +158,64 @@ def gt_frame(f: Builder, kept: Pointer, bytes: Whole) -> Pointer:
 def gt_give_frame(f: Builder, kept: Pointer, frame: Pointer) -> None:
     """Keep a frame, or null to free the one that is kept."""
     free(f, kept.to(PTR).fetch("xchg", frame))
+
+
+@DOOR.routine
+def gt_listen(f: Builder, hearing: Pointer) -> None:
+    """Forget the floating-point events before a call, if somebody wants to hear of those in it."""
+    with f.if_(~hearing[LISTENER].is_null()), f.if_(tested(f, EVENTS).differs(0)):
+        cleared(f, EVENTS)
+
+
+@DOOR.routine
+def gt_heard(f: Builder, hearing: Pointer) -> Flag:
+    """Whether somebody wants to hear of a call that is over."""
+    return tested(f, EVENTS).differs(0) & ~hearing[LISTENER].is_null()
+
+
+def _all_finite(f: Builder, data: Pointer, count: Whole, kind: Integer, exponent: int) -> None:
+    """Go on if no element has the largest exponent."""
+    ill = f.variable(I64, 0)
+    with f.loop(count) as i:
+        ill.value = ill.value | (data.to(kind)[i] & exponent).equals(exponent).count()
+    with f.if_(ill.value.differs(0)):
+        f.leave(f.flag(False))
+
+
+@DOOR.routine
+def gt_all_finite(f: Builder, answer: Pointer) -> Flag:
+    """Whether all arrays and numbers of a tuple are finite, as far as their types are known here."""
+    with f.loop(answer[COUNT]) as i:
+        thing = answer.field(ITEMS)[i]
+        for dtype, kind, exponent in _EXPONENTS:
+            with f.if_(thing[TYPE].equals(lasting(f, *symbols.scalar_type(dtype)))):
+                _all_finite(f, thing.field(SCALAR).to(I8), f.number(1), kind, exponent)
+            with (
+                f.if_(thing[TYPE].equals(lasting(f, "gt_ndarray", np.ndarray))),
+                f.if_(thing[DESCR].equals(lasting(f, *symbols.described(dtype)))),
+            ):
+                size = f.variable(I64, 1)
+                with f.loop(thing[RANK].resized(I64)) as axis:
+                    size.value = size.value * thing[DIMS].to(I64)[axis]
+                _all_finite(f, thing[DATA], size.value, kind, exponent)
+    return f.flag(True)
+
+
+@DOOR.routine
+def gt_tell(f: Builder, hearing: Pointer, answer: Pointer, args: Pointer, count: Whole, words: Pointer) -> Pointer:
+    """listener(answer, *args), which may raise; the answer, or null with Python's error."""
+    with f.if_(hearing[DOUBTED].differs(0)), f.if_(gt_all_finite(f, answer)):
+        f.leave(answer)
+    waiting = hearing[WAITING]
+    with f.if_(waiting > 0):
+        hearing[WAITING] = waiting - 1
+        f.leave(answer)
+    words.to(PTR).value = answer
+    with f.loop(count) as i:
+        words.to(PTR)[i + 1] = args.to(PTR)[i]
+    said = vectorcall(f, hearing[LISTENER], words, count + 1, None)
+    with f.if_(said.is_null()):
+        decref(f, answer)
+        f.leave(f.null())
+    decref(f, said)
+    return answer

@@ -18,6 +18,7 @@ import numpy as np
 
 from gradtape.backends.llvm.kernels.scope import Note, Scope
 from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.runtime import float_flags
 from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
@@ -265,11 +266,14 @@ def run_callback(call: NumpyCall, words: Any) -> None:
     if sizes:
         attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
     op = pure_op(operation.op)
+    events = [float_flags.test(float_flags.EVENTS)]  # NumPy clears the flags
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="call", under="ignore", call=lambda _, flag: events.append(flag)):
             outputs = op.impl(*inputs, **attrs)
     except Exception as error:
         raise located(operation, inputs, sizes, error) from None
+    if any(events):
+        float_flags.note(float_flags.EVENTS)
     held: list[Any] = []
     results = (outputs,) if op.outputs == 1 else outputs
     for value, result, write, place in zip(operation.results, results, call.writers, call.places_of_results, strict=True):

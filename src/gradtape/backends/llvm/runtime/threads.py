@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from gradtape import config
 from gradtape.backends.llvm.runtime import machine
+from gradtape.backends.llvm.runtime.float_flags import EVENTS, cleared, noted, tested
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.writing.algebra import DOUBLE, I32, I64, SINGLE, Format, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Int32, Pointer, external
@@ -38,6 +39,7 @@ next_chunk = POOL.variable("next_chunk", I64)
 chunk_count = POOL.variable("chunk_count", I64)
 kernel = POOL.variable("kernel", PTR)
 kernel_data = POOL.variable("kernel_data", PTR)
+worker_events = POOL.variable("worker_events", I32)  # of floating-point numbers, in workers
 mutex = POOL.variable("mutex", I64, count=16)  # large enough for what POSIX calls a mutex and a condition
 wake = POOL.variable("wake", I64, count=16)
 
@@ -104,6 +106,8 @@ def worker(f: Builder, number: Pointer) -> Pointer:
             active(f).fetch("add", 1)
             with f.if_(open_kernel(f).atomic.differs(0)):
                 take_chunks(f)
+                worker_events(f).fetch("or", tested(f, EVENTS))
+                cleared(f, EVENTS)
             active(f).fetch("sub", 1)
     return f.null()
 
@@ -137,6 +141,8 @@ def gt_parallel(f: Builder, function: Pointer, data: Pointer, chunks: Whole) -> 
         turn.value = turn.value + 1
         with f.if_((turn.value % PATIENCE).equals(0)):
             sched_yield(f)
+    with f.if_(worker_events(f).value.differs(0)):
+        noted(f, worker_events(f).fetch("xchg", 0))
     busy(f).atomic = 0
 
 

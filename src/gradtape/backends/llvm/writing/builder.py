@@ -130,7 +130,7 @@ class Pointer(Generic[T]):
         self._store("store atomic", value, " seq_cst")
 
     def fetch(self, operation: str, value: T | float) -> T:
-        """Change what is there by `add`, `sub` or `xchg`; gives what was there."""
+        """Change what is there by `add`, `sub`, `or` or `xchg`; gives what was there."""
         text = f"atomicrmw {operation} ptr {self.register}, {self.kind.type} {operand(self.kind, value)} seq_cst"
         return self.kind.wrap(self.writer, self.writer.let(text))
 

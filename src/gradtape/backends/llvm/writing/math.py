@@ -192,7 +192,10 @@ def log_of_parts(f: Real, e: Real, low: Real | None = None) -> Real:
 def log_limits(x: Real, value: Real) -> Real:
     """-inf at 0, NaN below, infinity and NaN as they are."""
     value = select(x < math.inf, value, x)
-    return select(x <= 0.0, choose(x.equals(0.0), x, -math.inf, math.nan), value)
+    # the sum overflows where x ≤ 0, for the processor to note it; from constants LLVM would compute it now, and nobody would
+    outside, low = x <= 0.0, x - (2.0 - 2.0**-x.format.digits) * 2.0**x.format.bias
+    value = select(outside, low, value) + select(outside, low, 0.0)
+    return select(x < 0.0, x.number(math.nan), value)
 
 
 def _parts(x: Real) -> tuple[Real, Real]:

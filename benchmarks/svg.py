@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -94,15 +93,6 @@ class Panel:
         self._above.append(
             f"<polyline points='{corners}' fill='none' stroke='{color}' stroke-width='{width}' stroke-linejoin='round'/>"
         )
-        if label:
-            self._legend.append(("line", color, label))
-
-    def segments(self, pieces: Sequence[Any], color: str, label: str = "", width: float = 2.0) -> None:
-        """Many separate strokes, each ((x0, y0), (x1, y1)), as one path."""
-        d = "".join(
-            f"M{self.across(a[0]):.2f} {self.up(a[1]):.2f}L{self.across(b[0]):.2f} {self.up(b[1]):.2f}" for a, b in pieces
-        )
-        self._above.append(f"<path d='{d}' stroke='{color}' stroke-width='{width}' stroke-linecap='round' fill='none'/>")
         if label:
             self._legend.append(("line", color, label))
 
@@ -199,22 +189,6 @@ def page(width: int, height: int, parts: Sequence[str], title: str, dark: bool =
         "</svg>",
         "",
     ])  # fmt: skip
-
-
-def contour(xs: Array, ys: Array, values: Array, level: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """The level line of values[row y, column x] as short strokes: marching squares with linear interpolation."""
-    strokes = []
-    above = values > level
-    for i in range(len(ys) - 1):
-        for j in range(len(xs) - 1):
-            corners = [(i, j), (i, j + 1), (i + 1, j + 1), (i + 1, j)]
-            crossings = []
-            for (r0, c0), (r1, c1) in zip(corners, corners[1:] + corners[:1], strict=True):
-                if above[r0, c0] != above[r1, c1]:
-                    t = (level - values[r0, c0]) / (values[r1, c1] - values[r0, c0])
-                    crossings.append((float(xs[c0] + t * (xs[c1] - xs[c0])), float(ys[r0] + t * (ys[r1] - ys[r0]))))
-            strokes += [(crossings[k], crossings[k + 1]) for k in range(0, len(crossings), 2)]
-    return strokes
 
 
 def _png(pixels: Array) -> bytes:

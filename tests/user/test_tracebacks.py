@@ -1,0 +1,54 @@
+"""What Python, pytest and a debugger show of an error and of a warning: the first two end at the user's line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import gradtape as gt
+from gradtape.core.record import INTERNAL
+from tests.harness.process import PATIENCE
+
+USER = """
+import gradtape as gt
+
+def test_error():
+    gt.zeros([2]) + "a"
+
+def test_loaded_later():
+    gt.nn.conv2d(gt.zeros([2, 3]), gt.zeros([1]), 1, "SAME")
+
+def test_warning():
+    gt.math.log(gt.constant([-1.0]))
+
+def test_warning_of_a_variable():
+    gt.sqrt(gt.Variable([-1.0]))
+"""
+
+
+def test_pytest_ends_at_the_users_line(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(USER)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_user.py"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE).stdout
+    assert "2 failed, 2 passed, 2 warnings" in said, said
+    assert "gradtape/" not in said.replace(str(tmp_path), ""), said
+    assert "test_user.py:11: RuntimeWarning: log in `gt.math.log(gt.constant([-1.0]))`" in said
+    assert "test_user.py:14: RuntimeWarning: sqrt in `gt.sqrt(gt.Variable([-1.0]))`" in said
+
+
+def test_python_shows_the_users_line_last_and_a_debugger_sees_all(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        gt.zeros([2]) + "a"
+    except TypeError as raised:
+        error = raised
+    sys.excepthook(type(error), error, error.__traceback__)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[-2].strip().strip("~^") == "" or '+ "a"' in shown[-2]
+    assert sum(line.startswith("  File") for line in shown) == 1
+    whole = traceback.extract_tb(error.__traceback__)
+    assert whole[0].filename == __file__
+    assert whole[-1].filename in INTERNAL
