@@ -112,13 +112,14 @@ def watched(node: Record | None) -> bool:
     return scope is not None and node is not None and not set(scope.keys).isdisjoint(node.keys)
 
 
-def refuse_escape(node: Record | None, how: str, copied: bool = False) -> Doubt | None:
+def refuse_escape(node: Record | None, how: str, copied: bool = False, depth: int = 2) -> Doubt | None:
     """Called by the method (`how`) with which somebody takes the value of a watched version: raises if that was not meant.
     Where that cannot be known yet, the answer is a `Doubt` that follows the array.
 
-    `copied`: NumPy asked for a copy, which it does for an array of one object, not for the items of a list.
+    `copied`: NumPy asked for a copy, which it does for an array of one object, not for the items of a list. `depth`: of the
+    frame that asks, from here.
     """
-    frame = _getframe(2)
+    frame = _getframe(depth)
     verdict = _verdict(frame, how, copied)
     if verdict is None or not (node is None or _has_derivative(node)):
         return None

@@ -45,9 +45,9 @@ class Exit:
         self.values: list[tuple[Any, Any]] = []
 
 
-def left(node: Record, how: str) -> None:
-    """Called by the method with which the user (the caller's caller) took the value of a version out of the tape."""
-    frame: Any = _getframe(2)
+def left(node: Record, how: str, depth: int = 2) -> None:
+    """Called by the method with which the user (`depth` frames from here) took the value of a version out of the tape."""
+    frame: Any = _getframe(depth)
     code = frame.f_code
     keys = node.keys
     if len(keys) == 1 and (exits := keys[0].exits) is not None:  # a line that is known, as in a loop

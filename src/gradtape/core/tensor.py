@@ -234,9 +234,9 @@ class Tensor(Operators):
             raise TypeError(f"only a tensor of one element is a number; this one has shape {tuple(self.shape)}")
         if self._node is not None:
             if watched(self._node):
-                refuse_escape(self._node, f"__{kind}__")
+                refuse_escape(self._node, f"__{kind}__", depth=3)
             if CLOCK.open:
-                left(self._node, f"{kind}()")
+                left(self._node, f"{kind}()", depth=3)
         return self._data.item()
 
     def __index__(self) -> int:
