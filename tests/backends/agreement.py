@@ -80,6 +80,10 @@ class Both:
         self.effects = any(has_effect(operation) for operation in block.operations)
         Both.made.append(self)
 
+    def listen(self, listener: Any) -> list[int]:
+        """Nobody is told of floating-point events: values are compared here."""
+        return [0, 0, 0]
+
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         if self.effects:
             return self.natively(*arrays)
