@@ -21,6 +21,7 @@ from gradtape.backends.llvm.writing.outline import type_of
 from gradtape.backends.numpy import compile_block as reference
 from gradtape.ir.dims import symbol
 from gradtape.ops.activations import SOFTMAX
+from gradtape.ops.conv import CONV, CONV_FILTER
 from gradtape.ops.elementwise import ADD, EXP, MULTIPLY, SIN
 from gradtape.ops.matmul import MATMUL
 from gradtape.ops.normalization import NORMALIZE
@@ -155,6 +156,31 @@ def test_sizes_known_only_at_run_time(rows: int) -> None:
             np.testing.assert_array_equal(a, b)
     for a, b in zip(found[0], reference(block)(x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 40])
+def test_products_in_batches_of_unknown_size(rows: int) -> None:
+    """Threads share the windows of a convolution and the products of a stack; where there are few, one does it all."""
+    options = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilations": (1, 1), "groups": 1}
+
+    def make(b: Any, x: Any, w: Any, y: Any) -> Any:
+        return [
+            b(CONV, x, w, **options),
+            b(CONV_FILTER, x, b(CONV, x, w, **options), kernel=(3, 3), **options),
+            b(MATMUL, y, y),
+        ]
+
+    n = symbol("n")
+    types = [tensor(n, 12, 12, 8, dtype="float32"), tensor(3, 3, 8, 16, dtype="float32"), tensor(n, 4, 24, 24, dtype="float32")]
+    block = program(types, make)
+    arrays = [draw(rows, 12, 12, 8), draw(3, 3, 8, 16), draw(rows, 4, 24, 24)]
+    made, found = several(block, *arrays)
+    assert str(made.source).count("gt_parallel(ptr @kernel") >= 3
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(found[0], reference(block)(*arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-2)
 
 
 def test_small_kernels_are_not_cut() -> None:

@@ -1,18 +1,22 @@
 """A pass through a dataset as users hold it: `iter(dataset)`, `next`, `get_next`, and elements as NumPy arrays.
 
-When it ends, fails or is forgotten, its threads end.
+When it ends, fails or is forgotten, its threads end. A checkpoint keeps where it stands: how many elements were taken, and what
+the random order of its pass follows from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import Array
 from gradtape.data.elements import ElementStructure, Leaves, NestedStage, given
+from gradtape.data.shuffling import seeds_of
 from gradtape.data.streams import Stage, Stream
 from gradtape.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from gradtape.functions.staging.iterables import PulledIterable
@@ -34,7 +38,25 @@ class DataIterator(PulledIterable):
     def __init__(self, stage: Stage, wrap: Callable[[Any], Any]) -> None:
         self._structure, self._wrap = stage.structure, wrap
         self._boxed = self._structure.boxed
+        self._stage, self._taken_so_far = stage, 0
+        self._starts = [seeds.state for seeds in seeds_of(stage)]
         self._stream: Stream | None = stage.open()
+
+    @property
+    def state(self) -> Array:
+        """Where the pass stands, as a checkpoint keeps it."""
+        return np.array([self._taken_so_far, *(number for start in self._starts for number in start)], np.uint64)
+
+    def checkpoint_reset(self, state: Array) -> None:
+        """Go to where another iterator of such a dataset stood: what it had taken is read once more and left out."""
+        self.close()
+        count, *numbers = (int(number) for number in state)
+        self._starts = [(numbers[i], numbers[i + 1], numbers[i + 2]) for i in range(0, len(numbers), 3)]
+        for seeds, start in zip(seeds_of(self._stage), self._starts, strict=True):
+            seeds.state = start
+        self._stream, self._taken_so_far = self._stage.open(), count
+        for _ in islice(self._stream, count):
+            pass
 
     def __iter__(self) -> DataIterator:
         return self
@@ -48,6 +70,7 @@ class DataIterator(PulledIterable):
         except BaseException:
             self.close()
             raise
+        self._taken_so_far += 1
         return self._boxed(leaves, self._wrap)
 
     def get_next(self) -> Any:
@@ -61,7 +84,9 @@ class DataIterator(PulledIterable):
         stream = self._stream
         try:
             if stream is not None:
-                return next(stream)
+                leaves = next(stream)
+                self._taken_so_far += 1
+                return leaves
         except StopIteration:
             self.close()
         except BaseException:

@@ -28,16 +28,34 @@ class Seeds:
     def __init__(self, seed: int | None, every_pass: bool) -> None:
         self.word, self.counter = STATE.take(None, 1) if seed is None else (STATE.word(seed), 0)
         self.every_pass = every_pass
-        self.passes, self.lock = itertools.count(), Lock()
+        self.passes, self.lock = 0, Lock()
 
     def seed(self) -> int:
         """That of the next pass."""
         with self.lock:
-            number = next(self.passes) if self.every_pass else 0
+            number = self.passes
+            self.passes += self.every_pass
         return stream_word(self.word, self.counter, number)
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """What the seeds of the passes to come follow from."""
+        return self.word, self.counter, self.passes
+
+    @state.setter
+    def state(self, numbers: tuple[int, int, int]) -> None:
+        self.word, self.counter, self.passes = numbers
 
     def __call__(self) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64(self.seed()))
+
+
+def seeds_of(stage: Stage) -> list[Seeds]:
+    """Those of a stage, of its functions and of all that lead to it, in an order that follows from the pipeline alone."""
+    parts = list(vars(stage).values())
+    own = [getattr(part, "seeds", part) for part in parts]
+    before = [*stage.parents, *[part for part in parts if isinstance(part, Stage) and part not in stage.parents]]
+    return [part for part in own if isinstance(part, Seeds)] + [seeds for each in before for seeds in seeds_of(each)]
 
 
 def _choices(generator: np.random.Generator, size: int) -> Iterator[int]:

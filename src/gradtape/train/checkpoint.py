@@ -291,6 +291,8 @@ def _walk(
             yield _Place(f"{path}/{name}", variable, None)
     elif isinstance(item, Generator):
         yield _Place(f"{path}/state", item.state, item.reset)
+    elif (reset := getattr(item, "checkpoint_reset", None)) is not None:  # an iterator of a dataset
+        yield _Place(f"{path}/state", item.state, reset)  # type: ignore[attr-defined]
     else:
         for key, part, setter in _parts(item):
             yield from _walk(part, child_name(path, key), setter, seen, shared)

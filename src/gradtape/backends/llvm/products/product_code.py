@@ -296,22 +296,35 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
         else:
             _window_product(scope, choice, more_rows, more_terms, x, y, z, flag, c.kind)
 
-    inside = (choice.m, choice.n, choice.k, more_rows, more_terms)
-    each = work([axis for axis in inside if axis is not None])
-    first = next((axis for axis in loops if axis.role != "k" and isinstance(axis.size, int)), None)
-    whole = work([axis._replace(b=None) for axis in loops]) if first is not None else None
-    cut = each is not None and (each < gemm.LARGE or more_rows is not None or more_terms is not None)
-    if first is not None and each is not None and whole is not None and cut and each * whole >= gemm.SHARE:
+    inside = [axis for axis in (choice.m, choice.n, choice.k, more_rows, more_terms) if axis is not None]
+    each = work(inside)
+    first = next((axis for axis in loops if axis.role != "k"), None)
+    cut = more_rows is not None or more_terms is not None or (each is not None and each < gemm.LARGE)
+    if first is not None and cut and (chunks := _chunks(scope, [*inside, *loops], first)) is not None:
+        count, length = chunks
         rest = [axis for axis in loops if axis is not first]
         at = loops.index(first)
 
         def some(begin: str, end: str) -> None:
-            with w.loop(end, start=begin) as counter:
+            last = w.smaller(w.multiply(end, length), scope.program.index(first.size)) if length != 1 else end
+            with w.loop(last, start=w.multiply(begin, length)) as counter:
                 nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
 
-        if shared(scope, scope.program.index(first.size), some):
+        if shared(scope, count, some):
             return
     nest(scope, loops, body)
+
+
+def _chunks(scope: Scope, axes: Sequence[Axis], first: Axis) -> tuple[Index, Index] | None:
+    """How many chunks of the first axis threads may take, and of what length; None if the work is too little to share."""
+    w, size = scope.writer, scope.program.index(first.size)
+    total = w.product([scope.program.index(axis.size) for axis in axes])
+    if isinstance(total, int):
+        return (size, 1) if total >= gemm.SHARE else None
+    if scope.block.layout:  # in a loop of the program, to ask at each turn is too much
+        return None
+    enough = w.let(f"icmp sge i64 {total}, {gemm.SHARE}")
+    return w.let(f"select i1 {enough}, i64 {size}, i64 1"), w.let(f"select i1 {enough}, i64 1, i64 {size}")
 
 
 def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
