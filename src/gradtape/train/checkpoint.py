@@ -289,10 +289,8 @@ def _walk(
     elif isinstance(item, Optimizer):
         for name, variable in item.checkpoint_state().items():
             yield _Place(f"{path}/{name}", variable, None)
-    elif isinstance(item, Generator):
-        yield _Place(f"{path}/state", item.state, item.reset)
-    elif (reset := getattr(item, "checkpoint_reset", None)) is not None:  # an iterator of a dataset
-        yield _Place(f"{path}/state", item.state, reset)  # type: ignore[attr-defined]
+    elif (reset := item.reset if isinstance(item, Generator) else getattr(item, "checkpoint_reset", None)) is not None:
+        yield _Place(f"{path}/state", item.state, reset)  # type: ignore[attr-defined]  # a generator's, or a dataset's iterator
     else:
         for key, part, setter in _parts(item):
             yield from _walk(part, child_name(path, key), setter, seen, shared)

@@ -297,13 +297,11 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
             _window_product(scope, choice, more_rows, more_terms, x, y, z, flag, c.kind)
 
     inside = [axis for axis in (choice.m, choice.n, choice.k, more_rows, more_terms) if axis is not None]
-    each = work(inside)
     first = next((axis for axis in loops if axis.role != "k"), None)
-    cut = more_rows is not None or more_terms is not None or (each is not None and each < gemm.LARGE)
+    cut = more_rows is not None or more_terms is not None or (work(inside) or gemm.LARGE) < gemm.LARGE
     if first is not None and cut and (chunks := _chunks(scope, [*inside, *loops], first)) is not None:
-        count, length = chunks
-        rest = [axis for axis in loops if axis is not first]
-        at = loops.index(first)
+        (count, length), at = chunks, loops.index(first)
+        rest = [*loops[:at], *loops[at + 1 :]]
 
         def some(begin: str, end: str) -> None:
             last = w.smaller(w.multiply(end, length), scope.program.index(first.size)) if length != 1 else end
@@ -319,10 +317,8 @@ def _chunks(scope: Scope, axes: Sequence[Axis], first: Axis) -> tuple[Index, Ind
     """How many chunks of the first axis threads may take, and of what length; None if the work is too little to share."""
     w, size = scope.writer, scope.program.index(first.size)
     total = w.product([scope.program.index(axis.size) for axis in axes])
-    if isinstance(total, int):
-        return (size, 1) if total >= gemm.SHARE else None
-    if scope.block.layout:  # in a loop of the program, to ask at each turn is too much
-        return None
+    if isinstance(total, int) or scope.block.layout:  # in a loop of the program, to ask at each turn is too much
+        return (size, 1) if isinstance(total, int) and total >= gemm.SHARE else None
     enough = w.let(f"icmp sge i64 {total}, {gemm.SHARE}")
     return w.let(f"select i1 {enough}, i64 {size}, i64 1"), w.let(f"select i1 {enough}, i64 1, i64 {size}")
 
