@@ -368,3 +368,14 @@ def walrus_in_the_test_of_a_loop(x):
 def one_of_two_walruses_binds(x):
     found = (x[0] > 0.5 and (m := x[1] * 2.0) > 0.0) or (m := x[2]) > 0.0
     return m * m if found else m
+
+
+@zoo([([0.3, 0.7, 0.9], np.int32(2)), ([0.3, -7.0, 0.9], np.int32(1)), ([0.01, 0.7, 0.9], np.int32(3))])
+def size_of_an_inner_branch_is_looped_over(x, n):
+    u, a = x[:n], x[0]
+    if x[0] > 0.06:
+        if x[1] > -5.0:
+            u = gt.fill([n], x[2]) * u
+        for each in u:
+            a = a + each * 0.2
+    return a + gt.reduce_sum(u * u)

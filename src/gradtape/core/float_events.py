@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from opcode import opmap
 from sys import _getframe, modules
+from threading import RLock
 from types import CodeType, FrameType
 from typing import Any
 
@@ -25,6 +26,7 @@ FORMS: set[str] = set()  # the file names of dispatch's forms
 OPERATORS: set[CodeType] = set()  # impls that machine code may call in the place of a form
 _BELOW = ("numpy.", "scipy.")  # modules that operations call
 LOOK: ContextVar[Any] = ContextVar("who looks at a program: the instruction is its `place`, what it hears `events`")
+_FILTERS = RLock()
 SILENT: ContextVar[bool] = ContextVar("whether operations that are traced are silent about events, as those of derivatives")
 
 
@@ -85,12 +87,13 @@ def _globals_of(file: str) -> dict[str, Any] | None:
 @contextmanager
 def unwarned() -> Iterator[None]:
     """Nobody hears of warnings; and Python does not forget what it has warned of, as it does when its filters are changed."""
-    before = warnings.filters
-    warnings.filters = [("ignore", None, Warning, None, 0)]
-    try:
-        yield
-    finally:
-        warnings.filters = before
+    with _FILTERS:  # of two threads at once the second would put back the silence of the first, for good
+        before = warnings.filters
+        warnings.filters = [("ignore", None, Warning, None, 0)]
+        try:
+            yield
+        finally:
+            warnings.filters = before
 
 
 def listen() -> None:

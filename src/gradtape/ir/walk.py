@@ -25,7 +25,7 @@ from typing import Any
 from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbol
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
 from gradtape.ir.sizes import defined_sizes, sizes_of
-from gradtape.ir.types import TensorSpec
+from gradtape.ir.types import ListSpec, TensorSpec
 
 Visit = Callable[["Rebuild", Operation], object]
 Groups = dict[str, list[Value]]
@@ -393,8 +393,9 @@ def renamed(block: Block, params: Sequence[Any], results: Sequence[Any] = (), fr
         return block
     env: dict[str, Any] = {}
     for values, types in ((block.params, params), (block.results, results)):
-        # strict=False: the types of the results are often not given
-        for value, type in zip(values, types, strict=False):
+        # Tensors first: a size can be read off them. The items of a list may be none, and their type may have kept a name that
+        # belongs to a branch which was left. strict=False: the types of the results are often not given.
+        for value, type in sorted(zip(values, types, strict=False), key=lambda pair: isinstance(pair[0].type, ListSpec)):
             match(value.type, type, env)
     if fresh:
         env = {name: env[name] if name in env else fresh_symbol(name) for name in sorted(own)}
