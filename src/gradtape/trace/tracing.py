@@ -32,7 +32,7 @@ from gradtape.dtypes import DType
 from gradtape.errors import InaccessibleTensorError, InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Instruction, Location, Operation, Value, simple
-from gradtape.ir.types import UNKNOWN, UNKNOWN_TO_RULES, ListSpec, TensorShape
+from gradtape.ir.types import UNKNOWN, UNKNOWN_TO_RULES, ListSpec, TensorShape, TensorSpec
 from gradtape.ops import staged
 from gradtape.ops.compare import equal
 from gradtape.ops.elementwise import CAST
@@ -296,7 +296,9 @@ class Trace:
                     told: dict[str, Any] = {"shape": shape, "caller": None}
                     if (name := self.names.get(operands[i])) is not None:
                         told["name"] = name
-                    operands[i] = self.emit(staged.SIZED, (traced(operands[i]),), told)._data
+                    spec = TensorSpec(shape, operands[i].type.dtype)
+                    # the value itself: a tensor without its record would enter a region as one that nobody watches
+                    operands[i] = simple(staged.SIZED, [operands[i]], spec, self.location(), block, told)
                 inferred = self.typing.of(op, [v.type for v in operands], attrs)
             several = inferred.__class__ is tuple
             types = list(inferred) if several else [self.typing.sliced(op, operands, attrs, inferred, block)]
