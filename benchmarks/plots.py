@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from benchmarks import svg
 from benchmarks.report import label, memories, present
 from benchmarks.run import OWN
+from gradtape.tools import svg
 
 # middle lightness: they stand out on white and on black
 COLORS = {

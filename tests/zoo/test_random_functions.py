@@ -84,6 +84,20 @@ def first_order(function, place: int, move: float = 0.0):
     return float(y), [g.numpy() for g in tape.gradient(y, [x, v], unconnected_gradients="zero")]
 
 
+def first_order_inside(function, place: int):
+    """The same, with the tape inside a compiled function."""
+
+    @gt.function
+    def step(x, n, v):
+        with gt.GradientTape(through_assignments=True) as tape:
+            tape.watch(x)
+            y = total(function(x, n, v), v)
+        return y, tape.gradient(y, [x, v], unconnected_gradients="zero")
+
+    y, gradients = step(*arguments(place))
+    return float(y), [g.numpy() for g in gradients]
+
+
 def second_order(function, place: int):
     x, n, v = arguments(place)
     with gt.GradientTape(through_assignments=True) as outer:
@@ -148,6 +162,18 @@ def check_programs(compiled) -> None:
         config.debug_passes(False)
 
 
+def check_inside(function) -> None:
+    """What a region is given keeps its identity for the tapes around it: they are in the program here."""
+    try:
+        _, found = first_order_inside(function, 0)
+    except gt.errors.UnimplementedError as error:
+        if "only a run can tell" not in str(error):  # which versions of the variable are leaves
+            raise
+        return
+    for a, b in zip(found, first_order(function, 0)[1], strict=True):
+        same_array(a, b, GRADIENT, "gradient inside a compiled function against the eager one")
+
+
 def check_compiled(function, deep: bool) -> None:
     compiled = gt.function(function)
     for place in range(len(INPUTS)):
@@ -183,6 +209,8 @@ def test_random_functions(part, tmp_path, request):
         if deep:
             check_second(function, second_order(function, 0), 0)
         check_compiled(function, deep)
+        if deep:
+            check_inside(function)
 
     check()
     counted(request, number)
@@ -210,6 +238,7 @@ def test_sizes_known_at_run_time_only(part, tmp_path, request):
         function = settled(tmp_path, program)
         try:
             check_compiled(function, is_sample(program))
+            check_inside(function)
         except Exception as error:
             if not is_refusal(error):
                 raise
