@@ -255,7 +255,8 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
 
 
 def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool) -> Array:
-    (np.maximum if largest else np.minimum).at(x, indices, values)
+    with np.errstate(invalid="ignore"):  # to compare with NaN is no event
+        (np.maximum if largest else np.minimum).at(x, indices, values)
     return x
 
 

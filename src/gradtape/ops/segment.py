@@ -152,7 +152,8 @@ def _extreme_impl(data: Array, ids: Array, *, num: int, largest: bool, empty: Ar
     rest = data.shape[ids.ndim :]
     low, high = (-np.inf, np.inf) if data.dtype.kind == "f" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
     out = np.full((num, *rest), low if largest else high, data.dtype)
-    (np.maximum if largest else np.minimum).at(out, ids, data)
+    with np.errstate(invalid="ignore"):  # to compare with NaN is no event
+        (np.maximum if largest else np.minimum).at(out, ids, data)
     # What nobody wrote to cannot be told from the values: an element may be the limit of its dtype.
     blank = np.ones(num, bool)
     blank[ids] = False

@@ -27,6 +27,7 @@ OVERFLOW = (
     "the result is larger than its dtype can hold",
     "scale the values down, subtract the largest one first (as gt.reduce_logsumexp does), or compute in float64",
 )
+INFINITE = ("an infinity met another or a zero: inf - inf and 0 * inf are NaN", "look where the infinity comes from")
 FROM_OTHERS = ("what another rank gave is not finite", "ask tape.nan_report() on all ranks: one names the operation")
 POWERS = (
     "a negative number to a fractional power is NaN, zero to a negative power is infinite, and large powers overflow",

@@ -20,7 +20,7 @@ from gradtape.ir.graph import Location
 from gradtape.ops.list_values import TensorList
 from gradtape.tools.lanes import bad, lanewise
 from gradtape.tools.nan_forward import Origin, RecordedRun, owner_of
-from gradtape.tools.nan_texts import reason
+from gradtape.tools.nan_texts import INFINITE, OVERFLOW, reason
 from gradtape.tools.operands import UNKNOWN, program_of
 from gradtape.tools.picture_sites import Sites
 from gradtape.tools.rank_labels import labelled
@@ -294,4 +294,7 @@ def float_event(op: Op, result: Any, event: str, code: CodeType, lasti: int) -> 
         bad(out).any() for out in (result if isinstance(result, tuple) else (result,))
     ):
         return f"{what}: {event.removesuffix('.')}"
-    return f"{what} is not finite: {'; '.join(reason(op, 'forward'))}. {_NEXT}"
+    why = reason(op, "forward")
+    if why is OVERFLOW and event.startswith("invalid"):  # not "overflow": what it was given had overflowed before
+        why = INFINITE
+    return f"{what} is not finite: {'; '.join(why)}. {_NEXT}"
