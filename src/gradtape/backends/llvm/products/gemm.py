@@ -1,8 +1,8 @@
 """Matrix products: c = a·b (or c += a·b) in any layout, by tiles of our own or by BLAS, whichever is faster.
 
 `python -m benchmarks.products` compares the two. Tiles win where matrices are small or narrow and for windows that overlap, and
-BLAS, which packs both matrices, where they are large: a product is one or the other by its sizes alone, so its bits do not
-depend on anything else. By tiles, each element of c is one sum in the order of k (or in blocks of it), so cutting c among
+BLAS, which packs both matrices, where they are large: a product is one or the other by its sizes and the machine's vectors
+alone, so its bits do not depend on anything else. By tiles, each element of c is one sum in the order of k (or in blocks of it), so cutting c among
 threads changes nothing. Knows no programs: `product_code.py` asks for calls.
 
 Matrices are given by the address of their first element and the steps of rows and columns; rows of c lie densely.
@@ -16,6 +16,7 @@ from typing import Any
 
 from gradtape.backends.llvm.products import blas
 from gradtape.backends.llvm.products.tiles import MANY_ROWS, ROWS, Strided, Tiles
+from gradtape.backends.llvm.runtime import machine
 from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free
 from gradtape.backends.llvm.runtime.threads import by_format, gt_parallel
 from gradtape.backends.llvm.writing.algebra import I64, Flag, Format, Kind, Whole, select
@@ -27,8 +28,7 @@ BLOCK_M = 120  # rows that are multiplied with one panel after the other
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
 LONG_SUM = 64  # terms of a sum that take longer than to begin with it
 SHARE = 1 << 20  # multiplications from which on threads help
-LARGE = 2 << 20  # multiplications from which on BLAS is called, unless a side is short:
-FEW_ROWS, FEW_COLUMNS, FEW_TERMS = 2 * ROWS, 32, 8  # up to which tiles are faster at any size
+FEW_ROWS, FEW_COLUMNS = 2 * ROWS, 32  # up to which tiles are faster at any size
 AT_ONCE = 4  # inner products
 WINDOW = 768  # terms of a sum over windows that are added up at a time
 
@@ -37,9 +37,15 @@ WORDS: list[Kind[Any]] = [I64, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, I64,
 FIELDS = [Member(8 * i, kind) for i, kind in enumerate(WORDS)]
 
 
+def large() -> int:
+    """Multiplications from which on BLAS is called, unless a side is short: tiles of 512 bits keep up with it for longer."""
+    return (7 if machine.vector_bytes() == 64 else 2) << 20
+
+
 def for_blas(m: Whole | int, n: Whole | int, k: Whole | int) -> Flag | bool:
     """Whether a product is BLAS's: asked of sizes that are known now, and of registers."""
-    return (m * n * k >= LARGE) & (m > FEW_ROWS) & (n > FEW_COLUMNS) & (k > FEW_TERMS)  # type: ignore[operator]
+    few_terms = 0 if machine.vector_bytes() == 64 else 8
+    return (m * n * k >= large()) & (m > FEW_ROWS) & (n > FEW_COLUMNS) & (k > few_terms)  # type: ignore[operator]
 
 
 class Products(Tiles):

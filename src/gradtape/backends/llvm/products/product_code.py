@@ -298,7 +298,7 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
 
     inside = [axis for axis in (choice.m, choice.n, choice.k, more_rows, more_terms) if axis is not None]
     first = next((axis for axis in loops if axis.role != "k"), None)
-    cut = more_rows is not None or more_terms is not None or (work(inside) or gemm.LARGE) < gemm.LARGE
+    cut = more_rows is not None or more_terms is not None or (work(inside) or gemm.large()) < gemm.large()
     if first is not None and cut and (chunks := _chunks(scope, [*inside, *loops], first)) is not None:
         (count, length), at = chunks, loops.index(first)
         rest = [*loops[:at], *loops[at + 1 :]]
