@@ -2,8 +2,8 @@
 
 `python -m benchmarks.products` compares the two. Tiles win where matrices are small or narrow and for windows that overlap, and
 BLAS, which packs both matrices, where they are large: a product is one or the other by its sizes and the machine's vectors
-alone, so its bits do not depend on anything else. By tiles, each element of c is one sum in the order of k (or in blocks of it), so cutting c among
-threads changes nothing. Knows no programs: `product_code.py` asks for calls.
+alone, so its bits do not depend on anything else. By tiles, each element of c is one sum in the order of k (or in blocks of
+it), so cutting c among threads changes nothing. Knows no programs: `product_code.py` asks for calls.
 
 Matrices are given by the address of their first element and the steps of rows and columns; rows of c lie densely.
 """
