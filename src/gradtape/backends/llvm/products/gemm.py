@@ -17,14 +17,13 @@ from typing import Any
 from gradtape.backends.llvm.products import blas
 from gradtape.backends.llvm.products.tiles import MANY_ROWS, ROWS, Strided, Tiles
 from gradtape.backends.llvm.runtime import machine
-from gradtape.backends.llvm.runtime.allocator import aligned_alloc, free
 from gradtape.backends.llvm.runtime.threads import by_format, gt_parallel
 from gradtape.backends.llvm.writing.algebra import I64, Flag, Format, Kind, Whole, select
 from gradtape.backends.llvm.writing.builder import FLAG, PTR, Builder, Member, Number, Pointer
 from gradtape.backends.llvm.writing.ir_text import Index, ModuleText
 
-BLOCK_K = 256  # terms of a sum that are added up at a time
-BLOCK_M = 120  # rows that are multiplied with one panel after the other
+PANEL = 16 << 10  # bytes of a panel of columns, which is to stay in the nearest cache
+BLOCK = 30 << 10  # elements of a block of rows, which are multiplied with one panel after the other
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of few rows: enough sums at a time to keep the units busy
 LONG_SUM = 64  # terms of a sum that take longer than to begin with it
 SHARE = 1 << 20  # multiplications from which on threads help
@@ -39,7 +38,7 @@ FIELDS = [Member(8 * i, kind) for i, kind in enumerate(WORDS)]
 
 def large() -> int:
     """Multiplications from which on BLAS is called, unless a side is short: tiles of 512 bits keep up with it for longer."""
-    return (7 if machine.vector_bytes() == 64 else 2) << 20
+    return (24 if machine.vector_bytes() == 64 else 2) << 20
 
 
 def for_blas(m: Whole | int, n: Whole | int, k: Whole | int) -> Flag | bool:
@@ -77,12 +76,10 @@ class Products(Tiles):
         """All rows times one panel of columns, over `q` stretches of k."""
         left, out = self.strided(a, ra, ca), self.strided(c, rc, 1)
 
-        def tile(first: Whole, rows: Whole, most: int, vectors: int) -> None:
+        def tile(first: Whole, rows: Whole, counts: Sequence[int], vectors: int) -> None:
             """The tile with as many rows as there are."""
-            start, to = left.at(first, 0), out.at(first, 0)
-
-            arguments = (f, q, qa, k, start, ra, ca, b, rb, to, rc, add, n)
-            f.switch(rows, {count: partial(self.tile(count, vectors), *arguments) for count in range(1, most + 1)})
+            arguments = (f, q, qa, k, left.at(first, 0), ra, ca, b, rb, out.at(first, 0), rc, add, n)
+            f.switch(rows, {count: partial(self.tile(count, vectors), *arguments) for count in counts})
 
         with f.if_else(n <= self.lanes) as (single, double):
             with single:  # one vector of columns: more rows, so that there are sums enough at a time
@@ -96,9 +93,13 @@ class Products(Tiles):
                     last = number > full
                     first = number.at_most(full) * MANY_ROWS + select(last, half, 0)
                     rows = select(number < full, f.number(MANY_ROWS), select(last, rest - half, half))
-                    tile(first, rows, MANY_ROWS, 1)
-            with double, f.loop(m, step=ROWS) as i:
-                tile(i, (m - i).at_most(ROWS), ROWS, 2)
+                    tile(first, rows, range(1, MANY_ROWS + 1), 1)
+            with double:
+                whole = m // self.rows * self.rows
+                with f.loop(whole, step=self.rows) as i:
+                    tile(i, f.number(self.rows), [self.rows], 2)
+                with f.loop(m, whole, step=ROWS) as i:
+                    tile(i, (m - i).at_most(ROWS), range(1, ROWS + 1), 2)
 
     def _blocked(
         self, f: Builder, m: Whole, n: Whole, k: Whole, a: Pointer, ra: Whole, ca: Whole, b: Pointer, rb: Whole, cb: Whole,
@@ -106,16 +107,17 @@ class Products(Tiles):
     ) -> None:  # fmt: skip
         """Four rows or more: blocks of rows, panels of columns, blocks of k."""
         left, right, out = self.strided(a, ra, ca), self.strided(b, rb, cb), self.strided(c, rc, 1)
-        room = f.array(self.format, BLOCK_K * self.columns, 64)
+        most = PANEL // (self.columns * self.format.align)  # terms of a sum that are added up at a time
+        room = f.array(self.format, most * self.columns, 64)
         few_readers = cb.equals(1) & (m <= 2 * ROWS)  # of a panel: to pack it takes as long as to read it
         # rows that many panels read are to stay in the cache meanwhile; to pack panels again for the next rows costs little
-        height = select(n > self.columns, f.number(BLOCK_M), m.at_least(1))
+        height = select(n > self.columns, f.number(BLOCK // most), m.at_least(1))
         with f.loop((m + (height - 1)) // height) as block, f.loop(n, step=self.columns) as j:
             i = block * height
             rows, columns = (m - i).at_most(height), (n - j).at_most(self.columns)
             as_it_lies = few_readers & columns.equals(self.columns)
-            with f.loop(k, step=BLOCK_K) as p:
-                terms = (k - p).at_most(BLOCK_K)
+            with f.loop(k, step=most) as p:
+                terms = (k - p).at_most(most)
                 start = right.at(p, j)
                 with f.if_(~as_it_lies):
                     self.pack_b(f, terms, columns, start, rb, cb, room)
@@ -214,33 +216,19 @@ class Products(Tiles):
         self, f: Builder, m: Whole, n: Whole, k: Whole, a: Pointer, ra: Whole, ca: Whole, b: Pointer, rb: Whole, cb: Whole,
         c: Pointer, rc: Whole, add: Flag,
     ) -> Flag:  # fmt: skip
-        """A product by BLAS, operands copied where it does not know their layout; False if there is no memory for that."""
+        """A product by BLAS; False if it does not know how an operand lies."""
 
-        def stored(
-            rows: Whole, columns: Whole, start: Pointer, row: Whole, column: Whole
-        ) -> tuple[Pointer, Flag, Whole, Pointer]:
-            """Where a matrix is that BLAS can read, whether transposed, the step between what is dense, and its copy."""
+        def stored(rows: Whole, columns: Whole, row: Whole, column: Whole) -> tuple[Flag, Flag, Whole]:
+            """Whether BLAS can read a matrix, whether transposed, and the step between what is dense."""
             plain = column.equals(1) & (row >= columns)
             turned = row.equals(1) & (column >= rows) & ~plain
-            place, copy, step = f.variable(PTR, start), f.variable(PTR, 0), f.variable(I64, select(plain, row, column))
-            with f.if_(~(plain | turned)):
-                copy.value = aligned_alloc(f, 64, (rows * columns * self.format.align + 63) & -64)
-                with f.if_(~copy.value.is_null()):
-                    matrix, dense = self.strided(start, row, column), self.strided(copy.value, columns, 1)
-                    with f.loop(rows) as i, f.loop(columns) as j:
-                        dense.at(i, j).value = matrix.at(i, j).value
-                place.value = copy.value
-                step.value = columns
-            return place.value, turned, step.value, copy.value
+            return plain | turned, turned, select(plain, row, column)
 
-        at_a, turn_a, step_a, copy_a = stored(m, k, a, ra, ca)
-        at_b, turn_b, step_b, copy_b = stored(k, n, b, rb, cb)
-        possible = ~(at_a.is_null() | at_b.is_null())
-        with f.if_(possible):
-            blas.PRODUCT[self.format.scalar](f, turn_a, turn_b, m, n, k, at_a, step_a, at_b, step_b, c, rc, add)
-        free(f, copy_a)
-        free(f, copy_b)
-        return possible
+        known_a, turn_a, step_a = stored(m, k, ra, ca)
+        known_b, turn_b, step_b = stored(k, n, rb, cb)
+        with f.if_(known_a & known_b):
+            blas.PRODUCT[self.format.scalar](f, turn_a, turn_b, m, n, k, a, step_a, b, step_b, c, rc, add)
+        return known_a & known_b
 
     def _chunk(self, f: Builder, data: Pointer, first: Whole, end: Whole) -> None:
         """Some chunks of a product: blocks of `rows` × `columns` of c, `across` of them side by side."""

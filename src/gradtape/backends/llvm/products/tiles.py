@@ -14,8 +14,8 @@ from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.writing.algebra import Flag, Format, Real, Whole
 from gradtape.backends.llvm.writing.builder import PTR, Builder, Number, Pointer
 
-ROWS = 6  # of a tile: with two vectors of columns, as many sums as registers and latency ask for
-MANY_ROWS = 12  # of a tile with a single vector
+ROWS = 6  # of a tile: with two vectors of columns, as many sums as 16 registers and latency ask for
+MANY_ROWS = 12  # of a tile with a single vector, or with 32 registers
 GROUP = 3  # rows of such a tile that are read from one address
 
 
@@ -38,7 +38,7 @@ class Tiles:
         self.format = format
         self.lanes = vector // format.align
         self.vector = format.vector(self.lanes)
-        self.columns = 2 * self.lanes  # of an ordinary tile
+        self.rows, self.columns = MANY_ROWS if vector == 64 else ROWS, 2 * self.lanes  # of an ordinary tile
         self._tiles: dict[tuple[int, int], Callable[..., None]] = {}
         self.pack_b = self.part.add("pack_b", self._pack_b())
 
