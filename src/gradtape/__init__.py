@@ -17,9 +17,11 @@ from gradtape.dtypes import (
     bool_ as bool_,
     complex64 as complex64,
     complex128 as complex128,
+    double as double,
     float16 as float16,
     float32 as float32,
     float64 as float64,
+    half as half,
     int8 as int8,
     int16 as int16,
     int32 as int32,
@@ -224,6 +226,12 @@ if _typing.TYPE_CHECKING:
         signal as signal,
         test as test,
         train as train,
+        version as version,
+    )
+    from gradtape.core.conversion import register_tensor_conversion_function as register_tensor_conversion_function
+    from gradtape.distribute.strategies import (
+        VariableAggregation as VariableAggregation,
+        VariableSynchronization as VariableSynchronization,
     )
     from gradtape.functions.function import function as function
     from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
@@ -235,7 +243,19 @@ if _typing.TYPE_CHECKING:
         space_to_batch_nd as space_to_batch_nd,
         space_to_depth as space_to_depth,
     )
+    from gradtape.ops.composite import realdiv as realdiv
+    from gradtape.ops.conversions import bitcast as bitcast, saturate_cast as saturate_cast
     from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
+    from gradtape.ops.linalg_functions import matrix_square_root as matrix_square_root
+    from gradtape.ops.linalg_spectral import eig as eig, eigvals as eigvals
+    from gradtape.ops.partitions import (
+        dynamic_partition as dynamic_partition,
+        dynamic_stitch as dynamic_stitch,
+        histogram_fixed_width as histogram_fixed_width,
+        histogram_fixed_width_bins as histogram_fixed_width_bins,
+        reverse_sequence as reverse_sequence,
+        unravel_index as unravel_index,
+    )
     from gradtape.ops.scatter import (
         batch_gather as batch_gather,
         boolean_mask as boolean_mask,
@@ -286,7 +306,20 @@ if _typing.TYPE_CHECKING:
         ndtri as ndtri,
         polygamma as polygamma,
     )
-    from gradtape.surface.graph_names import get_static_value as get_static_value, identity_n as identity_n, shape_n as shape_n
+    from gradtape.surface.assertions import (
+        assert_equal as assert_equal,
+        assert_greater as assert_greater,
+        assert_less as assert_less,
+        assert_rank as assert_rank,
+    )
+    from gradtape.surface.graph_names import (
+        get_logger as get_logger,
+        get_static_value as get_static_value,
+        identity_n as identity_n,
+        inside_function as inside_function,
+        is_symbolic_tensor as is_symbolic_tensor,
+        shape_n as shape_n,
+    )
     from gradtape.tape.control_flow import (
         case as case,
         cond as cond,
@@ -303,6 +336,7 @@ if _typing.TYPE_CHECKING:
         numpy_function as numpy_function,
         py_function as py_function,
         recompute_grad as recompute_grad,
+        timestamp as timestamp,
     )
     from gradtape.tape.graph_gradients import gradients as gradients, hessians as hessians
     from gradtape.tape.tensor_array import TensorArray as TensorArray
@@ -310,13 +344,15 @@ if _typing.TYPE_CHECKING:
     from gradtape.train.module import Module as Module
     from gradtape.train.saving import load as load, save as save
 
+    losses, metrics = keras.losses, keras.metrics
     constant_initializer, zeros_initializer, ones_initializer = initializers.Constant, initializers.Zeros, initializers.Ones
     random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
+_KERAS = ("losses", "metrics")  # Keras's, as TensorFlow has them
 # what is loaded when it is first used: namespaces, and the names of other modules
 _SPACES = (
     "array_api", "autograph", "bitwise", "data", "debugging", "distribute", "initializers", "keras", "linalg", "math", "nn",
-    "optimizers", "random", "scipy", "signal", "test", "train",
+    "optimizers", "random", "scipy", "signal", "test", "train", "version",
 )  # fmt: skip
 _LATER = {name: (f"gradtape.{home}", name) for home, names in {
     "functions.function": "function",
@@ -330,21 +366,30 @@ _LATER = {name: (f"gradtape.{home}", name) for home, names in {
     "ops.scatter": "batch_gather boolean_mask gather_nd scatter_nd slice strided_slice tensor_scatter_nd_add "
     "tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update",
     "ops.sorting": "argmax argmin argsort searchsorted sort top_k unique unique_with_counts",
-    "surface.graph_names": "get_static_value identity_n shape_n",
+    "surface.graph_names": "get_logger get_static_value identity_n inside_function is_symbolic_tensor shape_n",
     "tape.control_flow": "case cond foldl foldr map_fn scan switch_case while_loop",
-    "tape.custom_gradient": "custom_gradient grad_pass_through numpy_function py_function recompute_grad",
+    "tape.custom_gradient": "custom_gradient grad_pass_through numpy_function py_function recompute_grad timestamp",
     "tape.graph_gradients": "gradients hessians",
     "tape.tensor_array": "TensorArray",
     "tools.gradcheck": "gradcheck",
     "train.module": "Module",
     "train.saving": "load save",
+    "ops.conversions": "bitcast saturate_cast",
+    "ops.partitions": "dynamic_partition dynamic_stitch histogram_fixed_width histogram_fixed_width_bins reverse_sequence "
+    "unravel_index",
+    "ops.linalg_spectral": "eig eigvals",
+    "ops.composite": "realdiv",
+    "surface.assertions": "assert_equal assert_greater assert_less assert_rank",
+    "distribute.strategies": "VariableAggregation VariableSynchronization",
+    "core.conversion": "register_tensor_conversion_function",
+    "ops.linalg_functions": "matrix_square_root",
 }.items() for name in names.split()} | {
     f"{older}_initializer": ("gradtape.initializers", name)  # TensorFlow's older names
     for older, name in {
         "constant": "Constant", "zeros": "Zeros", "ones": "Ones",
         "random_normal": "RandomNormal", "random_uniform": "RandomUniform",
     }.items()
-}  # fmt: skip
+} | {name: ("gradtape.keras", name) for name in _KERAS}  # fmt: skip
 
 
 if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exists
@@ -364,7 +409,8 @@ if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exi
 
 
 def __dir__() -> list[str]:
-    absent = {"keras"} if _find_spec("keras") is None else set()  # an optional package: whoever looks around need not meet it
+    # An optional package: whoever looks around need not meet it.
+    absent = {"keras", *_KERAS} if _find_spec("keras") is None else set()
     return sorted({*globals(), *_LATER, *_SPACES} - absent)
 
 

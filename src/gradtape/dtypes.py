@@ -120,6 +120,7 @@ float16 = DType("float16", np.float16)
 bfloat16 = DType("bfloat16")
 float32 = DType("float32", np.float32)
 float64 = DType("float64", np.float64)
+half, double = float16, float64
 int8 = DType("int8", np.int8)
 int16 = DType("int16", np.int16)
 int32 = DType("int32", np.int32)

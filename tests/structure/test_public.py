@@ -23,6 +23,9 @@ zeta
 
 NAMES = {
     "": """
+        bitcast saturate_cast dynamic_partition dynamic_stitch reverse_sequence unravel_index histogram_fixed_width half double
+        histogram_fixed_width_bins eig eigvals realdiv matrix_square_root assert_equal assert_greater assert_less assert_rank
+        is_symbolic_tensor inside_function timestamp get_logger register_tensor_conversion_function VariableAggregation version
         Assert DType GradientTape GradientWarning IndexedSlices Module Tensor TensorArray TensorShape TensorSpec
         UnconnectedGradients Variable argmax argmin argsort as_dtype batch_gather batch_to_space bfloat16 bool boolean_mask
         broadcast_static_shape broadcast_to case cast clip_by_global_norm clip_by_norm clip_by_value complex complex128

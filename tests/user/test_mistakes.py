@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from types import FunctionType
 
 import numpy as np
@@ -245,6 +246,14 @@ def test_one_message_about_integers() -> None:
 def test_hints_name_what_is_there(cure: str) -> None:
     for path in re.findall(r"gt((?:\.\w+)+)", cure):
         assert operator.attrgetter(path[1:])(gt) is not None
+
+
+def test_every_name_of_tensorflow_is_there_or_answered_in_words() -> None:
+    """`tensorflow_names.txt` are the public names of TensorFlow 2.21's top level."""
+    names = Path(__file__).with_name("tensorflow_names.txt").read_text().split()
+    assert len(names) > 250
+    assert [name for name in names if name not in dir(gt) and name not in name_hints.ELSEWHERE] == []
+    assert [name for name in names if name in dir(gt) and name in name_hints.ELSEWHERE] == []
 
 
 def test_a_hundred_mistakes_are_listed() -> None:

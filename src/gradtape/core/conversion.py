@@ -9,7 +9,7 @@ with an array that somebody else can write to. Promotion of several values to on
 from __future__ import annotations
 
 import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,9 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
     if isinstance(value, (list, tuple)) and contains_tensor(value):
         packed: Tensor = convert(HOOKS.stack(value), dtype)
         return packed
+    for _, kinds, function in _REGISTERED:
+        if isinstance(value, kinds) and (result := function(value, dtype, None, False)) is not NotImplemented:
+            return convert(result, dtype)
     # Whoever captures arrays for a program knows the object that the user holds, not the view of it that `typed` may be.
     given, value = value, typed(value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -116,6 +119,28 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
         # ranks read their data from files of their own
         tensor._node = HOOKS.array_kind
     return created(tensor)
+
+
+# what users said about classes of their own, the smallest priority first
+_REGISTERED: list[tuple[int, type | tuple[type, ...], Callable[..., Any]]] = []
+
+
+def register_tensor_conversion_function(
+    base_type: type | tuple[type, ...], conversion_func: Callable[..., Any], priority: int = 100
+) -> None:
+    """Make objects of a class of one's own tensors wherever one is expected.
+
+    >>> import gradtape as gt
+    >>> class Metres:
+    ...     value = 2.5
+    >>> gt.register_tensor_conversion_function(Metres, lambda m, dtype=None, name=None, as_ref=False: gt.constant(m.value))
+    >>> float(gt.square(Metres()))
+    6.25
+    """
+    if not callable(conversion_func):
+        raise TypeError(f"register_tensor_conversion_function: conversion_func must be a function, got {conversion_func!r}")
+    _REGISTERED.append((priority, base_type, conversion_func))
+    _REGISTERED.sort(key=lambda entry: entry[0])
 
 
 def _in_program(captured: Tensor, dtype: DTypeLike | None, hint: DTypeLike | None) -> Tensor:

@@ -139,7 +139,7 @@ def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
 
 # -- other arithmetic ------------------------------------------------------------------------------------------------
 
-truediv = divide
+truediv = realdiv = divide
 floormod = mod
 NEXTAFTER = elementwise(
     "nextafter", "x1 x2", np.nextafter,

@@ -195,6 +195,9 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     return apply(SQRTM, matrices(input, "sqrtm", square=True))
 
 
+matrix_square_root = sqrtm
+
+
 # -- logm --------------------------------------------------------------------------------------------------------------
 
 

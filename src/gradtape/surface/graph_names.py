@@ -1,10 +1,12 @@
-"""Small functions that programs written for TensorFlow's graphs use: `identity_n`, `shape_n`, `get_static_value`.
+"""Small functions that programs written for TensorFlow's graphs use: `identity_n`, `shape_n`, `get_static_value`, and what
+asks where one is: `inside_function`, `is_symbolic_tensor`, `get_logger`.
 
 None of them computes anything new; while a function is traced, only constants have a value that is known.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.ops.create import constant, shape
 from gradtape.ops.stop import identity
+from gradtape.surface.misc import executing_eagerly
+from gradtape.trace.tracing import TracedTensor
 from gradtape.variables.indexed_slices import static_value
 
 
@@ -63,3 +67,32 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> np.ndarray[An
     if isinstance(tensor, Readable) and not isinstance(tensor, Tensor):
         tensor = convert(tensor)
     return static_value(tensor if isinstance(tensor, Tensor) else constant(tensor))
+
+
+def inside_function() -> bool:
+    """Whether a function is being traced: the contrary of `executing_eagerly`.
+
+    >>> import gradtape as gt
+    >>> gt.inside_function(), bool(gt.function(lambda: gt.inside_function())())
+    (False, True)
+    """
+    return not executing_eagerly()
+
+
+def is_symbolic_tensor(tensor: object) -> bool:
+    """Whether a tensor stands for a value that exists only when the program runs.
+
+    >>> import gradtape as gt
+    >>> gt.is_symbolic_tensor(gt.constant(1.0)), bool(gt.function(lambda x: gt.is_symbolic_tensor(x))(gt.constant(1.0)))
+    (False, True)
+    """
+    return isinstance(tensor, TracedTensor)
+
+
+def get_logger() -> logging.Logger:
+    """Python's logger of the name `gradtape`, whose level programs set; gradtape itself warns and raises.
+
+    >>> import gradtape as gt
+    >>> gt.get_logger().setLevel("ERROR")
+    """
+    return logging.getLogger("gradtape")

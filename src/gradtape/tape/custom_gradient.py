@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -20,7 +21,7 @@ from gradtape.core.opdef import Op
 from gradtape.core.record import Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import TensorLike
-from gradtape.dtypes import DTypeLike, numpy_dtype
+from gradtape.dtypes import DTypeLike, float64, numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
 from gradtape.functions.stand_in_recorders import StandInRecorder, VariableValues, captured_versions
 from gradtape.ir.types import TensorSpec
@@ -432,3 +433,14 @@ def numpy_function(
     else:
         outputs = apply(NUMPY_FUNCTION, *values, func=func, dtypes=dtypes)
     return list(outputs) if several else outputs[0]
+
+
+def timestamp(name: str | None = None) -> Tensor:
+    """The seconds since 1970, as float64; in a program when it runs.
+
+    >>> import gradtape as gt
+    >>> float(gt.timestamp()) > 1.7e9
+    True
+    """
+    seconds: Tensor = numpy_function(lambda: np.float64(time.time()), [], TensorSpec([], float64))
+    return seconds

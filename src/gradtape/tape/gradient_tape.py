@@ -437,7 +437,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             TOOLS["note_nan"](self, targets, seeds, set().union(*versions), answers)  # now, before values are freed
         if reached:
             self._report_assignments(flat, reached)
-        if self._persistent and not boxed and not recorded:
+        if self._persistent and targets and not boxed and not recorded:
             pairs = [(node, s) for t, s in zip(targets, seeds, strict=True) if (node := self._node_of(t)) is not None]
             self._leave_lazy(functools.partial(walk_again, pairs, versions), answers, seeds[0].nbytes)
         return answers
