@@ -32,9 +32,9 @@ from gradtape.functions.lifting import CONSTANTS, Lifting
 from gradtape.functions.program import Capture, Program, finished
 from gradtape.functions.readers import ItemReader, held, reader
 from gradtape.functions.staging.absent import whole
-from gradtape.functions.staging.aliases import TRACK, Aliases, Restart
+from gradtape.functions.staging.aliasing.aliases import TRACK, Aliases, Restart
+from gradtape.functions.staging.aliasing.conditions import emitted
 from gradtape.functions.staging.branches import choose
-from gradtape.functions.staging.conditions import emitted
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loop_memory import LoopMemory
 from gradtape.functions.staging.places import (

@@ -339,8 +339,9 @@ def combine_rows(tensor: Tensor, places: Tensor, values: Tensor, mode: str) -> T
     return tensor + total if mode == "add" else tensor - total
 
 
-def scatter_nd_into(tensor: TensorLike, indices: TensorLike, updates: TensorLike, mode: str) -> Tensor:
+def scatter_nd_into(tensor: TensorLike, indices: TensorLike, updates: TensorLike, mode: str, policy: str = "") -> Tensor:
     """`tensor` with `updates` combined into the places named by index tuples; modes as in `scatter_rows`."""
+    indices, updates = _obey(policy, indices, updates, convert(tensor).shape)
     tensor, updates = promote(tensor, updates)
     dims = tuple(tensor.shape)
     places, depth = _places(indices, dims, f"tensor_scatter_nd_{mode}")
@@ -420,8 +421,7 @@ def tensor_scatter_nd_add(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """`tensor` with the updates added at the index tuples; repeated ones add up."""
-    tensor = convert(tensor)
-    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "add")
+    return scatter_nd_into(tensor, indices, updates, "add", bad_indices_policy)
 
 
 @composite(samples=_update_samples)
@@ -429,8 +429,7 @@ def tensor_scatter_nd_sub(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """`tensor` with the updates subtracted at the index tuples."""
-    tensor = convert(tensor)
-    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "sub")
+    return scatter_nd_into(tensor, indices, updates, "sub", bad_indices_policy)
 
 
 @composite(samples=_update_samples)
@@ -438,8 +437,7 @@ def tensor_scatter_nd_max(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The larger of the old value and the updates at the index tuples; ties share the gradient."""
-    tensor = convert(tensor)
-    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "max")
+    return scatter_nd_into(tensor, indices, updates, "max", bad_indices_policy)
 
 
 @composite(samples=_update_samples)
@@ -447,8 +445,7 @@ def tensor_scatter_nd_min(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The smaller of the old value and the updates at the index tuples; ties share the gradient."""
-    tensor = convert(tensor)
-    return scatter_nd_into(tensor, *_obey(bad_indices_policy, indices, updates, tensor.shape), "min")
+    return scatter_nd_into(tensor, indices, updates, "min", bad_indices_policy)
 
 
 OPS = (FLAT_INDEX, EXTREME_ROWS)

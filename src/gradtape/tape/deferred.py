@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.core.dispatch import convert
 from gradtape.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
 from gradtape.functions.building import Build
-from gradtape.functions.staging.aliases import Restart
+from gradtape.functions.staging.aliasing.aliases import Restart
 from gradtape.functions.staging.joins import JoinError
 from gradtape.ops.create import zeros_like
 from gradtape.trace.tracing import current_trace

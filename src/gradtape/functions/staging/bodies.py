@@ -7,13 +7,13 @@ the body made itself and nobody else holds are not its state; they are part of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from gradtape.core.tensor import Tensor
-from gradtape.functions.staging.aliases import has_identity
-from gradtape.functions.staging.conditions import Flag
-from gradtape.functions.staging.escape import Escape
+from gradtape.functions.staging.aliasing.conditions import Flag
+from gradtape.functions.staging.aliasing.escape import Escape
+from gradtape.functions.staging.aliasing.object_parts import Sight, children, has_identity, parts_of
 from gradtape.functions.staging.joins import Phi, tensors_in
 from gradtape.functions.staging.places import Cell, Content, Global, Log, VariableValue
 from gradtape.functions.staging.staged_values import Maybe, staged_items
@@ -85,39 +85,25 @@ class TracedBody:
         self.own: set[int] = set()  # objects that the body made and nobody else holds
         # Everything read off the end of the path must be read before `undo`: afterwards objects hold what they held at first.
         starts = state.get()
-        mark, newest = aliases.mark(), aliases.newest
-        frozen, slots = set(aliases.frozen), [(slot, slot.valid) for slot in aliases.slots]
-        tracer.logs.append(self.log)
-        aliases.holding.append(starts)
-        if assumed is not None:
-            aliases.assumed.append(assumed)
-        try:
-            with trace.region(block):
-                self.result = run()
-            state.forget(self.log)
-            self.note_captures()
-            self.objects = state.get()
-            self.contents = {key: place.read() for key, (place, _) in self.log.entries.items()}
-            self.ends = tuple([self.version(end) for end in self.objects])
-            self.places = {key: self.version(content) for key, content in self.contents.items()}
-            self.value = self.version(self.result)
-            self.written = set(self.log.entries)
-            self.parts = list(parts_of((*self.objects, *self.contents.values(), self.result)))
-            # what the trace of this body knows about aliases, and forgets with it: `alias_joins` makes of it what holds outside
-            self.may_be = {id(part): aliases.may_be(part, newest) for part in self.parts if id(part) in aliases.nodes}
-            self.slots = aliases.slots[len(slots) :]
-            self.frozen = [
-                v for key, v in aliases.frozen.items() if key not in frozen and not any(v is slot for slot in self.slots)
-            ]
-            self.vacated = [slot for slot, valid in slots if slot.valid is not valid]
-        finally:
-            if assumed is not None:
-                aliases.assumed.pop()
-            aliases.holding.pop()
-            tracer.logs.pop()
-            self.log.undo()
-            state.set(starts)
-            aliases.reset(mark)
+        with aliases.path(starts, assumed) as self.path:
+            tracer.logs.append(self.log)
+            try:
+                with trace.region(block):
+                    self.result = run()
+                state.forget(self.log)
+                self.note_captures()
+                self.objects = state.get()
+                self.contents = {key: place.read() for key, (place, _) in self.log.entries.items()}
+                self.ends = tuple([self.version(end) for end in self.objects])
+                self.places = {key: self.version(content) for key, content in self.contents.items()}
+                self.value = self.version(self.result)
+                self.written = set(self.log.entries)
+                self.parts = list(parts_of((*self.objects, *self.contents.values(), self.result)))
+                self.path.end(self.parts)
+            finally:
+                tracer.logs.pop()
+                self.log.undo()
+                state.set(starts)
         self._find_own(known)
 
     def version(self, end: Any) -> Any:
@@ -167,9 +153,7 @@ class TracedBody:
             if target is None or not escape.escapes(target) or not self._existed(old):
                 self.own.add(id(target))
                 del entries[key]
-        operands = (value for values in self.may_be.values() for value, _ in values)
-        in_slots = (value for slot in self.slots for value in (slot.owner, slot.item))
-        for value in (*self.parts, *self.frozen, *operands, *in_slots):
+        for value in (*self.parts, *self.path.references()):
             if has_identity(value) and not escape.escapes(value):
                 self.own.add(id(value))
 
@@ -181,9 +165,7 @@ class TracedBody:
             escape.reference(old)
         for values in (self.objects, self.ends, self.contents.values(), self.places.values(), (self.result, self.value)):
             escape.references(values)
-        escape.references((*self.parts, *self.frozen))
-        escape.references(value for slot in self.slots for value in (slot.owner, slot.item))
-        escape.references(value for values in self.may_be.values() for value, _ in values)
+        escape.references((*self.parts, *self.path.references()))
 
     def _existed(self, content: Any) -> bool:
         """Whether content can be from before the body: it holds nothing that the body computed."""
@@ -212,29 +194,6 @@ def reached(tensor: TracedTensor) -> bool:
     return trace is not None
 
 
-def parts_of(value: Any) -> Iterator[Any]:
-    """All objects inside a value that can be changed in place, itself among them."""
-    if isinstance(value, Maybe):
-        yield from parts_of(value.value)
-        return
-    if has_identity(value):
-        yield value
-    if isinstance(value, dict):
-        for child in value.values():
-            yield from parts_of(child)
-    elif isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, LeafTuple)):
-        for child in value:
-            yield from parts_of(child)
-
-
-Sight = Callable[[Any], Any]  # a list or dict as it was at some time
-
-
-def as_now(value: Any) -> Any:
-    """The sight of a value as it is."""
-    return value
-
-
 def matched(
     x: Any, y: Any, a: Any, b: Any, sights: tuple[Sight, Sight], fresh: frozenset[int] = frozenset()
 ) -> tuple[Any, Any]:
@@ -246,14 +205,13 @@ def matched(
         return (x, x) if stays else (a, b)
     if x is y and id(x) not in fresh:
         return x, x
-    p, q = sights[0](x), sights[1](y)
-    if p.__class__ is not q.__class__ or any(staged_items(v) is not None for v in (p, q, a, b)):
+    values = sights[0](x), sights[1](y), a, b
+    p, q, *_ = values
+    container = p.__class__ in (list, dict) or (isinstance(p, tuple) and not isinstance(p, LeafTuple))
+    if not container or p.__class__ is not q.__class__ or any(staged_items(v) is not None for v in values):
         return a, b
-    if p.__class__ is list or (isinstance(p, tuple) and not isinstance(p, LeafTuple)):
-        if len(p) == len(q) == len(a) == len(b):
-            pairs = [matched(*parts, sights, fresh) for parts in zip(p, q, a, b, strict=True)]
-            return like(p, [first for first, _ in pairs]), like(q, [second for _, second in pairs])
-    elif p.__class__ is dict and p.keys() == q.keys() == a.keys() == b.keys():
-        by_key = {key: matched(p[key], q[key], a[key], b[key], sights, fresh) for key in p}
-        return {key: pair[0] for key, pair in by_key.items()}, {key: pair[1] for key, pair in by_key.items()}
-    return a, b
+    one, two, three, four = map(children, values)
+    if not one.keys() == two.keys() == three.keys() == four.keys():
+        return a, b
+    pairs = [matched(one[key], two[key], three[key], four[key], sights, fresh) for key in one]
+    return like(p, [first for first, _ in pairs], one), like(q, [second for _, second in pairs], one)

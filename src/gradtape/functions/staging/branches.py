@@ -16,7 +16,8 @@ from gradtape.core.dispatch import convert
 from gradtape.core.record import INTERNAL, user_frame
 from gradtape.core.tensor import Readable
 from gradtape.errors import InvalidArgumentError
-from gradtape.functions.staging.alias_joins import BranchJoin, Column, FlagPhi
+from gradtape.functions.staging.aliasing.alias_joins import BranchJoin, Column
+from gradtape.functions.staging.aliasing.conditions import FlagPhi
 from gradtape.functions.staging.bodies import (
     BOTH_LIVE as BOTH_LIVE,
     NO_STATE as NO_STATE,

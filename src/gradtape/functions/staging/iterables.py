@@ -74,7 +74,7 @@ class ListItems(StagedIterable):
             item = [StagedItems(item)]
         if staged is not None:
             # a change of the item in place is a change of the list
-            active().aliases.taken(self.owner, index, item)
+            active().aliases.items.taken(self.owner, index, item)
         return item
 
 

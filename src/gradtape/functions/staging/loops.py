@@ -15,10 +15,12 @@ import numpy as np
 from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Op
 from gradtape.functions.foreign_code import unwatched
-from gradtape.functions.staging.alias_joins import Column, FlagPhi, LoopJoin
-from gradtape.functions.staging.bodies import State, TracedBody, as_now, matched
+from gradtape.functions.staging.aliasing.alias_joins import Column, LoopJoin
+from gradtape.functions.staging.aliasing.conditions import FlagPhi
+from gradtape.functions.staging.aliasing.escape import Held
+from gradtape.functions.staging.aliasing.object_parts import as_now
+from gradtape.functions.staging.bodies import State, TracedBody, matched
 from gradtape.functions.staging.branches import column_of, is_staged, stage_if, truth, widened
-from gradtape.functions.staging.escape import Held
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable, staged_iterable
 from gradtape.functions.staging.joins import (
     ABSENT,

@@ -18,7 +18,7 @@ from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging import staged_lists
-from gradtape.functions.staging.aliases import has_identity
+from gradtape.functions.staging.aliasing.object_parts import has_identity
 from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
 from gradtape.functions.staging.iterables import (
     Enumerate,
@@ -410,7 +410,7 @@ def _sequence(value: Any) -> list[Any]:
     if staged_items(value) is not None:
         value = staged_lists.stacked(value)
         items = list(unstack(value))
-        active().aliases.freeze_items(items)
+        active().aliases.items.lost(items)
         return items
     return list(value)
 
@@ -438,7 +438,7 @@ def _cell_state(cell: list[Any], name: str) -> State:
 def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
     given = values if isinstance(values, (list, tuple)) else ()
     copies = _sorted_copies(values, key, reverse)
-    active().aliases.freeze_items([*copies, *given] if given else ())  # objects on their own, where Python has the same ones
+    active().aliases.items.lost([*copies, *given] if given else ())  # objects on their own, where Python has the same ones
     return copies
 
 
@@ -469,7 +469,7 @@ def list_of(values: Any) -> Any:
     """`list(values)`: a Python list where the length is known, else a list of the program."""
     if staged_items(values) is not None:
         twin = [values[0]]
-        active().aliases.freeze_items_of(values, twin)
+        active().aliases.items.known_elsewhere(values, twin)
         return twin
     if isinstance(values, (Tensor, Readable)) and isinstance(convert(values).shape[0], int):
         return list(unstack(convert(values)))

@@ -42,7 +42,7 @@ def append(target: list[Any], value: Any) -> None:
     _refuse_numbers(value)
     before = _items(target)
     length = apply(LIST_LEN, before.items) if before.length is None else before.length
-    active().aliases.stored(target, length, value, new=True)
+    active().aliases.items.stored(target, length, value, new=True)
     target[0] = before.with_items(apply(LIST_PUSH, before.items, to_spec(value, before.items.spec.item)), 1)
 
 
@@ -61,14 +61,14 @@ def pop(target: list[Any], index: Any = -1) -> Any:
     before = _items(target)
     rest, last = list_pop(before.items)
     last = item_of(last)
-    active().aliases.removed(target, last)
+    active().aliases.items.removed(target, last)
     target[0] = before.with_items(rest, -1)
     return last
 
 
 def clear(target: list[Any]) -> None:
     """No items."""
-    active().aliases.cleared(target)
+    active().aliases.items.vacate(target)
     target[0] = StagedItems(list_new([], _items(target).items.spec.item))
 
 
@@ -80,7 +80,7 @@ def get(target: list[Any], index: Any) -> Any:
             return stacked(target)[index]
         return [get(target, place) for place in range(known)[index]]
     item = item_of(apply(LIST_GET, _items(target).items, convert(index)))
-    active().aliases.taken(target, index, item)
+    active().aliases.items.taken(target, index, item)
     return item
 
 
@@ -88,7 +88,7 @@ def put(target: list[Any], index: Any, value: Any) -> None:
     """`target[index] = value`."""
     _refuse_numbers(value)
     before = _items(target)
-    active().aliases.stored(target, index, value, new=False)
+    active().aliases.items.stored(target, index, value, new=False)
     target[0] = before.with_items(list_set(before.items, index, to_spec(value, before.items.spec.item)), 0)
 
 

@@ -22,7 +22,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.building import Build, Building
 from gradtape.functions.foreign_calls import advancing
 from gradtape.functions.foreign_code import only_converted
-from gradtape.functions.staging.aliases import Restart
+from gradtape.functions.staging.aliasing.aliases import Restart
 from gradtape.functions.staging.bodies import State
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import ForLoop, stage_python_while

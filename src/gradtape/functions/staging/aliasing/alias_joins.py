@@ -1,8 +1,8 @@
 """Which objects the phis of a join are: the links (`aliases.py`) of what names have after a branch, or in a loop.
 
 A join has phis for the parts of its state, each a name, attribute or item at the end of a way inside a value. A phi may be an
-object from outside the paths that meet (`outer`), and two phis may be one object that a path made (`pairs`); a flag of the
-program says when. For a branch the flags come out of its two sides; a loop carries them, from before it to the end of its body.
+object from outside the paths that meet, or the same object that a path made and another phi has; a flag of the program says
+when. For a branch the flags come out of its two sides; a loop carries them, from before it to the end of its body.
 
 A list of the program has values for items, not objects. An object that gets lost in one at a join while somebody else has it
 must not change any more, nor must the items of the list.
@@ -10,20 +10,32 @@ must not change any more, nor must the items of the list.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gradtape.functions.staging.aliases import TRACK, Aliases, Restart, has_identity
-from gradtape.functions.staging.bodies import Sight, TracedBody, as_now, parts_of
-from gradtape.functions.staging.conditions import Flag, both, either, emitted, opposite
-from gradtape.functions.staging.joins import FLAG, Phi, is_missing
+from gradtape.functions.staging.aliasing.aliases import Aliases, Path
+from gradtape.functions.staging.aliasing.conditions import Flag, any_of, both, opposite
+from gradtape.functions.staging.aliasing.object_parts import (
+    Way,
+    as_now,
+    children,
+    differing,
+    has_identity,
+    parts_at,
+    parts_of,
+    there,
+)
+from gradtape.functions.staging.joins import FLAG
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.types import TensorSpec
-from gradtape.trace.tracing import TracedTensor, current_trace
-from gradtape.tree import LeafTuple, like
+from gradtape.trace.tracing import TracedTensor
+from gradtape.tree import like
 
-Part = tuple[int, tuple[Any, ...]]  # the state it is in, and the way to it inside
+if TYPE_CHECKING:
+    from gradtape.functions.staging.bodies import TracedBody
+
+Part = tuple[int, Way]  # the state it is in, and the way to it inside
 Operands = dict[Part, list[tuple[Any, Flag]]]  # what each part may be at the end of a path, and when
 
 
@@ -37,62 +49,6 @@ class Column(NamedTuple):
     owner: Any = None
 
 
-class FlagPhi(Phi):
-    """One flag."""
-
-    def types(self) -> list[Any]:
-        return [FLAG]
-
-    def tensors(self, value: Flag) -> list[Any]:
-        flag = emitted(value)
-        return [flag if isinstance(flag, TracedTensor) else current_trace().constant(bool(flag))]
-
-    def value(self, feed: Iterator[Any]) -> Any:
-        return next(feed)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FlagPhi)
-
-
-# -- parts of values -------------------------------------------------------------------------------------------------
-
-
-def there(value: Any) -> Any:
-    """The value itself, where it may be missing; None if it is."""
-    return value.value if isinstance(value, Maybe) else None if is_missing(value) else value
-
-
-def children(value: Any) -> dict[Any, Any]:
-    """What a container holds, by place; nothing for anything else."""
-    if isinstance(value, dict):
-        return value
-    plain_list = value.__class__ is list and staged_items(value) is None
-    return dict(enumerate(value)) if plain_list or (isinstance(value, tuple) and not isinstance(value, LeafTuple)) else {}
-
-
-def parts_at(value: Any, counts: bool, way: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """All objects inside a value that can be changed in place, with the way to each."""
-    value = there(value)
-    if counts and has_identity(value):
-        yield way, value
-    for key, child in children(value).items():
-        yield from parts_at(child, True, (*way, key))
-
-
-def differing(
-    x: Any, y: Any, counts: bool, sights: tuple[Sight, Sight], way: tuple[Any, ...] = ()
-) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
-    """The objects in the same place of two values that are not one object, with the way to them; None where there is none."""
-    x, y = there(x), there(y)
-    if x is y:
-        return
-    if counts and (has_identity(x) or has_identity(y)):
-        yield way, x, y
-    first, second = children(sights[0](x)), children(sights[1](y))
-    for key in {**first, **second}:
-        yield from differing(first.get(key), second.get(key), True, sights, (*way, key))
-
-
 # -- joins -----------------------------------------------------------------------------------------------------------
 
 
@@ -101,72 +57,66 @@ class AliasJoin:
 
     def __init__(self, aliases: Aliases) -> None:
         self.aliases = aliases
-        self.outer: dict[tuple[Part, int], tuple[Part, Any]] = {}  # a phi may be an object from outside
-        self.pairs: dict[tuple[Part, Part], None] = {}  # two phis may be one
-        self.frozen: dict[Any, None] = {}  # phis that must not change
-        self.frozen_lists: dict[Any, None] = {}  # phis whose items must not change
-        self.refused: dict[int, Any] = {}  # the same for objects from outside
-        self.refused_lists: dict[int, Any] = {}
+        # a part's phi may be an object from outside (by its id), or the phi of another part (None: that has no name yet)
+        self.links: dict[tuple[Part, Part | int], Any] = {}
+        # parts, and objects from outside, that must not change; or (True) whose items must not
+        self.stuck: dict[tuple[Part | int, bool], Any] = {}
 
-    def meet(self, operands: Operands, body: TracedBody, local: set[int]) -> None:
+    def meet(self, operands: Operands, path: Path, local: set[int]) -> None:
         """One more path: what its parts may be; objects with ids in `local` are not known outside."""
-        # An object from outside can be named in a link: (part, object). One that the path made has no name out there; that two
-        # parts have it is all that can be said, a link between their phis.
+        # An object from outside can be named in a link. One that the path made has no name out there; that two parts have it is
+        # all that can be said, a link between their phis.
         holding: dict[int, list[Part]] = {}
         for part, values in operands.items():
             for value, _ in values:
                 if id(value) in local:
                     holding.setdefault(id(value), []).append(part)
                 else:
-                    self.outer.setdefault((part, id(value)), (part, value))
+                    self.links.setdefault((part, id(value)), value)
         for parts in holding.values():
             for a, b in combinations(dict.fromkeys(parts), 2):
-                if (b, a) not in self.pairs:
-                    self.pairs.setdefault((a, b))
+                if (b, a) not in self.links:
+                    self.links.setdefault((a, b))
 
-        def refuse(value: Any, phis: dict[Any, None], objects: dict[int, Any]) -> None:
-            if id(value) in local:
-                phis.update(dict.fromkeys(holding.get(id(value), ())))
-            else:
-                objects[id(value)] = value
+        def refuse(value: Any, items: bool) -> None:
+            for key in holding.get(id(value), ()) if id(value) in local else (id(value),):
+                self.stuck[key, items] = value if key == id(value) else None
 
-        for value in (*body.frozen, *body.vacated):
-            refuse(value, self.frozen, self.refused)
-        for slot in body.slots:  # it is forgotten with the body: if somebody still has what stands in it, both are stuck
+        for value in path.frozen:
+            refuse(value, False)
+        for slot in path.slots:  # it is forgotten with the path: if somebody still has what stands in it, both are stuck
             if slot.item is None or id(slot.item) not in local or id(slot.item) in holding:
-                refuse(slot.owner, self.frozen_lists, self.refused_lists)
-                refuse(slot.item, self.frozen, self.refused)
+                refuse(slot.owner, True)
+                refuse(slot.item, False)
 
     def flags(self, operands: Operands) -> list[Flag]:
         """At the end of a path: for each link whether it holds."""
-        outer = [_any(f for other, f in operands.get(part, ()) if other is value) for part, value in self.outer.values()]
-        return outer + [
-            _any(both(f, g) for p, f in operands.get(a, ()) for q, g in operands.get(b, ()) if p is q) for a, b in self.pairs
+        return [
+            any_of(
+                both(f, g)
+                for p, f in operands.get(part, ())
+                for q, g in (operands.get(other, ()) if isinstance(other, tuple) else ((value, True),))
+                if p is q
+            )
+            for (part, other), value in self.links.items()
         ]
 
     def link(self, phis: dict[Part, Any], lists: dict[Part, Any], flags: Sequence[Flag]) -> None:
         """The phis, where there are some now, with their links. Parts inside `lists` (of the program) have none."""
         aliases = self.aliases
-        for pair in self.pairs:
-            for part in pair:
-                if part in phis:
-                    aliases.node(phis[part])
-        for (part, value), flag in zip(self.outer.values(), flags[: len(self.outer)], strict=True):
-            if part in phis:
-                aliases.link(phis[part], value, flag)
-            elif (lost_in := _inside(part, lists)) is not None:
-                aliases.freeze(value)
-                aliases.freeze_items_of(lost_in)
-        for (a, b), flag in zip(self.pairs, flags[len(self.outer) :], strict=True):
-            if a in phis and b in phis:
-                aliases.link(phis[b], phis[a], flag)
-            else:
-                for part, other in ((a, b), (b, a)):
-                    if (lost_in := _inside(part, lists)) is not None:
-                        aliases.freeze_items_of(lost_in)
-                        aliases.freeze(*([phis[other]] if other in phis else ()))
-        aliases.freeze(*(phis[part] for part in self.frozen if part in phis), *self.refused.values())
-        aliases.freeze_items_of(*(phis[part] for part in self.frozen_lists if part in phis), *self.refused_lists.values())
+        for ((part, other), value), flag in zip(self.links.items(), flags, strict=True):
+            ends = phis.get(part), phis.get(other) if isinstance(other, tuple) else value
+            if ends[0] is not None and ends[1] is not None:
+                aliases.link(*ends, flag)
+                continue
+            for lost, end in ((part, ends[1]), (other, ends[0])):
+                if isinstance(lost, tuple) and (lost_in := _inside(lost, lists)) is not None:
+                    aliases.items.known_elsewhere(lost_in)
+                    aliases.freeze(end)
+        for (key, items), value in self.stuck.items():
+            target = phis.get(key) if isinstance(key, tuple) else value
+            if target is not None:
+                (aliases.items.known_elsewhere if items else aliases.freeze)(target)
 
 
 def _inside(part: Part, lists: dict[Part, Any]) -> Any:
@@ -175,24 +125,13 @@ def _inside(part: Part, lists: dict[Part, Any]) -> Any:
     return next((lists[state, way[:k]] for k in range(len(way)) if (state, way[:k]) in lists), None)
 
 
-def program_lists(values: Sequence[Column]) -> dict[Part, Any]:
+def program_lists(columns: Sequence[Column]) -> dict[Part, Any]:
     """The lists of the program among the values that a join gives (each a column's `first`)."""
-    return dict(entry for i, column in enumerate(values) for entry in _lists_at(column.first, (i, ()), column.owner))
-
-
-def _lists_at(value: Any, part: Part, owner: Any = None) -> Iterator[tuple[Part, Any]]:
-    value = there(value)
-    if staged_items(value) is not None:
-        yield part, value if owner is None else owner
-    for key, child in children(value).items():
-        yield from _lists_at(child, (part[0], (*part[1], key)))
-
-
-def _any(flags: Iterator[Flag]) -> Flag:
-    result: Flag = False
-    for flag in flags:
-        result = either(result, flag)
-    return result
+    held = {part: value for part, value in _parts(columns).items() if staged_items(value) is not None}
+    owners = {
+        (i, ()): c.owner for i, c in enumerate(columns) if c.owner is not None and staged_items(there(c.first)) is not None
+    }
+    return {**held, **owners}
 
 
 class BranchJoin(AliasJoin):
@@ -213,9 +152,9 @@ class BranchJoin(AliasJoin):
             for way, x, y in differing(column.first, column.second, column.counts, self.sights):
                 for side, body, value in zip(sides, bodies, (x, y), strict=True):
                     if has_identity(value):
-                        side[i, way] = body.may_be.get(id(value), [(value, True)])
+                        side[i, way] = body.path.may_be.get(id(value), [(value, True)])
         for side, body in zip(sides, bodies, strict=True):
-            self.meet(side, body, local)
+            self.meet(side, body.path, local)
         # Where each side knows its answer, the link's flag is the branch's own (or its opposite) and costs nothing; else both
         # sides compute one, and it leaves the branch like a value.
         branch = flag.__copy__()
@@ -284,13 +223,15 @@ class LoopJoin(AliasJoin):
         self._end: Operands = {}
 
     def types(self) -> list[TensorSpec]:
-        return [FLAG] * (len(self.outer) + len(self.pairs))
+        return [FLAG] * len(self.links)
 
     def starts(self, columns: Sequence[Column]) -> list[Flag]:
         """The flags before the loop."""
         parts = _parts(columns)
-        pairs = [(parts.get(part), value) for part, value in self.outer.values()]
-        pairs += [(parts.get(a), parts.get(b)) for a, b in self.pairs]
+        pairs = [
+            (parts.get(part), parts.get(other) if isinstance(other, tuple) else value)
+            for (part, other), value in self.links.items()
+        ]
         return [False if a is None or b is None else self.aliases.same(a, b) for a, b in pairs]
 
     def ends(self) -> list[Flag]:
@@ -319,24 +260,19 @@ class LoopJoin(AliasJoin):
                 self.aliases.suspect(*parts_of(start), *(y for _, _, y in differing(start, end, True, sights)))
             # in the next iteration this write comes after what made the object a suspect
             if any(key[1] in self.aliases.suspects for key in body.written):
-                raise Restart(TRACK)
+                self.aliases.track()
             return False
         # What is carried only grows, and there are finitely many parts and objects from outside: the fixpoint ends.
-        before = self._size()
+        before = len(self.links) + len(self.stuck)
         self._end = {}
         for i, (start, end, counts, _) in open_columns:
             for way, value in parts_at(start, counts):
-                self.outer.setdefault(((i, way), id(value)), ((i, way), value))
+                self.links.setdefault(((i, way), id(value)), value)
             for way, _, value in differing(start, end, counts, sights):
                 if has_identity(value):
-                    self._end[i, way] = body.may_be.get(id(value), [(value, True)])
-        self.meet(self._end, body, body.own | {id(value) for value in self.phis.values()})
-        return self._size() > before
-
-    def _size(self) -> int:
-        return sum(
-            map(len, (self.outer, self.pairs, self.frozen, self.frozen_lists, self.refused, self.refused_lists))  # type: ignore[arg-type]
-        )
+                    self._end[i, way] = body.path.may_be.get(id(value), [(value, True)])
+        self.meet(self._end, body.path, body.own | {id(value) for value in self.phis.values()})
+        return len(self.links) + len(self.stuck) > before
 
 
 def _parts(columns: Sequence[Column]) -> dict[Part, Any]:
