@@ -181,7 +181,6 @@ MISTAKES = {
     "zip": (lambda: Dataset.zip((Dataset.range(3), 4)), TypeError, "4 is no dataset"),
     "dataset": (lambda: Dataset([1, 2]), TypeError, "from_tensor_slices"),
     "length": (lambda: len(Dataset.range(3).repeat()), TypeError, "length is infinite"),
-    "cache": (lambda: Dataset.range(3).cache("file"), NotImplementedError, "in memory"),
     "choice": (
         lambda: list(Dataset.choose_from_datasets([Dataset.range(2)], Dataset.range(3, 4))), ValueError, "gives 3, there are",
     ),

@@ -26,7 +26,33 @@ from gradtape.trace.effects import active
 from gradtape.tree import Structure
 
 
-class DataIterator(PulledIterable):
+class OpenPass:
+    """A pass that somebody reads: it is closed at its end, when it fails, and when it is forgotten."""
+
+    _stream: Stream | None = None
+
+    def _next_leaves(self) -> Leaves:
+        stream = self._stream
+        if stream is None:
+            raise StopIteration
+        try:
+            return next(stream)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the pass and its threads."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def __del__(self) -> None:
+        if self._stream is not None:
+            self.close()
+
+
+class DataIterator(OpenPass, PulledIterable):
     """The elements of a dataset, one after the other.
 
     >>> import gradtape as gt
@@ -40,7 +66,7 @@ class DataIterator(PulledIterable):
         self._boxed = self._structure.boxed
         self._stage, self._taken_so_far = stage, 0
         self._starts = [seeds.state for seeds in seeds_of(stage)]
-        self._stream: Stream | None = stage.open()
+        self._stream = stage.open()
 
     @property
     def state(self) -> Array:
@@ -62,14 +88,7 @@ class DataIterator(PulledIterable):
         return self
 
     def __next__(self) -> Any:
-        stream = self._stream
-        if stream is None:
-            raise StopIteration
-        try:
-            leaves = next(stream)
-        except BaseException:
-            self.close()
-            raise
+        leaves = self._next_leaves()
         self._taken_so_far += 1
         return self._boxed(leaves, self._wrap)
 
@@ -81,18 +100,12 @@ class DataIterator(PulledIterable):
         return self._structure.pack(tuple(numpy_function(self._taken, [], specs)))
 
     def _taken(self) -> Leaves:
-        stream = self._stream
         try:
-            if stream is not None:
-                leaves = next(stream)
-                self._taken_so_far += 1
-                return leaves
+            leaves = self._next_leaves()
         except StopIteration:
-            self.close()
-        except BaseException:
-            self.close()
-            raise
-        raise OutOfRangeError("End of sequence: the dataset has no more elements")
+            raise OutOfRangeError("End of sequence: the dataset has no more elements") from None
+        self._taken_so_far += 1
+        return leaves
 
     def puller(self) -> IteratorPuller:
         """For a `for` statement of a function: each turn takes an element."""
@@ -108,16 +121,6 @@ class DataIterator(PulledIterable):
     def element_spec(self) -> Structure:
         """The type of an element."""
         return self._structure.template
-
-    def close(self) -> None:
-        """End the pass and its threads."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_stream", None) is not None:
-            self.close()
 
 
 class IteratorPuller:
@@ -195,35 +198,18 @@ class OptionalElement:
         return None if self._structure is None else self._structure.template
 
 
-class NumpyIterator:
+class NumpyIterator(OpenPass):
     """As `DataIterator`, elements in NumPy's arrays and scalars."""
 
     def __init__(self, stage: Stage) -> None:
         self._structure = stage.structure
-        self._stream: Stream | None = stage.open()
+        self._stream = stage.open()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        if self._stream is None:
-            raise StopIteration
-        try:
-            leaves = next(self._stream)
-        except BaseException:
-            self.close()
-            raise
-        return self._structure.pack(_arrays(leaves))
-
-    def close(self) -> None:
-        """End the pass and its threads."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_stream", None) is not None:
-            self.close()
+        return self._structure.pack(_arrays(self._next_leaves()))
 
 
 def _arrays(leaves: Leaves) -> Leaves:

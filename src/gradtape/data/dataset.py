@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gradtape.data.batches import Batched, PaddedBatch, Unbatched, Window
 from gradtape.data.channels import AUTOTUNE, Prefetched
 from gradtape.data.data_iterators import DataIterator, NumpyIterator
 from gradtape.data.elements import DatasetSpec, ElementStructure, bare, flat_values, mapped, of_types, shape_parts
+from gradtape.data.file_cache import FileCached
 from gradtape.data.mapping import ElementFunction, Filtered, MapStage, Scanned, folded
 from gradtape.data.mixing import Chosen, DatasetFunction, Drawn, Interleaved
 from gradtape.data.options import DatasetOptions
@@ -337,13 +339,24 @@ class Dataset(PulledIterable):
         """Pairs of a number (int64) and an element."""
         return self._then(Counted(self._stage, _count(start, "start", "enumerate")))
 
-    def cache(self, filename: str = "", name: str | None = None) -> Dataset:
-        """Elements kept in memory after the first whole pass: what leads to them is not computed again."""
-        if filename:
-            raise UnimplementedError(
-                "Dataset.cache keeps elements in memory; a file cannot be given: save arrays with np.savez"
-            )
-        return self._then(Cached(self._stage))
+    def cache(self, filename: TensorLike | os.PathLike[str] = "", name: str | None = None) -> Dataset:
+        """Elements kept after the first whole pass, in memory or in a file: what leads to them is not computed again.
+
+        A file is there when a pass has come to its end, and other processes read it instead of computing. A file with elements
+        of other types, or of another number if that is known, is refused; one that the same pipeline wrote before one of its
+        functions changed is not recognised: delete it then.
+
+        >>> import os, tempfile
+        >>> import gradtape as gt
+        >>> path = os.path.join(tempfile.mkdtemp(), "squares")
+        >>> ds = gt.data.Dataset.range(3).map(lambda x: x * x).cache(path)
+        >>> [int(x) for x in ds], os.path.exists(path), [int(x) for x in ds]
+        ([0, 1, 4], True, [0, 1, 4])
+        """
+        place = os.fspath(filename) if isinstance(filename, os.PathLike) else bare(filename)[()]
+        if not isinstance(place, (str, bytes)):
+            raise TypeError(f"Dataset.cache: filename must be a string or a path, got {filename!r}")
+        return self._then(FileCached(self._stage, Path(os.fsdecode(place))) if place else Cached(self._stage))
 
     def prefetch(self, buffer_size: Integer, name: str | None = None) -> Dataset:
         """Read ahead by a thread, at most `buffer_size` elements (`gt.data.AUTOTUNE`: fewer of large ones)."""
