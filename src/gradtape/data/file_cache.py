@@ -200,10 +200,10 @@ class ReadingStream(RepeatedStream):
         if self.file.read(len(_MAGIC)) != _MAGIC:
             raise InvalidArgumentError(f"Dataset.cache: {str(self.path)!r} is no file of this kind; give another name")
         (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size))
-        found = self._bytes(length)
-        if found != expected:
+        description = self._bytes(length)
+        if description != expected:
             raise InvalidArgumentError(
-                f"Dataset.cache: the file {str(self.path)!r} is of another dataset, with {found.decode(errors='replace')}; "
+                f"Dataset.cache: the file {str(self.path)!r} is of another dataset, with {description.decode(errors='replace')}; "
                 f"this one's are {expected.decode()}. Delete the file, or give another name"
             )
         start = self.file.tell()
