@@ -133,7 +133,7 @@ def test_several_passes_write_at_once(tmp_path):
 def test_a_file_of_something_else(tmp_path):
     path = tmp_path / "numbers"
     list(Dataset.range(3).cache(path))
-    with pytest.raises(gt.errors.InvalidArgumentError, match=r"numbers' is of another dataset, with .*int64.*int32"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match=r"numbers' is of another dataset: .*int64.*int32"):
         list(Dataset.range(3, output_type="int32").cache(path))
     with pytest.raises(gt.errors.InvalidArgumentError, match=r"it has 3 elements, this one has 4\. Delete the file"):
         list(Dataset.range(4).cache(path))

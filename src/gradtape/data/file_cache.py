@@ -203,7 +203,7 @@ class ReadingStream(RepeatedStream):
         description = self._bytes(length)
         if description != expected:
             raise InvalidArgumentError(
-                f"Dataset.cache: the file {str(self.path)!r} is of another dataset, with {description.decode(errors='replace')}; "
+                f"Dataset.cache: the file {str(self.path)!r} is of another dataset: {description.decode(errors='replace')}; "
                 f"this one's are {expected.decode()}. Delete the file, or give another name"
             )
         start = self.file.tell()
