@@ -13,6 +13,7 @@ V = RNG.normal(size=6)
 W = RNG.normal(size=4)
 TALL = RNG.normal(size=(5, 3))
 NANS = np.where(RNG.uniform(size=(3, 5)) < 0.3, np.nan, M)
+INFINITE = np.array([[np.inf, np.inf, 1.0, np.nan], [-np.inf, -np.inf, -np.inf, 2.0], [np.inf, 3.0, np.inf, np.inf]])
 LEVELS = np.array([[0.0, 0.1], [0.43, 1.0]])
 PLACES = np.array([3, 1, 2, 1, 0, 3])
 TIES = np.array([2.5, -1.0, 2.5, 0.5, -1.0, 7.0])
@@ -113,6 +114,8 @@ EXACT = {
     "nanquantile": (lambda x: np.nanquantile(x, [0.2, 0.5], axis=1), NANS),
     "nanpercentile": (lambda x: np.nanpercentile(x, 40), NANS),
     "nanmedian": (lambda x: np.nanmedian(x, axis=0), NANS), "quantile of NaN": (lambda x: np.quantile(x, 0.3, axis=1), NANS),
+    "median of infinities": (lambda x: (np.median(x, axis=0), np.median(x, axis=1), np.median(x, axis=())), INFINITE),
+    "nanmedian of infinities": (lambda x: (np.nanmedian(x), np.nanmedian(x, axis=1)), INFINITE[:, 1:]),
     "nancumsum": (lambda x: np.nancumsum(x, axis=1), NANS), "nancumprod": (np.nancumprod, NANS),
     "ldexp far": (lambda x: np.ldexp(x, 1060), np.array([2.0**-1040, -(2.0**-50)])), "vander of integers": (np.vander, PLACES),
     "matrix_rank hermitian": (lambda a: np.linalg.matrix_rank(a, hermitian=True), TALL.T @ TALL),

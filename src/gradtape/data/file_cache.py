@@ -77,7 +77,7 @@ def _unpacked(data: bytes, place: int, dtype: np.dtype[Any]) -> tuple[Array, int
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-class Part:
+class PartialFile:
     """A file that is not whole yet, and what of it waits to be written."""
 
     def __init__(self, path: Path, structure: ElementStructure) -> None:
@@ -153,9 +153,9 @@ def _alive(process: int) -> bool:
 class WritingStream(StepStream):
     """A pass that writes what it gives."""
 
-    def __init__(self, source: Stream, part: Part) -> None:
+    def __init__(self, source: Stream, part: PartialFile) -> None:
         super().__init__(source)
-        self.part: Part | None = part
+        self.part: PartialFile | None = part
 
     def __next__(self) -> Leaves:
         part = self.part
@@ -267,4 +267,4 @@ class FileCached(Step):
     def open(self) -> Stream:
         if self.path.exists():
             return ReadingStream(self)
-        return WritingStream(self.source.open(), Part(self.path, self.structure))
+        return WritingStream(self.source.open(), PartialFile(self.path, self.structure))

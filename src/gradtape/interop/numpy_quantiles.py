@@ -71,9 +71,9 @@ def _levels(q: TensorLike, scale: float, function: str) -> Any:
 
 
 def _quantile(
-    a: TensorLike, q: TensorLike, axis: Axes, method: str, keepdims: bool, scale: float, skip_nan: bool, function: str
+    a: TensorLike, q: TensorLike | None, axis: Axes, method: str, keepdims: bool, scale: float, skip_nan: bool, function: str
 ) -> Any:
-    x, levels = floats(a), _levels(q, scale, function)
+    x, levels = floats(a), _levels(0.5 if q is None else q, scale, function)
     place, weight = _METHODS[option(method, "method", function, tuple(_METHODS))]
     axes = r.normal_axes(axis, x.ndim, function)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -90,9 +90,11 @@ def _quantile(
     where = place(count, flat_levels)  # (levels,), or with the leading axes of the rows where each has its own count
     below = np.floor(where)
     part = e.cast(convert(weight(where - below)), x.dtype)
-    low, high = (e.cast(convert(np.clip(end, 0.0, np.maximum(count - 1.0, 0.0))), "int64") for end in (below, below + 1.0))
+    ends = (below, np.ceil(where) if q is None else below + 1.0)
+    low, high = (e.cast(convert(np.clip(end, 0.0, np.maximum(count - 1.0, 0.0))), "int64") for end in ends)
     first, last = (_picked(ordered, places) for places in (low, high))
-    out = first + (last - first) * part
+    # a median is the mean of the two in the middle, or twice the same one: infinities stay, as NumPy has it
+    out = first * 0.5 + last * 0.5 if q is None else first + (last - first) * part
     lost = c.equal(count, 0.0) if skip_nan else c.is_nan(ordered[..., -1:])
     out = s.where(lost, e.cast(np.nan, x.dtype), out)
     out = arrays.reshape(out, (*tuple(out.shape)[:-1], *levels.shape))
@@ -122,7 +124,7 @@ def _middle(name: str, skip_nan: bool) -> Rule:
     def middles(
         a: TensorLike, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False
     ) -> Any:
-        return _quantile(a, 0.5, axis, "linear", keepdims, 1.0, skip_nan, name)
+        return _quantile(a, None, axis, "linear", keepdims, 1.0, skip_nan, name)
 
     return middles
 
