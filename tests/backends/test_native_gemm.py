@@ -59,7 +59,7 @@ def laid_out(rows: int, columns: int, layout: str, dtype: str) -> Any:
 SIZES = [
     (1, 1, 1), (1, 70, 33), (3, 70, 33), (33, 70, 1), (2, 5, 2), (6, 16, 8), (12, 300, 16), (13, 257, 17), (125, 20, 40),
     (20, 9, 700), (0, 3, 4), (3, 4, 0), (130, 129, 128), (13, 1000, 170), (600, 7, 600), (2000, 40, 30),
-    (300, 290, 295),
+    (410, 405, 408),
 ]  # fmt: skip
 
 
@@ -86,17 +86,17 @@ def test_sizes_and_layouts(product: Any, sizes: tuple[int, int, int], layouts: s
 
 def test_large_products_are_blas_whether_sizes_are_known_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Known now, they need no tiles: none are compiled. How large that is depends on the machine's vectors."""
-    for vector, least in ((16, 128), (32, 128), (64, 294)):
+    for vector, least in ((16, 128), (32, 128), (64, 407)):
         monkeypatch.setattr(gemm.machine, "vector_bytes", lambda vector=vector: vector)
         assert [gemm.for_blas(n, n, n) for n in (least - 1, least)] == [False, True]
     monkeypatch.undo()
     module = ModuleText()
-    a, b = ("%a", 300, 1), ("%b", 1, 300)
-    known = gemm.call(module, "double", (300, 300, 300), a, b, ("%c", 300), "false")
-    assert "@gt_blas_double(i1 false, i1 true, i64 300" in known
-    assert "@gt_mm_double" in gemm.call(module, "double", (300, 300, 300), ("%a", 600, 2), b, ("%c", 300), "false")
-    assert "@gt_mm_double" in gemm.call(module, "double", ("%m", 300, 300), a, b, ("%c", 300), "false")
-    assert "@gt_mm_double" in gemm.call(module, "double", (12, 2000, 2000), a, b, ("%c", 300), "false")
+    a, b = ("%a", 410, 1), ("%b", 1, 410)
+    known = gemm.call(module, "double", (410, 410, 410), a, b, ("%c", 410), "false")
+    assert "@gt_blas_double(i1 false, i1 true, i64 410" in known
+    assert "@gt_mm_double" in gemm.call(module, "double", (410, 410, 410), ("%a", 820, 2), b, ("%c", 410), "false")
+    assert "@gt_mm_double" in gemm.call(module, "double", ("%m", 410, 410), a, b, ("%c", 410), "false")
+    assert "@gt_mm_double" in gemm.call(module, "double", (12, 2000, 2000), a, b, ("%c", 410), "false")
 
 
 FORTRAN = """
@@ -107,7 +107,7 @@ from gradtape.backends.llvm.products import blas
 blas._numpy = lambda: None  # as where NumPy has no OpenBLAS of its own
 assert blas.source().fortran
 for dtype in ("float32", "float64"):
-    a, b = np.random.default_rng(0).normal(size=(2, 300, 300)).astype(dtype)
+    a, b = np.random.default_rng(0).normal(size=(2, 410, 410)).astype(dtype)
     product = gt.function(lambda x, y: (x @ y, gt.transpose(x) @ y, x @ gt.transpose(y)))
     for found, want in zip(product(gt.constant(a), gt.constant(b)), (a @ b, a.T @ b, a @ b.T), strict=True):
         np.testing.assert_allclose(found.numpy(), want, rtol=0, atol=1e-4 if dtype == "float32" else 1e-12)

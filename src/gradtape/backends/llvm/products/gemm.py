@@ -38,7 +38,8 @@ FIELDS = [Member(8 * i, kind) for i, kind in enumerate(WORDS)]
 
 def large() -> int:
     """Multiplications from which on BLAS is called, unless a side is short: tiles of 512 bits keep up with it for longer."""
-    return (24 if machine.vector_bytes() == 64 else 2) << 20
+    # One pool of threads is better than two that wait actively for the same cores: BLAS is to be faster than tiles by much.
+    return (64 if machine.vector_bytes() == 64 else 2) << 20
 
 
 def for_blas(m: Whole | int, n: Whole | int, k: Whole | int) -> Flag | bool:
