@@ -27,6 +27,7 @@ from gradtape.ops.losses import (
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
+from gradtape.ops.nn_functions import *
 from gradtape.ops.normalization import *
 from gradtape.ops.pool import *
 from gradtape.ops.sequence_losses import (

@@ -47,6 +47,9 @@ NAMES = {
         triangular_solve banded_triangular_solve tridiagonal_matmul tridiagonal_solve
     """,
     "nn": """
+        atrous_conv2d atrous_conv2d_transpose compute_average_loss conv_transpose dilation2d erosion2d experimental lrn
+        local_response_normalization log_poisson_loss normalize_moments pool scale_regularization_loss sufficient_statistics
+        weighted_moments
         avg_pool batch_normalization bias_add conv1d conv2d conv2d_transpose conv3d conv3d_transpose ctc_loss
         max_pool_with_argmax nce_loss sampled_softmax_loss weighted_cross_entropy_with_logits
         depthwise_conv2d dropout elu embedding_lookup

@@ -395,10 +395,11 @@ def conv3d(
     return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
 
 
-def _transposed(
+def transposed(
     x: TensorLike, w: TensorLike, output_shape: Shape, strides: Integers, padding: Padding, data_format: str | None,
     dilations: Integers | None, rank: int, op: str,
 ) -> Tensor:  # fmt: skip
+    """The adjoint of a convolution with respect to its input."""
     x, w = _checked(x, w, rank, op)
     first = channels_first(data_format, rank, op)
     strides = per_axis(strides, rank, first, op, "strides")
@@ -453,7 +454,7 @@ def conv2d_transpose(
     >>> gt.nn.conv2d_transpose(gt.ones((1, 1, 1, 1)), gt.ones((2, 2, 1, 1)), (1, 2, 2, 1), 2).numpy().ravel()
     array([1., 1., 1., 1.], dtype=float32)
     """
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
 
 
 @composite(samples=lambda: [Sample(normal(1, 3, 2), normal(3, 1, 2), (1, 6, 1), 2)])
@@ -462,7 +463,7 @@ def conv1d_transpose(
     data_format: str | None = "NWC", dilations: Integers | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """The transpose of `conv1d` with respect to its input; the filter is (width, out, in)."""
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
 
 
 @composite(samples=lambda: [Sample(normal(1, 2, 1, 2, 2), normal(2, 2, 2, 1, 2), (1, 4, 2, 4, 1), 2)])
@@ -471,7 +472,7 @@ def conv3d_transpose(
     data_format: str | None = "NDHWC", dilations: Integers | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """The transpose of `conv3d` with respect to its input; the filter is (depth, height, width, out, in)."""
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
 
 
 @composite(

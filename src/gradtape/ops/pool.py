@@ -204,10 +204,11 @@ POOL_SPREAD: Op = linear(
 # -- the public functions ----------------------------------------------------------------------------------------------
 
 
-def _pooled(
+def pooled(
     x: TensorLike, ksize: Integers, strides: Integers, padding: Padding, data_format: str | None, rank: int, average: bool,
     op: str,
 ) -> Tensor:  # fmt: skip
+    """Maxima or averages of windows."""
     x = real_numbers(x, "input", op)
     x = real_floats(x, "input", op) if average or not x.dtype.is_integer else x
     if x.ndim < rank + 2:
@@ -271,7 +272,7 @@ def max_pool(
     >>> gt.nn.max_pool(gt.reshape(gt.range(4.0), (1, 4, 1)), 2, 2, "VALID").numpy().ravel()
     array([1., 3.], dtype=float32)
     """
-    return _pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "max_pool"), False, "max_pool")
+    return pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "max_pool"), False, "max_pool")
 
 
 @composite(
@@ -291,7 +292,7 @@ def avg_pool(
     >>> gt.nn.avg_pool(gt.ones((1, 3, 1)), 2, 1, "SAME").numpy().ravel()
     array([1., 1., 1.], dtype=float32)
     """
-    return _pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "avg_pool"), True, "avg_pool")
+    return pooled(input, ksize, strides, padding, data_format, _dimensions(input, data_format, "avg_pool"), True, "avg_pool")
 
 
 @composite(samples=lambda: [Sample(spread(2, 5, 1), 2, 2, "SAME"), Sample(spread(1, 2, 5), 3, 1, "VALID", "NCW")])
@@ -299,7 +300,7 @@ def max_pool1d(
     input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
     """The largest element of each window of a (batch, width, channels) tensor."""
-    return _pooled(input, ksize, strides, padding, data_format, 1, False, "max_pool1d")
+    return pooled(input, ksize, strides, padding, data_format, 1, False, "max_pool1d")
 
 
 @composite(
@@ -320,7 +321,7 @@ def max_pool2d(
     >>> gt.nn.max_pool2d(gt.reshape(gt.range(4.0), (1, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
     array([3.], dtype=float32)
     """
-    return _pooled(input, ksize, strides, padding, data_format, 2, False, "max_pool2d")
+    return pooled(input, ksize, strides, padding, data_format, 2, False, "max_pool2d")
 
 
 @composite(samples=lambda: [Sample(spread(1, 3, 2, 2, 1), 2, 1, "SAME")])
@@ -328,7 +329,7 @@ def max_pool3d(
     input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
     """The largest element of each window of a (batch, depth, height, width, channels) tensor."""
-    return _pooled(input, ksize, strides, padding, data_format, 3, False, "max_pool3d")
+    return pooled(input, ksize, strides, padding, data_format, 3, False, "max_pool3d")
 
 
 @composite(samples=lambda: [Sample(normal(2, 5, 1), 2, 2, "SAME"), Sample(normal(1, 2, 5), 3, 1, "VALID", "NCW")])
@@ -336,7 +337,7 @@ def avg_pool1d(
     input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
     """The average of each window of a (batch, width, channels) tensor."""
-    return _pooled(input, ksize, strides, padding, data_format, 1, True, "avg_pool1d")
+    return pooled(input, ksize, strides, padding, data_format, 1, True, "avg_pool1d")
 
 
 @composite(
@@ -355,7 +356,7 @@ def avg_pool2d(
     >>> gt.nn.avg_pool2d(gt.ones((1, 4, 4, 1)), ksize=2, strides=2, padding="VALID").shape
     TensorShape([1, 2, 2, 1])
     """
-    return _pooled(input, ksize, strides, padding, data_format, 2, True, "avg_pool2d")
+    return pooled(input, ksize, strides, padding, data_format, 2, True, "avg_pool2d")
 
 
 @composite(samples=lambda: [Sample(normal(1, 3, 2, 2, 1), 2, 1, "SAME")])
@@ -363,7 +364,7 @@ def avg_pool3d(
     input: TensorLike, ksize: Integers, strides: Integers, padding: str, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
     """The average of each window of a (batch, depth, height, width, channels) tensor."""
-    return _pooled(input, ksize, strides, padding, data_format, 3, True, "avg_pool3d")
+    return pooled(input, ksize, strides, padding, data_format, 3, True, "avg_pool3d")
 
 
 @composite(

@@ -34,6 +34,7 @@ from gradtape.ops import (
     losses,
     matmul,
     matrix,
+    nn_functions,
     normalization,
     padding,
     partitions,
@@ -100,6 +101,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     staged,
     collective,
     rank_functions,
+    nn_functions,
 )
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
