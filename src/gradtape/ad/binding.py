@@ -67,10 +67,12 @@ def raw(function: Rule) -> Rule:
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": function.__module__}
     rebuilt = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
     rebuilt.__kwdefaults__ = function.__kwdefaults__
+    # noted before its names are looked up: helpers may call one another
     _memo[function] = rebuilt
     for name in global_names(function.__code__):
         if name in function.__globals__:
             value = function.__globals__[name]
+            # NumPy and the standard library are bare already; a user's function is no part of a rule
             ours = isinstance(value, FunctionType) and value.__module__.startswith(("gradtape.ops", "gradtape.core"))
             namespace[name] = raw(value) if ours else value
     return rebuilt
@@ -96,6 +98,7 @@ def reboxed(value: Any, node: Record | None) -> Any:
     """
     if value.__class__ is np.ndarray or isinstance(value, (np.generic, np.ndarray)):
         return box(value, node)
+    # a copy: the saved object may be the user's own tensor, whose identity must not change under him
     if isinstance(value, Tensor) and node is not None and value._node is not node:
         value = value.__copy__()
         value._node = node
@@ -110,6 +113,7 @@ def inputs_of(record: Record, values: tuple[Any, ...], first: int) -> tuple[Any,
 def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs of an op with several, as parts of its record."""
     scope = SCOPE.get()
+    # nobody who records now knows this record, so nobody could use the identity of its parts
     if scope is None or not any(key in scope.keys for key in record.keys):
         return tuple(reboxed(v, None) for v in values)
     return tuple(reboxed(v, part_of(scope, record, i, v)) for i, v in enumerate(values))
@@ -146,6 +150,7 @@ class Binding(dict[Op, Pull]):
         pull = OWN_PULLS.get(op)
         if pull is None:
             stops = not op.differentiable or (self.cut and op.assigns)
+            # decided once, when the pull is written: the walk itself asks nothing about an op
             pull = stop if stops else PullWriter(op, self.boxed, self.careful).pull()
         self[op] = pull
         return pull
@@ -191,11 +196,14 @@ class RuleWriter:
             return None
         if not callable(partial):
             return {1: ct, -1: f"-{ct}"}.get(partial, f"{ct} * {partial!r}")
+        # a product written by hand is quicker, but multiplies before anybody can mask: not in a careful walk
         if product is not None and not self.careful:
             return self.call(f"product{index}", product)
         value = self.call("" if _returns_argument(partial) else f"partial{index}", partial)
         if self.careful:
             return f"times({ct}, {value})"
+        # Real tapes need no conjugation, which would be one more operation in a program. Bare arrays of complex tapes never
+        # come here: they take the careful rules.
         return f"{ct} * {value} if {self.real} else times({ct}, {value})" if self.boxed else f"{ct} * {value}"
 
     def call(self, name: str, rule: Rule) -> str:
@@ -203,6 +211,7 @@ class RuleWriter:
         arguments = ", ".join([self.argument(parameter) for parameter in parameters(rule)])
         if not name:
             return f"({arguments})"
+        # these are written for arrays in the first place: there is nothing to rebind
         self.space[name + self.suffix] = rule if name in ("add_into", "in_place", "sparse_rows") else self._bound(rule)
         return f"{name}{self.suffix}({arguments})"
 
@@ -251,9 +260,11 @@ class PullWriter(RuleWriter):
             ]
         else:
             self.lines += [" nodes, needed, cts = rec.nodes, sweep.needed, sweep.cotangents"]
+            # Input 0 last: its share may take over the memory of the cotangent (`_in_memory`), which the others still need.
             for index in reversed(range(len(op.args))):
                 self._input(index)
         filename = f"<gradtape rule of {op.name}>"
+        # tracebacks and the user's line are looked for behind these frames
         INTERNAL.add(filename)
         RULES.add(filename)
         exec(compile("\n".join(self.lines), filename, "exec"), self.space)  # noqa: S102  (our own template)
@@ -268,6 +279,7 @@ class PullWriter(RuleWriter):
             return
         lines = [f" node = nodes[{index}]", " if node in needed:"]
         shares = [f"grad = {expression}"]
+        # with one argument there is nothing it could have been broadcast against
         if op.kind == "elementwise" and len(op.args) > 1:
             shares += ["if grad.shape != node.shape:", " grad = reduce_to(grad, node.shape)"]
         adding = ["if node in cts:", " sweep.add(node, grad)", "else:", " cts[node] = grad"]
@@ -282,6 +294,7 @@ class PullWriter(RuleWriter):
         op = self.op
         if op.sparse_rows is not None:
             rows = self.call("sparse_rows", op.sparse_rows)
+            # only a source may be answered by few rows: any rule further back would have to take them apart
             yield f"sweep.sparse and node.op is None and (rows := {rows}) is not None", "sweep.add(node, SparseRows(*rows))"
             self.space["SparseRows"] = SparseRows
         if op.add_into is not None:

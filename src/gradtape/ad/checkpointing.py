@@ -57,7 +57,9 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
         _warn_about(inner.operation, loop.operation)
         return None
     nested = any(operation.op is SCAN or operation.op is WHILE for operation in program(body))
+    # an inner loop keeps states of its own while one iteration of this one is differentiated: both must fit
     own = limit // 2 if nested else limit
+    # items of lists are there in both passes: nothing is saved to have them
     free = {*loop.free, *range(loop.first_x, len(body.params))}
     with limited(limit - own):
         half = split(body, loop.wanted, loop.seeded, free)
@@ -68,6 +70,7 @@ def _checkpointed(site: Site, loop: Loop, inputs: Tensors, seeds: dict[int, Any]
     length, static = loop.length(inputs)
     groups = {"length": length, **parts.operands, "cts": loop.starts(inputs, seeds), "seeds": parts.seeds}
     regions = {"advance": parts.advance(), "backward": parts.backward([type_of(t) for t in groups["cts"]])}
+    # sizes that can be read off the operands; with others the backend cannot say how many bytes an iteration keeps
     known = {name for group in groups.values() for t in group for name in _told(t._data)}
     attrs = {"length": static, "reverse": loop.backwards, "limit": own, "saved": _sizes(half, known)}
     results = current_trace().structured(CHECKPOINTED, groups, regions, attrs)
@@ -89,8 +92,11 @@ def silenced(body: Block) -> tuple[Block, list[Value]]:
     given: list[Value] = []
 
     def visit(scope: Rebuild, operation: Operation) -> None:
+        # what an effect gave (a random key, the result of a Python function) must be the same in every later run of the
+        # iteration: the first run keeps it
         if not operation.op.effect:
             scope.copy(operation)
+        # how often it runs is not known by iteration, so a list of what it gave would not be in step with the loop
         elif operation.results and scope.old is not body:
             raise _InnerEffectError(operation)
         for value in operation.results if operation.op.effect else ():
@@ -106,6 +112,7 @@ def _kept_effects(site: Site, effects: list[Value]) -> list[Any]:
     """Let the loop give what its effects gave, one list each."""
     operation = site.operation
     old = operation.regions["body"]
+    # rebuilt, not changed: a block may be shared with another program that has no gradient
     scope = Rebuild(old)
     scope.run(old.operations)
     ys = [*old.result_group("ys"), *effects]
@@ -143,6 +150,7 @@ class _Parts:
         state: list[int] = []
         while True:  # the carried values that residuals depend on, directly or through later iterations
             needs = _operations(body, [*self.saved, *(outputs[j] for j in state)])[1]
+            # (parameter 0 is the index)
             grown = [j for j in range(loop.carried) if body.params[j + 1] in needs]
             if grown == state:
                 break
@@ -196,10 +204,12 @@ class _Parts:
         body = self.half.forward
         kept = [body.params[0], *(body.params[p] for p in (*self.state, *self.consts, *self.xs))]
         operations, _ = _operations(body, [*self.next, *saved])
+        # cloned: both regions replay it, and a block has one owner
         step = clone(extract(kept, operations, body.name, outputs=[*self.next, *saved]))
         n = len(self.state)
 
         def build(k: Any, *inner: Any) -> dict[str, Any]:
+            # a run starts at its first iteration, but index and items are counted from the start of the whole loop
             index = inner[n] + k
             values = self._own(index, inner[n + 1 :])
             outs = replay(step, [index, *inner[:n], *(values[p] for p in (*self.consts, *self.xs))])
@@ -241,6 +251,7 @@ def _operations(block: Block, results: Iterable[Value]) -> tuple[list[Operation]
         if not wanted.isdisjoint(operation.results):
             kept.append(operation)
             wanted.update(operation.operands)
+            # a size in an attribute is an operand too, though no list of operands says so
             wanted.update(told[name] for name in _symbols(operation) if name in told)
     return kept[::-1], wanted
 
@@ -272,6 +283,7 @@ def _sizes(half: Split, known: set[str]) -> tuple[TensorSpec, ...] | None:
             if not isinstance(length, int) or isinstance(spec.item, ListSpec):
                 return None
             spec = TensorSpec((length, *spec.item.shape), spec.item.dtype)
+        # a witness of sizes: it takes no memory
         if 0 in tuple(spec.shape):
             continue
         if None in tuple(spec.shape) or not symbols_in(spec) <= known:
@@ -300,6 +312,7 @@ def expanded_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int,
     """Cotangents of the operands: `backward` runs on all iterations and is differentiated as it is."""
     operation = site.operation
     recording = Recording()
+    # the limit is not handed on: checkpoints inside a derivative of checkpoints would multiply the work at each order
     with limited(None), recording.recording():
         twins = [recording.watched(t) if i in wanted else t for i, t in enumerate(inputs)]
         outs = replay(clone(operation.regions["backward"]), all_at_once(operation, twins), sizes="new")

@@ -68,14 +68,18 @@ def split(
             recording.level = LEVEL
             world = _other_ranks(trace, recording, block)
             outs = replay(block, inputs, sizes="same", world=world)
+        # The cut: what stands before is the forward half. The cotangents come in as parameters only now, so that nothing of the
+        # first half can depend on them.
         boundary = len(root.operations)
         cts = [traced(root.add_param(outs[i]._data.type)) for i in seeded]
         trace.constants[-1].clear()
         if world is not None:
+            # asked for like an input, so that the walk visits the messages even where no wanted parameter depends on them
             nodes.append(world._node)
         cotangents = recording.cotangents([outs[i] for i in seeded], cts, nodes, boxed=True)  # type: ignore[arg-type]
     recording.close()
     results = [trace_value(trace, t) for t in outs]
+    # (strict=False: the cotangent of the other ranks, if any, comes last and is nobody's)
     answers = [(i, g) for i, g in zip(sorted(wanted), cotangents, strict=False) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
     return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), set(near), recompute)
@@ -118,21 +122,26 @@ def _cut(
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}
     if late:  # constants made at the very end for results
+        # they stand behind the boundary but belong to the forward half
         late -= {id(v.producer) for v in results if v.producer is not None}
     late_ops = _needed_ops([op for op in root.operations if id(op) in late], grads)
+    # before anything is counted as wanted: a list that is only read at one place must not be kept for that
     late -= _readable_early(late_ops, root.params[count:])
     early_ops = [op for op in root.operations if id(op) not in late]
     late_ops = [op for op in late_ops if id(op) in late]
     wanted = _outside_values(late_ops, grads, late, root.params[count:])
     own = root.params[:count]
     free_values = {own[i] for i in free}
+    # Only a loop has free parameters, and only there is a minimum cut worth its time: what is kept is kept once per iteration.
     items = {own[i] for i in near} if free and not recompute else None  # of a loop: the items of lists
     again, saved = _recomputed(early_ops, wanted, free_values, recompute, items)
     used_params = [i for i, p in enumerate(own) if p in saved and (i in free or i in near)]
+    # a parameter that the caller still has when the backward half runs is passed again, not saved
     at_hand = {own[i] for i in used_params}
     keep = [v for v in saved if v not in at_hand]
     first_half = [*own, *(v for op in early_ops for v in op.results)]
     witnesses = _witnesses([*keep, *(own[i] for i in used_params), *root.params[count:]], first_half, [*again, *late_ops])
+    # appended, not inserted: a witness has no operands, and the order of the others is that of the effects
     early_ops += [w.producer for w in witnesses if w.producer is not None]
     keep += witnesses
     first = extract(own, early_ops, root.name, outputs=results, saved=keep)
@@ -149,6 +158,7 @@ def _witnesses(params: list[Value], early: list[Value], late: list[Operation]) -
     known = {name for v in params for name in sizes_of(v)}
     had = {name for v in early for name in sizes_of(v)}
     # also what types of parameters mention: derivatives of the second half may take sizes like n of n + 1 apart
+    # sorted: sets of strings have another order in each process, and the text of a program must not
     mentioned = {name: None for v in params for name in sorted(symbols_in(v.type) - known)}
     needed = free_sizes(late, known, described=True) | mentioned
     witnesses = [witness(name) for name in needed if name in had]
@@ -159,6 +169,7 @@ def _needed_ops(operations: list[Operation], grads: list[Value]) -> list[Operati
     """The operations of the second half that lead to a cotangent (or have an effect)."""
     wanted = set(grads)
     kept = []
+    # backwards, so that one pass sees every user before what it uses
     for op in reversed(operations):
         if has_effect(op) or any(v in wanted for v in op.results):
             kept.append(op)
@@ -175,8 +186,10 @@ def _readable_early(late: list[Operation], cts: list[Value]) -> set[int]:
     early: set[int] = set()
     for op in late:
         if op.op in _READS and inside.isdisjoint(op.operands):
+            # the index of the read, if it is a constant, has to move with it
             early.update(id(v.producer) for v in op.operands if v.producer is not None and v.producer.op is CONSTANT)
             early.add(id(op))
+            # what it gives is of the first half now: reads of that (a list in a list) can follow it
             inside.difference_update(op.results)
     return early
 
@@ -200,6 +213,8 @@ def _recomputed(
     In a loop (`items`: values of the first half that the second one has as well) more is run again where that takes less time
     than keeping it for all iterations.
     """
+    # The cheap choice first: what is costless or a cheap function of wanted values. In a loop the cut may then do better; it
+    # starts from what this would save, not from everything.
     costless = _Costless(free, everything)
     again, saved = _chosen(wanted, costless, None)
     if items is not None:
@@ -228,6 +243,7 @@ class _Costless:
             if v not in known:
                 if producer is None:
                     known[v] = v in self.free
+                # an inner loop computed again would cost as much as all iterations of it, hidden in one operation
                 elif (producer.regions and not self.everything) or has_effect(producer):
                     known[v] = False
                 elif waiting := [o for o in producer.operands if o not in known]:
@@ -266,6 +282,7 @@ def had_again(block: Block, values: Sequence[Value], free: int) -> tuple[Block, 
 
     A block that gives them, the values that must be kept for it (its parameters, the free one last), whether it takes that one.
     """
+    # the one free value is the loop's index, which everybody has
     own = block.params[free]
     again, saved = _recomputed(block.operations, dict.fromkeys(values), {own}, False)
     keep = [value for value in saved if value is not own]
@@ -280,6 +297,8 @@ def _is_number(value: Value) -> bool:
 def _cheap(producer: Operation, wanted: dict[Value, None], from_free: Callable[[Value], bool], depth: int = 6) -> bool:
     """Cheap operations on values that are there anyway; numbers are added and multiplied again sooner than they are read."""
     cost = producer.op.cost
+    # Depth-limited: each wanted value asks anew, and chains that are longer are rarely cheap in sum. A number is read from
+    # memory in more time than it takes to add or multiply two of them.
     if not depth or cost > (Cost.CHEAP if all(map(_is_number, (*producer.operands, *producer.results))) else Cost.LIGHT):
         return False
     for o in producer.operands:

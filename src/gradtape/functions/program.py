@@ -71,6 +71,7 @@ class Capture:
 
     def tensor(self) -> Any:
         value = self.read()
+        # (how many leaf versions a variable has is known at the call only)
         if self.kind == "versions":
             return versions_now(value, active())
         if self.kind == "number":
@@ -85,6 +86,7 @@ class Capture:
         if not isinstance(value, (Tensor, Readable, np.ndarray, np.generic)):
             return f"{self.label} was a tensor, now {type(value).__name__}"
         tensor: Any = value
+        # by shape and dtype only: values are read anew at each call anyway
         if tuple(tensor.shape) != tuple(self.spec.shape):
             return f"{self.label} had shape {tuple(self.spec.shape)}, now {tuple(tensor.shape)}"
         dtype = tensor.dtype if isinstance(tensor, np.ndarray | np.generic) else tensor.dtype.as_numpy_dtype
@@ -157,8 +159,11 @@ class Program:
         `caller.rerun(tensors)` runs the undecorated function instead, and `caller.containers` are the call's own lists and
         dicts, in the order of `rebuild.containers`: a program holds neither the function nor its arguments.
         """
+        # inside another trace there are no values to run on
         if TRACE.get() is not None:
             return self.inside(tensors, caller)
+        # who assigns variables holds their locks from the first read to the last write, or an update of another thread gets
+        # lost
         return self._run(tensors, caller) if self.exclusive is None else self.exclusive.run(self._run, tensors, caller)
 
     def _run(self, tensors: Sequence[Any], caller: Any) -> Any:
@@ -181,6 +186,7 @@ class Program:
     def inside(self, tensors: Sequence[Any], caller: Any = None) -> Any:
         """Called while another function is traced: one call operation of that program."""
         trace = current_trace()
+        # not read now: that would freeze today's values into the program around
         inputs = [*tensors, *(_captured(c) for c in self.captures)]
         operands = [trace.own(t) for t in inputs]
         attrs: dict[str, Any] = {"callee": self.block}
@@ -302,6 +308,7 @@ class _Collector:
     def output(self, tensor: Any) -> int:
         value = self.tracer.trace.operand(tensor)
         # two names of one tensor are one output, and one object in the caller's hands
+        # (found by the value of the program, not by the tensor object)
         if value not in self.places:
             self.places[value] = len(self.outputs)
             self.outputs.append(value)

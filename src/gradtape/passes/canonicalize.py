@@ -61,6 +61,7 @@ def canonicalize(block: Block) -> Block:
             _cond(scope, operation, callees)
         elif operation.op is SCAN or operation.op is WHILE:
             _loop(scope, operation, callees)
+        # constants and keys have nothing to bring into a form; other regions are nobody's business here
         elif operation.regions or not operation.operands:
             scope.copy(operation)
         else:
@@ -95,6 +96,7 @@ def _ordinary(scope: Rebuild, operation: Operation) -> None:
             x, attrs = inner.operands[0], merged
         else:
             attrs = operation.attrs
+        # a square matrix has the same type after it is transposed
         unmoved = op is not TRANSPOSE or list(attrs["perm"]) == sorted(attrs["perm"])
         if unmoved and same_type(x.type, result):
             scope.replace(operation, [x])
@@ -108,7 +110,9 @@ def _ordinary(scope: Rebuild, operation: Operation) -> None:
         scope.replace(operation, operands)
         return
     if op in BROADCASTING:
+        # the array that was repeated need not be made: the operation repeats by itself
         operands = _unbroadcast(operands, result)
+    # constants second: so `cse` sees 2 * x and x * 2 as one, and rules look at one side only
     if len(operands) == 2 and _is_constant(operands[0]) and not _is_constant(operands[1]) and commutes(operation):
         operands = operands[::-1]
     scope.copy(operation, operands=operands)
@@ -136,6 +140,7 @@ def _merged(outer: Operation, inner: Operation) -> dict[str, Any] | None:
     if outer.op is TRANSPOSE:
         return {"perm": tuple(inner.attrs["perm"][p] for p in outer.attrs["perm"])}
     first, second, third = (v.type.dtype for v in (inner.operands[0], inner.results[0], outer.results[0]))
+    # the number was rounded on the way: leaving that out would give another one
     if not _exact(first, second):
         return None
     if third is first:
@@ -166,6 +171,7 @@ def _unbroadcast(operands: list[Value], result: Any) -> list[Value]:
         if producer is None or producer.op is not BROADCAST_TO or isinstance(value.type, ListSpec):
             continue
         others = [tuple(v.type.shape) for j, v in enumerate(operands) if j != i]
+        # somebody must still say how large the result is
         if tuple(result.shape) in others or _spans((*others, producer.operands[0].type.shape), result.shape):
             operands = [*operands[:i], producer.operands[0], *operands[i + 1 :]]
     return operands
@@ -189,6 +195,7 @@ class _Region:
         """A constant from outside, repeated inside."""
         producer = value.producer
         if producer is not None:
+            # an error in it is still the line where the user wrote the number
             self.scope.loc = producer.loc
             self.scope[param] = self.scope.emit(producer.op, [], [value.type], producer.attrs).result
 
@@ -244,6 +251,7 @@ def _cond(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
     groups["inputs"] = [v for v, s in zip(inputs, stay, strict=True) if s]
     scope.copy(operation, operands=groups, regions=regions, keep=kept)
     for i in drop:
+        # after the copy: only now has the output that stays a value
         j = twins.get((then.results[i], orelse.results[i]), i)
         if j != i:
             scope[operation.results[i]] = scope[operation.results[j]]
@@ -260,6 +268,7 @@ def _unchanged(body: Block, carried: list[Value], consts: list[Value]) -> dict[i
     return {
         i: init
         for i, (given, param, init) in enumerate(zip(body.result_group("carried"), params["carried"], carried, strict=True))
+        # given back as it came, or set to the very value it began with
         if (given is param or outside.get(given) is init) and same_type(param.type, init.type)
     }
 
@@ -270,6 +279,7 @@ def _loop(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
     carried, consts, xs = groups["carried"], groups["consts"], groups.get("xs", [])
     fixed = _unchanged(body, carried, consts)
     # consts first, then the carried values that turned out to be constant
+    # (so the places of the constants stay what they are in `stay` and `first`)
     values = [*consts, *fixed.values()]
     first = _first_places(values)
     stay = [first[i] == i and not _is_constant(value) for i, value in enumerate(values)]
@@ -288,6 +298,7 @@ def _loop(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
         inner = [*params["consts"], *(params["carried"][i] for i in fixed)]
         for i in range(len(consts), len(values)):
             if stay[i]:
+                # a carried value that never changes costs a copy, or a phi, per iteration; a constant costs nothing
                 region.scope[inner[i]] = insert_param(region.scope.new, "consts", inner[i].type, inner[i].name)
         _enter(region, inner, values, first)
         for i, p in enumerate(params.get("xs", ())):

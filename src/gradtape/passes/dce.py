@@ -37,6 +37,7 @@ class _Removal:
         self.callees: dict[Block, Block] = {}
 
     def visit(self, scope: Rebuild, operation: Operation) -> None:
+        # its results have no translation either: whoever used them is dead, too
         if operation not in self.live.operations:
             return
         op = operation.op
@@ -71,6 +72,7 @@ class _Removal:
 
     def _call(self, scope: Rebuild, operation: Operation, callee: Block) -> None:
         live = self.live
+        # one callee for all its calls, as before: copies would be compiled once each
         new = self.callees.get(callee)
         if new is None:
             results = {name: live.of(vs) for name, vs in groups_of(callee.results, callee.result_layout).items()}
@@ -86,6 +88,7 @@ class _Removal:
         results = groups_of(operation.results, operation.result_layout)
         slots, ys = self.live.slots(operation), self._flags(results["ys"])
         keep = {name: self._flags(vs) for name, vs in groups_of(body.params, body.layout).items() if name in ("consts", "xs")}
+        # a slot stays as a whole (start, parameter, end, result), or goes: the groups are matched by position
         keep["carried"] = slots
         regions = {}
         if test is not None:
@@ -137,6 +140,7 @@ class _Live:
     def __init__(self, block: Block) -> None:
         self.values: set[Value] = set()
         self.operations: set[Operation] = set()
+        # (what other values need is read off their operations)
         self._needs: dict[Value, list[Value]] = {}  # of region parameters and of results of structured operations
         self._control: dict[Operation, list[Value]] = {}  # what a structured operation needs to run at all
         self._calls: dict[Block, list[Operation]] = {}
@@ -145,6 +149,7 @@ class _Live:
         self._sizes: dict[Operation, list[Value]] = {}  # values whose sizes an operation's attributes mention
         self._roots: list[Operation] = []
         self._waiting: list[Value] = []
+        # Effects first, then results: both are roots, and the search does not care which reached a value.
         self._read(block, {})
         for operation in self._roots:
             self._operation(operation)
@@ -164,6 +169,7 @@ class _Live:
             if not inner:
                 continue
             crossing = [v for part in inner for name, vs in _groups(part) if name != "index" for v in vs]
+            # (an index is a parameter that always stays)
             if any(v not in self.values for v in (*operation.results, *crossing)):
                 return False
         return True
@@ -182,6 +188,7 @@ class _Live:
         for operation in block.operations:
             effect = operation.op.effect
             if operation.attrs and (symbols := symbols_in(operation.attrs)):
+                # A size is read off some value's shape when the program runs: that value must live, though it is no operand.
                 self._sizes[operation] = [sizes[s] for s in symbols if s in sizes]
             if operation.regions or "callee" in operation.attrs:
                 effect = self._structured(operation, sizes)
@@ -196,6 +203,7 @@ class _Live:
             if value.type.__class__ is TensorSpec:
                 for size in value.type.shape:
                     if size.__class__ is Dim and size.name is not None:
+                        # the first that has it: later ones might be dead but for this
                         sizes.setdefault(size.name, value)
 
     def _structured(self, operation: Operation, sizes: dict[str, Value]) -> bool:
@@ -203,6 +211,7 @@ class _Live:
         if (callee := callee_of(operation)) is not None:
             if callee not in self._calls:
                 self._calls[callee] = []
+                # a callee knows no sizes from around: its parameters tell them
                 self._effects[callee] = self._read(callee, {})
             self._calls[callee].append(operation)
             for value, inner in zip(operation.results, callee.results, strict=True):
@@ -234,6 +243,8 @@ class _Live:
         for region in (body,) if test is None else (test, body):
             params = groups_of(region.params, region.layout)
             for param, result in zip(params["carried"], results["carried"], strict=True):
+                # one list for the slot: the start, and what the body gives. A slot that only feeds itself is reached from
+                # nowhere else.
                 needs[param] = needs[result]
             for name in ("consts", "xs"):
                 for param, value in zip(params.get(name, ()), operands.get(name, ()), strict=name in params):
@@ -253,6 +264,7 @@ class _Live:
         if isinstance(owner, Operation):
             self._operation(owner)
         elif owner in self._calls:
+            # only of calls that are live: a dead call must not keep its operands
             self._mark([call.operands[value.index] for call in self._running.get(owner, ())])
         if value in self._needs:
             self._mark(self._needs[value])

@@ -36,10 +36,12 @@ def _visit(scope: Rebuild, operation: Operation) -> None:
     rules = RULES.get(operation.op)
     if rules is not None:
         operands = scope.operands(operation)
+        # a sum of two lists is an operation item by item; none of the rules is about those
         if not any(v.type.__class__ is ListSpec for v in operands):
             wanted = operation.results[0].type
             for rule in rules:
                 value = rule(scope, operation, operands)
+                # x + 0 may be wider than x by broadcasting, or of another dtype: then x cannot stand for it
                 if value is not None and same_type(value.type, wanted):
                     scope.replace(operation, [value])
                     return
@@ -103,6 +105,7 @@ def _multiply_one(scope: Rebuild, operation: Operation, operands: list[Value]) -
     for x, y in (operands, operands[::-1]):
         if is_number(y, 1):
             return x
+        # of unsigned integers -x is no negative, of booleans it is an error
         if y.type.dtype.kind in "if" and same_type(x.type, operation.results[0].type) and is_number(y, -1):
             return _emitted(scope, NEGATIVE, [x], operation)
     return None
@@ -132,6 +135,7 @@ def _divide_power_of_two(scope: Rebuild, operation: Operation, operands: list[Va
         return None
     with np.errstate(all="ignore"):
         inverse = number.dtype.type(1) / number
+    # the inverse of a huge power is subnormal, and flushed to 0 by some machines; that of a tiny one is infinite
     limits = np.finfo(number.dtype)
     if not limits.tiny <= abs(inverse) <= limits.max:
         return None
@@ -163,6 +167,7 @@ def _whole(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value
 
 def _read_back(scope: Rebuild, operation: Operation, operands: list[Value]) -> Value | None:
     """What was just put into zeros, read from the same place."""
+    # what the backward pass of a slice of a slice consists of
     put = _producer(operands[0], PUT_SLICE)
     if put is None or attr_key(put.attrs["key"]) != attr_key(operation.attrs["key"]):
         return None

@@ -103,6 +103,7 @@ class Range(StagedIterable):
     def item(self, index: Any) -> Any:
         number = weak(index._data) if index.__class__ is TracedTensor else index
         if number.__class__ is WeakTensor:
+            # the index of a loop is an int32; Python's numbers are wider, and i * i must not overflow
             number = number.recast(weak_number(0).dtype)
         return (
             self.start + number * self.step
@@ -122,6 +123,7 @@ class Steps(StagedIterable):
     @staticmethod
     def are(value: Any) -> bool:
         """Whether a tensor is such a range, how long it is is no dimension of the program, and an int32 can always say it."""
+        # read off the operation: the tensor itself need not be computed if only its numbers are gone over
         producer = value._data.producer if isinstance(value, TracedTensor) else None
         if producer is None or producer.op is not RANGE or value.dtype != int32 or value._data.type.shape[0].__class__ is int:
             return False
@@ -275,6 +277,7 @@ def _whole(value: Any) -> Any:
         if not value.wraps:
             return int(value)
         number = weak(value._data)
+        # integers carry no gradient; a past would make it look watched
         number._node = None
         return number.recast(weak_number(0).dtype)
     return int(value.__index__())

@@ -137,10 +137,12 @@ class TensorVersion(Content):
 
     def read(self) -> Any:
         target = self.target
+        # another object with the same past: who kept the old version of a tensor still has its gradient
         return target.__copy__() if target.wraps else box(target._data, target._node)
 
     def write(self, value: Any) -> None:
         target = self.target
+        # A write may turn a concrete tensor into a traced one. The object must stay: other names have it.
         if value.__class__ is not target.__class__:
             target.__class__ = value.__class__
         if value.wraps:
@@ -263,10 +265,12 @@ class Log:
 
     def undo(self) -> None:
         """Everything as it was before."""
+        # newest first: a tensor that was lifted, then written, has two entries, and what it was at first must win
         for place, old in reversed(list(self.entries.values())):
             place.write(old)
 
     def absorb(self, inner: Log) -> None:
         """Writes of an inner construct are writes here too."""
         for key, entry in inner.entries.items():
+            # the older content wins: it is what undoing the outer construct must bring back
             self.entries.setdefault(key, entry)

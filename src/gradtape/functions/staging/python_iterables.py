@@ -111,6 +111,7 @@ class LikeTensors(TensorRows):
     def item(self, index: Any) -> Any:
         if index.__class__ is int:
             return self.tensors[index]
+        # A row is a copy where Python gives the object in the list. As long as neither is changed in place nobody can tell.
         row = self.tensor[index]
         active().aliases.suspect(row, *self.tensors)
         return row
@@ -127,6 +128,7 @@ def python_items(iterated: Any, few: int) -> Callable[[], StagedIterable] | None
         return (lambda: TensorRows(iterated)) if iterated.shape[0] > few else None
     if kind is list or kind is tuple:
         return _sequence(iterated) if len(iterated) > few and staged_items(iterated) is None else None
+    # an iterator of the user's that has given items already: how many are left, nobody knows
     if not isinstance(iterated, _Taken) or not iterated.fresh:
         return None
     parts = [python_items(part, few) for part in iterated.parts]
@@ -138,6 +140,7 @@ def python_items(iterated: Any, few: int) -> Callable[[], StagedIterable] | None
         return (lambda: Enumerate(makers[0](), start)) if start.__class__ is int else None
     if isinstance(iterated, PythonReversed):
         return lambda: Reversed(makers[0]())
+    # lengths that differ are an error in the last turn, which a loop of the program does not have
     if isinstance(iterated, PythonZip) and iterated.strict:
         return None
     return lambda: Zip([make() for make in makers])
@@ -147,6 +150,7 @@ def _sequence(values: Any) -> Callable[[], StagedIterable] | None:
     """The items of a list or tuple, if they are alike."""
     first = values[0]
     if first.__class__ in NUMBERS:
+        # one array of an int and a float would make floats of both
         if all(v.__class__ is first.__class__ for v in values):
             return lambda: Fixed(_noted(values))
         return None
@@ -166,5 +170,6 @@ def _noted(values: Any) -> Any:
     """All items, as the program knows them."""
     tracer = active()
     items = [tracer.item(values, place, value) for place, value in enumerate(values)]
+    # the program is good for this length only: a guard says so
     tracer.item(values, LENGTH, len(values))
     return items

@@ -197,8 +197,10 @@ def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Excepti
     """The value of the pair whose flag holds."""
     if not pairs:
         raise exception(f"{what} known only at run time cannot be looked up in an empty container")
+    # tried on a Python loop, as many branches as items would cost more to compile than the loop traced turn by turn
     if len(pairs) > MAX_CASES or not all(isinstance(value, Tensor) for _, value in pairs):
         refuse_in_trial(f"one of {len(pairs)} things is looked up by a number of the loop")
+    # the chain below has an answer for every key: without this check a wrong key would silently give the last item
     any_holds = functools.reduce(logical_or, [flag for flag, _ in pairs])
     require(truth(any_holds), exception, f"not {what} of the container")
     value = pairs[-1][1]
@@ -238,6 +240,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     elif isinstance(target, dict):
         refuse_in_trial("a key of a dict is a number of the loop")
         keys = [k for k in target if isinstance(k, (int, float)) and not isinstance(k, bool)]
+        # unrolled, the key may be a Python number, and a new one no problem
         if not keys or active().can_unroll:
             raise JoinError(
                 "a dict gets a new key known only when the function runs; set all keys before the loop, or use a list, a "
@@ -250,6 +253,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     else:
         count = len(target)
         refuse_in_trial("an item of a Python list is set by a number of the loop")
+        # Python counts from the end, too: -1 and count - 1 are one place
         flags = [logical_or(equal(key, i), equal(key, i - count)) for i in range(count)]
         text = "list assignment index out of range"
         if not flags:
@@ -468,6 +472,7 @@ def _quantifier(whole: Callable[[Any], Any], pair: Callable[[Any, Any], Any]) ->
 def list_of(values: Any) -> Any:
     """`list(values)`: a Python list where the length is known, else a list of the program."""
     if staged_items(values) is not None:
+        # a new list object with the same value of the program: lists of the program are values, so nothing is copied
         twin = [values[0]]
         active().aliases.items.known_elsewhere(values, twin)
         return twin

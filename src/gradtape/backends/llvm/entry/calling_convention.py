@@ -95,7 +95,9 @@ def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Re
         given = f.array(I64, 1 + sum(_words(type) for type in params))
         places = f.array(I64, 1 + sum(r.words for r in returns))
         results, number = f.array(PTR, max(1, len(returns))), f.number(len(returns))
+        # on the stack: calls may nest and run in several threads
         context[FIRST], context[CALLS], context[TABLE] = f.null(), self, f.null()
+        # so that leaving early can give back just those that were made
         results.fill(0, 8 * len(returns))
 
         def unless_null(thing: Pointer) -> Pointer:
@@ -113,7 +115,9 @@ def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Re
             held = unless_null(gt_frame(f, kept, f.number(frame)))
         module.globals.append(f"@{HEARING} = dso_local global [3 x i64] zeroinitializer")
         hearing: Pointer = Pointer(f.writer, f"@{HEARING}")
+        # floating-point flags are sticky: cleared before, read after, which costs less than looking at results
         gt_listen(f, hearing)
+        # giving the interpreter lock away and taking it back costs as much as a small program
         thread = save_thread(f) if long else None
         status = f.call("@main", I32, [PTR] * 4, [context, given, places, held])
         if thread is not None:
@@ -139,6 +143,7 @@ def _arguments(f: Builder, params: Sequence[Spec], args: Pointer[Pointer], count
         with f.if_(~flag):
             f.leave(gt_unusual(f))
 
+    # Not an error: whatever is unusual is run by the slower way, which has the words for errors.
     expect(count.equals(len(params)))
     for run in _runs([(type, _words(type)) for type in params], _taken):
         item, (listed, _, sizes) = _item(run.spec), _taken(run.spec)
@@ -164,6 +169,7 @@ class Neighbours(Generic[T]):
 
     def each(self, f: Builder) -> Iterator[tuple[Number, Number]]:
         """The position of each of them, and where its words are: numbers, or those of a loop that is being written."""
+        # a program of a thousand parameters would else have an entry that takes longer to compile than the program
         if self.count < LOOPED:
             for i in range(self.count):
                 yield self.first + i, self.place + i * self.words
@@ -214,6 +220,7 @@ def _descr(f: Builder, item: TensorSpec) -> Pointer:
 
 def _given(spec: Return) -> object:
     """What the trampoline does about a result depends on this; what is there already is one by one."""
+    # (by identity: such a result is never in a run with others)
     return (spec.item.dtype, spec.rank, spec.shape) if spec.computed else id(spec)
 
 
@@ -227,6 +234,7 @@ def _places(
         scalars = f.array(I8, SCALAR_BYTES * run.count, SCALAR_BYTES) if shape == () else None
         for k, place in run.each(f) if shape is not None else ():
             if scalars is not None:
+                # NumPy's scalars are made at the end, from a value: until then it needs memory only
                 places[place] = scalars.at((k - run.first) * SCALAR_BYTES)
             else:
                 rank = f.number(run.spec.rank, I32)
@@ -243,6 +251,7 @@ def _collect(
         spec = run.spec
         if not spec.computed:
             results[run.first] = known = args[spec.param] if spec.param is not None else results[spec.twin or 0]
+            # the caller gets a reference of his own, also of what he gave
             incref(f, known)
         for k, place in run.each(f) if spec.computed and not spec.shape else ():
             data, descr = places.to(PTR)[place], _descr(f, spec.item)
@@ -265,4 +274,5 @@ def builtin(library: machine.Library, name: str, calls: object) -> tuple[Callabl
     method = Method(name.encode(), library.address("gt_entry"), FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    # CPython keeps a pointer to the method's record, not the record
     return make(ctypes.addressof(method), calls, None), method

@@ -49,6 +49,7 @@ def _check_tuples(scope: Scope, operation: Operation) -> None:
             out = w.load("i1", bad)
             for k, size in enumerate(sizes):
                 index = widened(w, scope.element(x, (*place, k)), x.type.dtype)
+                # gathered, not branched on: the loop stays a plain one that can be vectorised
                 out = w.let(f"or i1 {out}, {w.let(f'icmp uge i64 {index}, {size}')}")
             w.store("i1", out, bad)
 
@@ -74,6 +75,7 @@ def _winners(scope: Scope, operation: Operation) -> list[Lowered]:
     home = scope.room(result)
     dims = scope.program.dims(operation.attrs["shape"])
     slot = scope.take(w.multiply(w.product(dims), 8))
+    # not cleared: only places that were written are read again
     last = Array(slot.address, dims, int64)
     scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
 
@@ -87,6 +89,7 @@ def _winners(scope: Scope, operation: Operation) -> list[Lowered]:
     for step in (write, compare):
         with Access(scope) as access:
             scope.access = ""
+            # who writes last wins, so one thread writes, in order
             loops(scope, list(mapping.dims), step, access, parallel=False)
     scope.give(slot)
     return [home]
@@ -103,6 +106,7 @@ def _indent(scope: Scope, operation: Operation, d: Index, rows: int, columns: in
     """How many elements diagonal d has, and where in its line they begin."""
     w = scope.writer
     lower, upper = operation.attrs["k"]
+    # d is negative below the main diagonal, and takes as many rows away; above it takes columns
     length = w.smaller(w.add(w.smaller(d, 0), rows), w.subtract(columns, w.larger(d, 0)))
     if lower == upper:
         return length, 0
@@ -125,6 +129,7 @@ def _diagonal_part(scope: Scope, operation: Operation, place: Place) -> str:
     length, first = _indent(scope, operation, d, rows, columns)
     n = w.subtract(n, first)
     inside = w.let(f"icmp ult i64 {n}, {length}")
+    # the element is read before it is chosen: its place must exist
     n = _side(w, inside, n, 0)
     element = scope.element(x, (*lead, w.add(n, down), w.add(n, right)))
     return _chosen(scope, operation, inside, element)
@@ -137,6 +142,7 @@ def _diagonal(scope: Scope, operation: Operation, place: Place) -> str:
     lower, upper = operation.attrs["k"]
     *lead, r, c = place
     d = w.subtract(c, r)
+    # unsigned: one comparison for both ends of the band
     inside = w.let(f"icmp ule i64 {w.subtract(d, lower)}, {upper - lower}")
     d = _side(w, inside, d, upper)
     n = _side(w, inside, w.smaller(r, c), 0)

@@ -97,6 +97,7 @@ def _gathered(scope: Scope, part: Gather, joint: dict[int, Index]) -> Index:
     w = scope.writer
     rank = len(part.shape)
     count = len(joint)
+    # index arrays are broadcast against one another, aligned at their last axes
     spot = tuple([0 if size == 1 and isinstance(size, int) else joint[count - rank + k] for k, size in enumerate(part.shape)])
     if part.value is not None:
         register = scope.element(part.value, spot)
@@ -105,6 +106,7 @@ def _gathered(scope: Scope, part: Gather, joint: dict[int, Index]) -> Index:
         assert part.array is not None
         register, dtype = scope.load(part.array, spot), part.array.dtype
     index = widened(w, register, dtype)
+    # unsigned, or constants none of which is negative: one select less per element
     if not part.signed:
         return index
     below = w.let(f"icmp slt i64 {index}, 0")
@@ -135,6 +137,7 @@ def accepts(key: Any, operands: Sequence[Value]) -> bool:
         elif isinstance(part, np.ndarray):
             if part.dtype.kind not in "iu":
                 return False
+        # a bool is an int to Python, but a new axis or a mask to NumPy
         elif isinstance(part, (bool, np.bool_)) or not isinstance(part, (int, np.integer, Dim)):
             return False
     return True
@@ -195,6 +198,7 @@ def _place(scope: Scope, operation: Operation, part: Any, size: Index, operands:
     """One place of a key, inside its axis."""
     if not isinstance(part, Slot):
         index = _static(scope, part)
+        # an index that is in range by what is known of loops needs no check, which would keep the loop from being vectorised
         known = ranges.inside(scope, operation, index, size)
         return checked(scope, operation, index, size) if known is None else known
     value = operands[part.index]
@@ -211,6 +215,7 @@ def checked(scope: Scope, operation: Operation, index: Index, size: Index) -> In
         if isinstance(size, int):
             assert isinstance(moved, int)
             if not 0 <= moved < size:
+                # not an error here: the operation may stand on a path that is never taken
                 scope.fail_if("true", operation)
                 return 0
             return moved
@@ -230,6 +235,7 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
         if given is None:
             return default
         index = scope.integer(operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
+        # backwards, the last place before the first element is -1
         low, high = (0, size) if step > 0 else (-1, w.subtract(size, 1))
         if isinstance(index, int):
             moved = index if index >= 0 else w.add(index, size)
@@ -241,6 +247,7 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
     start = bound(part.start, 0 if step > 0 else w.subtract(size, 1))
     stop = bound(part.stop, size if step > 0 else -1)
     gap = w.subtract(stop, start) if step > 0 else w.subtract(start, stop)
+    # bounds that cross mean no elements; without bounds they cannot
     gap = gap if part.start is None and part.stop is None else w.larger(gap, 0)
     return Span(start, step, w.quotient(w.add(gap, abs(step) - 1), abs(step)))
 
@@ -259,6 +266,7 @@ def _constant_gather(scope: Scope, operation: Operation, array: Any, size: Index
     gather = Gather(
         None, constant_array(scope.program.module, data, int64), dims, dims, size, bool(data.size) and bool((data < 0).any())
     )
+    # all of it known and in range: no check at run time
     if not isinstance(size, int) or (data.size and not -size <= data.min() <= data.max() < size):
         check_all(scope, operation, gather)
     return gather
@@ -276,6 +284,7 @@ def check_all(scope: Scope, operation: Operation, part: Gather) -> None:
         def body(place: tuple[Index, ...]) -> None:
             register = scope.element(part.value, place) if part.value is not None else scope.load(part.array, place)  # type: ignore[arg-type]
             index = widened(w, register, dtype)
+            # -size <= index < size as one unsigned comparison
             out = w.let(f"icmp uge i64 {w.let(f'sub i64 {index}, {low}')}, {w.subtract(part.size, low)}")
             w.store("i1", w.let(f"or i1 {w.load('i1', bad)}, {out}"), bad)
 

@@ -33,6 +33,8 @@ def _inside(w: Writer, index: Index, size: int) -> tuple[Index, str | None]:
     """An index moved into the array, and whether it was there (None: surely)."""
     if isinstance(index, int):
         return min(max(index, 0), size - 1), None if 0 <= index < size else "false"
+    # Moved inside, then masked: an element is read in any case, as vectors cannot branch. The one test is unsigned, so that
+    # negative places are too large.
     return w.larger(w.smaller(index, size - 1), 0), w.let(f"icmp ult i64 {index}, {size}")
 
 
@@ -66,12 +68,14 @@ def _windows(
     spots: list[list[tuple[Index, str, Index]]] = []
     for k, (size, stride, reach) in enumerate(zip(out, attrs["strides"], attrs["ksize"], strict=True)):
         index = w.add(place[k + 1], attrs["padding"][k][0])
+        # the last window that begins at or before the element; those before it reach it as long as their taps do
         last = w.quotient(index, stride)
         along: list[tuple[Index, str, Index]] = []
         for back in range(-(-reach // stride)):
             o = w.subtract(last, back)
             tap = w.subtract(index, w.multiply(o, stride))
             moved, there = _inside(w, o, size)
+            # (a tap is never negative: the window begins at or before the element)
             good = _both(w, there, w.let(f"icmp slt i64 {tap}, {reach}"))
             along.append((moved, good or "true", tap))
         spots.append(along)
@@ -103,6 +107,8 @@ def _winner(scope: Scope, operation: Operation, place: Place) -> str:
     before, tap = "true", "0"
     lowest = _lowest(x.type.dtype)
     taps = list(_window(scope, x, operation.attrs, place))
+    # The first tap that equals the largest wins, as in NumPy's argmax: so many come before it. If none of the others does it is
+    # the last, which need not be compared.
     for register, good in taps[:-1]:
         if good is not None:
             register = code.select(good, register, lowest)
@@ -135,6 +141,7 @@ def _put(scope: Scope, operation: Operation, place: Place) -> str:
             number = w.add(w.multiply(number, size), t)
         mine = number if isinstance(number, int) or kind == "i64" else w.let(f"trunc i64 {number} to {kind}")
         flag = w.let(f"and i1 {good}, {w.let(f'icmp eq {kind} {scope.element(tap, at)}, {mine}')}")
+        # selected, not multiplied by the flag: an infinite cotangent of another window must not become NaN here
         parts.append(code.select(flag, scope.element(y, at), code.number(0)))
     return reduce(code.add, parts)
 
@@ -156,6 +163,7 @@ def _spread(scope: Scope, operation: Operation, place: Place) -> str:
 def _accepts(operation: Operation) -> bool:
     """Whether sizes are known and the window is small enough to be written out."""
     shapes = [tuple(v.type.shape)[1:-1] for v in (*operation.operands, operation.result)]
+    # clamping a place into an axis of no elements would read outside of it
     known = all(isinstance(n, int) and n > 0 for shape in shapes for n in shape)
     number = operation.operands[0].type.dtype
     return known and _taps(operation) <= TAPS and (is_float(number) or is_integer(number))

@@ -50,6 +50,7 @@ def _arguments(scope: Scope, operation: Operation, group: str) -> list[Lowered]:
     arguments = []
     for i, value in enumerate(operation.group(group)):
         lowered = scope.find(value)
+        # a recipe that the region reads once per iteration would be computed as often; one it reads element by element may stay
         if isinstance(lowered, Lazy) and any(
             scope.program.plan(block).wants_memory(block.group(group)[i])
             for block in operation.regions.values() if group in block.layout
@@ -99,6 +100,7 @@ class Collected:
         home = scope.homes.get(value)
         if count is None:
             scope.writer.store("ptr", "null", self.growing)
+        # the caller's result: items are written where they are wanted in the end
         elif home is not None:
             self.base = home.address
             lists.put(scope, self.list, home.address, count, 0)
@@ -124,6 +126,7 @@ class Growth:
 
     def __init__(self, scope: Scope, ys: Sequence[Collected]) -> None:
         self.scope, self.ys = scope, ys
+        # one number for all: each iteration adds one item to every list, so they run full together
         self.room = scope.writer.cell("i64")
         if ys:
             scope.writer.store("i64", 0, self.room)
@@ -135,6 +138,7 @@ class Growth:
         w, program = self.scope.writer, self.scope.program
         room = w.load("i64", self.room)
         with w.when(w.let(f"icmp sge i64 {count}, {room}"), f", !prof {program.unlikely()}"):
+            # doubled: so an item is moved about once on average, however many there are
             wanted = w.larger(w.let(f"shl i64 {count}, 1"), lists.SMALLEST)
             for y in self.ys:
                 w.store("ptr", lists.grown(self.scope, y.list.items, w.load("ptr", y.growing), count, room, wanted), y.growing)
@@ -168,6 +172,7 @@ def _iteration(
     spots = [y.spot(index) for y in ys]
     for k, c in enumerate(carried):
         if c.home is not None:
+            # said before the body is written, so that whoever computes the value computes it in its place
             inner.want(k, c.home)
     for k, (y, place) in enumerate(zip(ys, spots, strict=True)):
         home = y.home(place)
@@ -175,9 +180,11 @@ def _iteration(
             inner.want(len(carried) + k, home)
     results = inner.write(arguments)
     for y, place, value in zip(ys, spots, body.results[len(carried) :], strict=True):
+        # before anything is handed over: an item may be the carried value of this iteration
         y.take(inner, place, value)
     steps = [c.advance(inner, value, result) for c, value, result in zip(carried, body.results, results, strict=False)]
     for step in steps:
+        # all at once, after everything was read: carried values may change places
         step()
     inner.finish()
     program.sizes = sizes
@@ -187,6 +194,7 @@ def _narrow(scope: Scope, index: Index) -> str:
     if isinstance(index, int):
         return str(index)
     register = scope.writer.let(f"trunc i64 {index} to i32")
+    # places are computed with 64 bits: whoever uses the index for one finds it unshortened
     scope.program.wide[register] = index
     return register
 
@@ -217,6 +225,7 @@ def _while(scope: Scope, operation: Operation) -> list[Lowered]:
     index = w.load("i64", counter)
     growth.ensure(index)
     _iteration(scope, operation, index, carried, consts, (), ys)
+    # a power of two, so that asking is an `and`
     every = _stretch(_work(operation.regions["body"]) + _work(test))
     due = w.let(f"icmp eq i64 {w.let(f'and i64 {index}, {every - 1}')}, {every - 1}")
     with w.when(due, f", !prof {program.unlikely()}"):
@@ -238,12 +247,14 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
     reverse = bool(operation.attrs.get("reverse"))
     given = operation.group("length") if "length" in operation.layout else []
     count: Index = scope.integer(given[0]) if given else scope.program.index(operation.attrs["length"])
+    # a negative length means no iterations, as in Python's range
     if count not in scope.program.sizes.values():  # sizes are never negative
         count = w.larger(count, 0)
     carried = _carried(scope, operation)
     consts = _arguments(scope, operation, "consts")
     xs = [lists.as_list(scope, value) for value in operation.group("xs")]
     for source in xs:  # an item for each iteration
+        # once, before the loop: items are read below without a check
         scope.fail_if(w.let(f"icmp slt i64 {lists.length(scope, source)}, {count}"), operation)
     bases = [lists.address(scope, source) for source in xs]
     ys = [Collected(scope, value, count) for value in operation.result_group("ys")]
@@ -260,6 +271,7 @@ def _scan(scope: Scope, operation: Operation) -> list[Lowered]:
             lists.item(scope, source.items, lists.spot(scope, base, source.items, at))
             for base, source in zip(bases, xs, strict=True)
         ]
+        # so that x[i] in the body needs no check: i is known to be in 0 … count - 1
         frame.spans[str(at)] = ranges.Bounds(ranges.Sum(0), ranges.Sum.of(count).plus(ranges.Sum(1), -1))
         _iteration(scope, operation, at, carried, consts, items, ys)
         scope.leave()
@@ -307,6 +319,7 @@ def _work(block: Block) -> int:
     total = 0
     for operation in block.operations:
         length = operation.attrs.get("length")
+        # (64 stands for any length that nobody knows)
         turns = length if isinstance(length, int) else 1 if operation.op in (COND, CALL, CUSTOM) else 64
         total += turns * sum(_work(region) for region in operation.regions.values())
         changed = is_twin(operation.op)
@@ -327,6 +340,7 @@ class Joined:
         self.value = value = operation.results[k]
         self.home: Array | None = None
         self.list: NativeList | None = None
+        # else both sides give memory of somebody else (an input), and only the address differs
         own = value in scope.plan.buffers(value)
         if isinstance(value.type, ListSpec):
             self.state = w.cell("ptr")
@@ -338,6 +352,7 @@ class Joined:
             self.cell = w.cell(REGISTER[name_of(value.type.dtype)])
             return
         self.address = w.cell("ptr")
+        # sizes that only a side finds out cannot have memory before it runs
         self.known = all(not isinstance(n, Dim) or symbols_in(n) <= set(scope.program.sizes) for n in value.type.shape)
         if self.known:
             self.home = scope.room(value) if own else None
@@ -357,6 +372,7 @@ class Joined:
             self._take_any_size(inner, value, lowered)  # type: ignore[arg-type]
         else:
             own = inner.plan.buffers(value).difference(inner.block.params)
+            # some of it may still be a recipe, or lie where the side frees it at its end
             if self.home is not None and not own <= inner.settled:
                 lowered = inner.copied(lowered, self.home)
             w.store("ptr", lowered.address, self.address)  # type: ignore[union-attr]
@@ -364,6 +380,7 @@ class Joined:
     def _take_any_size(self, inner: Scope, value: Value, array: Array) -> None:
         w = self.scope.writer
         mine = "null"
+        # `mine` is what has to be freed later: null where it is an input's memory
         if inner.plan.buffers(value).difference(inner.block.params):  # not the memory of an input
             taken = lists.taken_over(inner, value)
             array = array if isinstance(taken, MemorySlot) else lists.heap_copy(inner, array)
@@ -405,6 +422,7 @@ class Joined:
 def _cond(scope: Scope, operation: Operation) -> list[Lowered]:
     w, program = scope.writer, scope.program
     (pred,) = operation.group("pred")
+    # in Python's sense: a number is true unless it is 0
     flag = converted(w, scope.scalar(pred), pred.type.dtype, boolean)
     arguments = _arguments(scope, operation, "inputs")
     results = [Joined(scope, operation, k) for k in range(len(operation.results))]
@@ -442,6 +460,7 @@ def _call(scope: Scope, operation: Operation) -> list[Lowered]:
         if not isinstance(value.type, ListSpec) and not in_register(value.type) and _is_known(scope, value)
     }  # fmt: skip
     sizes, fixed = program.sizes, program.fixed
+    # A callee has symbols of its own, bound by its arguments: the same name may mean another size here.
     program.sizes, program.fixed = {}, fixed_sizes(callee)
     program.function(callee)
     inner = Scope(program, callee)
@@ -450,6 +469,7 @@ def _call(scope: Scope, operation: Operation) -> list[Lowered]:
             program.bind(value.type, lowered.dims)
     for name in free_sizes(callee.operations, program.sizes):  # which the caller knows
         program.sizes[name] = sizes[name]
+    # the form of a list (items in a row, or one by one) follows from what is known of its sizes, which differs inside
     arguments = [_in_form(inner, lowered, value) for lowered, value in zip(arguments, callee.params, strict=True)]
     given = inner.write(arguments, room)
     results: list[Lowered] = []
@@ -463,6 +483,7 @@ def _call(scope: Scope, operation: Operation) -> list[Lowered]:
             scope.own(value, target)
             results.append(target)
         elif isinstance(lowered, Array) and k not in room and not in_register(value.type):
+            # the callee's memory is given back when its scope ends, unless it is taken over
             taken = isinstance(lists.taken_over(inner, callee.results[k]), MemorySlot)
             lowered = lowered if taken else lists.heap_copy(inner, lowered)
             scope.own(value, MemorySlot(None, 0, lowered.address))

@@ -74,6 +74,7 @@ def supported(operation: Operation) -> bool:
     if not all(computable(value.type) for value in (*operation.operands, operation.result)):
         return False
     kind = name_of(operation.result.type.dtype)
+    # These read what is there: both must be one type, and NumPy's sum of booleans is an `or`.
     counts = operation.op is EXTREME_ROWS or _adds(operation)
     if counts and (kind != name_of(_part(operation).type.dtype) or kind == "bool"):
         return False
@@ -82,6 +83,7 @@ def supported(operation: Operation) -> bool:
 
 def _adds(operation: Operation) -> bool:
     op = pure_op(operation.op)
+    # index arrays may name a place twice, and a part put into zeros is the adjoint of a read: both readers count
     return op in (ADD_AT, TAKE_ADD) or (op is PUT_AT and _has_arrays(operation))
 
 
@@ -95,6 +97,7 @@ def _update(scope: Scope, operation: Operation) -> list[Lowered]:
         return write_callback(scope, operation)
     if whole:
         return [_whole(scope, operation)]
+    # the twin of an update was chosen by `bufferize` because nobody reads the array afterwards
     target = scope.memory(x) if is_twin(operation.op) else scope.placed(x, scope.room(operation.result))
     _write(scope, operation, target)
     return [Array(target.address, target.dims, target.dtype)]
@@ -116,6 +119,7 @@ def _put(scope: Scope, operation: Operation) -> list[Lowered]:
         return write_callback(scope, operation)
     scope.sized(operation, operation.result.type, _sizes(scope, operation))
     home = scope.room(operation.result)
+    # zeros first, all of it: what the key leaves out cannot be said as loops
     clear(scope, home)
     _write(scope, operation, home)
     return [home]
@@ -154,6 +158,7 @@ def _write(scope: Scope, operation: Operation, target: Array) -> None:
         return
     scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
     with Access(scope) as access:
+        # two threads must not write to one place
         loops(scope, mapping.dims, lambda place: one(place, access.reading, access.writing), access, not mapping.repeats)
 
 
@@ -169,11 +174,13 @@ def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value:
         wanted: Index = 1 if axis < 0 else dims[axis]
         if n == wanted:
             continue
+        # a size of 1 that only run time knows is asked below
         if size == 1 and isinstance(size, int):
             steps[-1] = 0
             continue
         other = w.let(f"icmp ne i64 {n}, 1")
         scope.fail_if(w.let(f"and i1 {other}, {w.let(f'icmp ne i64 {n}, {wanted}')}"), operation)
+        # 0 or 1: a multiplication in place of a branch for each element
         steps[-1] = w.let(f"zext i1 {other} to i64") if not isinstance(n, int) else 1
 
     def read(place: Sequence[Index]) -> str:
@@ -190,8 +197,10 @@ def box_of(operation: Operation) -> Box | None:
     whole, part = operation.result.type, _part(operation).type
     key, slots = _key(operation)
     sizes = (*whole.shape, *part.shape)
+    # boxes are compared and counted while the program is written: nothing may depend on run time
     if slots or not whole.shape or not all(isinstance(n, int) for n in sizes) or whole.shape[-1] > WIDEST:
         return None
+    # (`fadd` below is for these)
     if name_of(whole.dtype) not in ("float32", "float64") or name_of(part.dtype) != name_of(whole.dtype):
         return None
     box = []
@@ -200,6 +209,7 @@ def box_of(operation: Operation) -> Box | None:
         if not all(bound is None or type(bound) is int for bound in bounds):
             return None
         places = range(size)[k if isinstance(k, slice) else slice(k, k + 1 or None)]
+        # a box is tested by its ends
         if places.step != 1 or not places:
             return None
         box.append((places.start, places.stop))
@@ -215,9 +225,11 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
         if box is None:
             continue
         array = operation.operands[0]
+        # a step between that somebody else reads must be in memory by itself
         alone = is_twin(operation.op) and users[array] == [operation] and array not in outputs
         before = chains.get(array.producer, {}) if alone and array.producer is not None else {}
         chain = {**before, operation: box}
+        # the longer chain takes the shorter one's place: each write belongs to one
         if before and _is_dense(chain):
             del chains[array.producer]  # type: ignore[arg-type]
         chains[operation] = chain if _is_dense(chain) else {operation: box}
@@ -228,6 +240,7 @@ def _is_dense(chain: dict[Operation, Box]) -> bool:
     """Whether most boxes hold most of the elements that one pass has to look at."""
     boxes = list(chain.values())
     volumes = [prod(stop - start for start, stop in box) for box in boxes]
+    # One pass asks every box at every place. If most answers are no, separate loops over the boxes touch fewer elements.
     return len(boxes) <= MOST and 2 * sum(volumes) >= len(boxes) * prod(stop - start for start, stop in _around(boxes))
 
 
@@ -244,9 +257,11 @@ def _gathered(scope: Scope, operation: Operation) -> list[Lowered]:
     kind = MEMORY[name_of(dtype)]
     in_place = is_twin(head.op)
     target = scope.memory(head.operands[0]) if in_place else scope.room(head.result)
+    # in place, what no box reaches is right already; new memory must be filled everywhere
     space = _around(boxes) if in_place else tuple((0, int(size)) for size in operation.result.type.shape)
     parts = [keys.opened(scope, one, _key(one)[0], target.dims, ()) for one in chain]
     readers = [_broadcast(scope, one, part.dims, _part(one)) for one, part in zip(chain, parts, strict=True)]
+    # a cell in place of phis: LLVM makes a register of it, and masks instead of branches
     total = w.cell(kind)
 
     def element(place: Sequence[Index], access: Access) -> None:
@@ -263,6 +278,7 @@ def _gathered(scope: Scope, operation: Operation) -> list[Lowered]:
             with nullcontext() if flag is None else w.when(flag), Level(scope):
                 register = read([0 if axis is None else w.subtract(at[axis], box[axis][0]) for axis in part.sources])
                 if _adds(one):
+                    # in the order of the program: the sum is that of one write after the other
                     register = w.let(f"fadd contract {kind} {w.load(kind, total)}, {register}")
                 w.store(kind, register, total)
         w.store(kind, w.load(kind, total), spot, access.writing)

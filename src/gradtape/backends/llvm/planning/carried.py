@@ -73,6 +73,7 @@ class InTwoBuffers(Carried):
         w = self.writer
         self.dims, self.dtype = start.dims, start.dtype
         self.bytes = lists.bytes_in(scope, start)
+        # `taken`: nobody needs the start afterwards, so its own memory is the first of the two
         self.slots = [scope.take(self.bytes) for _ in range(1 if taken else 2)]
         first = start.address if taken else self.slots[1].address
         if not taken:
@@ -90,12 +91,15 @@ class InTwoBuffers(Carried):
         w = self.writer
         assert isinstance(lowered, Array) and self.home is not None
         now, home = self.now, self.home.address
+        # changed in place: it stands where the next iteration reads
         if lowered.address == now:
             return lambda: None
+        # the memory is freed, or used again, at the end of the iteration
         if lowered.address != home and not self._in_one_of_both(inner, result):
             copy(w, home, lowered.address, self.bytes)
             lowered = self.home
         address = lowered.address
+        # a branch may have left it in either: which of both is free then is known at run time only
         other = now if address == home else w.let(f"select i1 {w.let(f'icmp eq ptr {address}, {now}')}, ptr {home}, ptr {now}")
 
         def swap() -> None:
@@ -126,6 +130,7 @@ class OnHeap(Carried):
         self.dtype = start.dtype
         self.address, self.mine = w.cell("ptr"), w.cell("ptr")
         self.dims = [w.cell("i64") for _ in start.dims]
+        # the start belongs to somebody else: there is nothing to free when it is replaced
         self._put(start, "null")
 
     def _put(self, array: Array, mine: str) -> None:
@@ -143,6 +148,7 @@ class OnHeap(Carried):
         assert isinstance(lowered, Array)
         if inner.plan.buffers(result) == {inner.block.group("carried")[inner.block.results.index(result)]}:
             return lambda: None
+        # what the iteration made for itself is taken over; anything else lives in memory that others will free
         array = lowered if isinstance(lists.taken_over(inner, result), MemorySlot) else lists.heap_copy(inner, lowered)
 
         def replace() -> None:
@@ -162,6 +168,7 @@ class OwnList(Carried):
 
     def __init__(self, scope: Scope, start: NativeList, type: ListSpec) -> None:
         super().__init__(scope, start)
+        # iterations change it in place, and the list before the loop may be read later
         self.list = lists.copied_list(scope, start, type)
 
     def read(self) -> Lowered:
@@ -171,6 +178,7 @@ class OwnList(Carried):
         assert isinstance(lowered, NativeList)
         if lowered.state == self.list.state:
             return lambda: None
+        # set aside: others of this iteration may still read items of the old list
         following = lists.cell(inner, self.list.items)
         take_list(inner, result, lowered, following)
 
