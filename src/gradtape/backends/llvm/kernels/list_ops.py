@@ -37,6 +37,7 @@ def place_in(scope: Scope, operation: Operation, source: NativeList, index: Valu
     count, at = lists.length(scope, source), scope.integer(index)
     below = w.let(f"icmp slt i64 {at}, 0")
     moved = w.let(f"select i1 {below}, i64 {w.add(at, count)}, i64 {at}")
+    # (unsigned: what is still negative is too large)
     scope.fail_if(w.let(f"icmp uge i64 {moved}, {count}"), operation)
     return moved
 
@@ -50,6 +51,7 @@ def mine(scope: Scope, operation: Operation, new: NativeList) -> NativeList:
 def target_of(scope: Scope, operation: Operation) -> NativeList:
     """The list that an operation changes: its operand, or a copy of it."""
     source = as_list(scope, operation.operands[0])
+    # nobody reads the old list any more (`bufferize`): so a loop that appends is linear, not quadratic
     if is_twin(operation.op):
         return source
     return mine(scope, operation, lists.copied_list(scope, source, operation.result.type))
@@ -61,10 +63,12 @@ def target_of(scope: Scope, operation: Operation) -> NativeList:
 def _get(scope: Scope, operation: Operation) -> Results:
     source = as_list(scope, operation.operands[0])
     item = lists.read(scope, source, place_in(scope, operation, source, operation.operands[1]))
+    # read where it lies: the plan knows that the list is not changed as long as the item is used
     if isinstance(item, Scalar) or operation in scope.plan.sharing.parts:
         return [item]
     if isinstance(item, NativeList):
         return [mine(scope, operation, lists.copied_list(scope, item, operation.result.type))]
+    # items of one list may differ in size: this one's is known from here on
     scope.program.bind(operation.result.type, item.dims)  # type: ignore[union-attr]
     return [scope.copied(item, scope.room(operation.result))]
 
@@ -96,6 +100,7 @@ def _drop(scope: Scope, operation: Operation) -> Results:
     scope.fail_if(w.let(f"icmp eq i64 {lists.length(scope, source)}, 0"), operation)
     target = target_of(scope, operation)
     last = w.add(lists.length(scope, target), -1)
+    # items that own memory (lists, arrays of any size) would be lost with the place
     lists.free_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, last))
     lists.set_length(scope, target, last)
     return [target]
@@ -138,6 +143,7 @@ def _clear_all(scope: Scope, target: NativeList) -> None:
 def _can_add(items: Items, operation: Operation) -> None:
     while items.inner is not None:
         items = items.inner
+    # refused while the code is written, so that the whole program falls back to the reference; not when it runs
     if name_of(items.dtype) not in MEMORY or name_of(items.dtype) == "bool":
         raise UnsupportedError(f"sums of lists of dtype {name_of(items.dtype)}", operation)
 
@@ -158,6 +164,7 @@ def _add_at(scope: Scope, operation: Operation) -> Results:
     else:
         home = lists.item(scope, target.items, place)
         assert isinstance(home, Array)
+        # an item brings its own size: whether both fit is known at run time
         if target.items.dims is None:
             _same_size(scope, operation, home, scope.dims(value))
             home = Array(home.address, scope.dims(value), home.dtype)
@@ -189,6 +196,7 @@ def _accumulate(scope: Scope, home: Array, term: Callable[[Any], str]) -> None:
 def _add_lists(scope: Scope, operation: Operation, target: NativeList, other: NativeList) -> None:
     """Add items to items, in place."""
     w = scope.writer
+    # one may have items in a row and the other one by one, if only one side knew their size
     other = lists.converted(scope, other, target.items)
     count = lists.length(scope, target)
     scope.fail_if(w.let(f"icmp ne i64 {count}, {lists.length(scope, other)}"), operation)
@@ -267,6 +275,7 @@ def _shorten(scope: Scope, target: NativeList, count: Index) -> None:
     """Drop what is behind the first `count` items, if there are more."""
     w = scope.writer
     have = lists.length(scope, target)
+    # (in a row they own nothing)
     if target.items.form != "u":
         with w.loop(have, start=count) as i:
             lists.free_item(scope, target.items, lists.spot(scope, lists.address(scope, target), target.items, i))
@@ -287,6 +296,7 @@ def _fit(scope: Scope, operation: Operation) -> Results:
     """Cut, or grown with zeros, to the length of another list."""
     w = scope.writer
     target, like = target_of(scope, operation), as_list(scope, operation.operands[1])
+    # read item by item below, so it must lie as the target does
     like = lists.converted(scope, like, target.items)
     wanted = lists.length(scope, like)
     _shorten(scope, target, wanted)

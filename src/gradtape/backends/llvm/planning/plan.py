@@ -73,6 +73,7 @@ class BlockPlan:
         self._home: dict[Operation, Kernel] = {}
         self._users: dict[Value, list[Operation]] = {}
         for operation in block.operations:
+            # x * x is one user of x, not two: what is read by one operation is computed once
             for value in dict.fromkeys(operation.operands):
                 self._users.setdefault(value, []).append(operation)
         # operations that are done by the product they use (an addition, a sum over its batch): the product is absorbed
@@ -105,6 +106,7 @@ class BlockPlan:
             if not symbols <= names and not operation.regions and not self.lowering(operation).finds_sizes:
                 self.kinds[operation] = "memory"
                 self.unsized.add(operation)
+            # in order: a size is known from the operation on whose result tells it
             names.update(name for value in operation.results for name in sizes_of(value))
 
     # --- questions
@@ -173,6 +175,7 @@ class BlockPlan:
         """The values with memory or in registers that evaluating an operation reads."""
         special = self.special.get(operation)
         inner = () if special is None else special.absorbed
+        # (through recipes, which have no memory: what counts is what they read in the end)
         stack, seen = [value for part in (operation, *inner) for value in part.operands], set()
         while stack:
             value = stack.pop()
@@ -187,6 +190,7 @@ class BlockPlan:
     def when(self, operation: Operation) -> int:
         """The position at which an operation runs."""
         kernel = self._home.get(operation)
+        # an operation that joined a kernel runs where the kernel starts, which may be before or after its own place
         return self.at[self._absorbed.get(operation, operation)] if kernel is None else kernel.start
 
     def wants_memory(self, value: Value) -> bool:
@@ -201,16 +205,21 @@ class BlockPlan:
             if kind == "reduce":
                 self.roots.add(operation)
             elif kind == "element" and self._gets_memory(operation):
+                # First what needs memory whatever is fused, then what is computed too often: the second choice depends on the
+                # first, so costs are weighed anew between.
                 self._give_memory(operation)
         self._weigh()
         for operation, kind in self.kinds.items():
             if kind == "element" and operation not in self.roots and self._repeated(operation):
                 self.roots.add(operation)
+        # before kernels are grouped: each attempt below goes through the whole block
         self._cut()
         self.sharing = Sharing(self)
         for attempt in range(8):
             self._weigh()
             self._group()
+            # What two kernels would both compute, and recipes whose operand would be overwritten before they are read: memory
+            # for these makes other groups possible, so all is grouped again.
             again = self._shared(only_tops=attempt < 2) | self._endangered()
             if not again:
                 break
@@ -256,6 +265,7 @@ class BlockPlan:
         # a constant is in memory before the program runs; only what is given to the caller must be the caller's own
         if is_static(operation):
             return value in self._outputs
+        # (a transpose or slice of it may be multiplied as it lies: then it has to lie somewhere)
         return self.wants_memory(value) or (not self._is_map(value) and self._viewed(value))
 
     def _has_memory(self, value: Value) -> bool:
@@ -273,6 +283,7 @@ class BlockPlan:
         if user.regions:
             return any(operand is value and self._region_wants(value, user, k) for k, operand in enumerate(user.operands))
         how = self.table.reads(user, value)
+        # a map needs no memory of its own: the product reads through it what it is a map of
         return how == "memory" or (how == "view" and not self._is_map(value))
 
     def _viewed(self, value: Value) -> bool:
@@ -310,6 +321,7 @@ class BlockPlan:
     def cost(self, value: Value) -> tuple[int, int]:
         """What computing an element costs, and how many operations that is."""
         parts = self._parts.get(value)
+        # one read; a number is in a register
         if parts is None or not self.is_lazy(value):
             return (1 if len(value.type.shape) else 0), 1
         return len(self._reads[value]) + self._work[value], len(parts)
@@ -328,9 +340,11 @@ class BlockPlan:
             mine = self._parts[largest] if largest is not None else set[Operation]()
             added = {operation}.union(*(self._parts[v] for v in recipes if v is not largest)) - mine
             turns = max((self._turns.get(v, -1) + (v not in self.beside(operation)) for v in operation.operands), default=0)
+            # the code for an element is written once per kernel that uses it: a very large recipe would be most of the program
             if len(mine) + len(added) > DEEP or turns > TURNS:
                 self.roots.add(operation)
                 continue
+            # a set: what a recipe reads twice is loaded once
             reads = {v for v in operation.operands if v not in self._parts and len(v.type.shape)}
             self._reads[value] = reads.union(*(self._reads[v] for v in recipes))
             self._work[value] = (self._work[largest] if largest is not None else 0) + sum(map(self.table.cost, added))
@@ -350,6 +364,7 @@ class BlockPlan:
 
     def _repeated(self, operation: Operation) -> bool:
         """Whether some user would compute an element of it several times, at a price."""
+        # computing it again costs less than writing and reading memory
         if self.cost(operation.result)[0] <= CHEAP:
             return False
         shape = tuple(operation.result.type.shape)
@@ -375,6 +390,7 @@ class BlockPlan:
         for operation in self.block.operations:
             if self.is_lazy_operation(operation):
                 continue
+            # phases run one after the other, so a recipe in two of them is computed twice
             key: Any = (self._home[operation], phase[operation]) if operation in self._home else operation
             stack, seen = list(operation.operands), set()
             while stack:
@@ -394,6 +410,7 @@ class BlockPlan:
     def _is_top(self, producer: Operation, evaluators: dict[Operation, set[Any]]) -> bool:
         """Whether no recipe above it is shared by the same kernels: then that one gets memory first."""
         mine = evaluators[producer]
+        # memory for the upper one takes the lower one with it: giving it to both at once would be one array too many
         return not any(
             self.is_lazy_operation(user) and evaluators.get(user, set()) >= mine for user in self.users(producer.result)
         )
@@ -401,15 +418,18 @@ class BlockPlan:
     def _endangered(self) -> set[Operation]:
         """Recipes that read memory which is changed before their last evaluation, or while they are evaluated."""
         endangered: set[Operation] = set()
+        # most blocks change nothing in place
         if not any(map(self.sharing.changed_by, self.block.operations)):
             return endangered
         reads: dict[Value, frozenset[Value]] = {}  # of recipes so far: the buffers that they read
         readers: dict[Value, list[Operation]] = {}  # buffer → recipes so far that read it and are not past their last use
         for place, operation in enumerate(self.block.operations):
             for buffer in self.sharing.changed_by(operation):
+                # popped: those that are dead by now, and those that get memory, need not be asked again
                 alive = [one for one in readers.pop(buffer, ()) if self._last_use(one) >= place]
                 endangered.update(alive)
             if self.is_lazy_operation(operation):
+                # who asks for the shape alone is not hurt by another content
                 read = () if self.lowering(operation).shape_only else operation.operands
                 below = [reads[v] if v in reads else self.buffers(v) for v in read]
                 reads[operation.result] = mine = frozenset().union(*below)
@@ -438,12 +458,14 @@ class BlockPlan:
             place = max(self.when(operation), self.at[operation] if self.kinds[operation] in ("alias", "memory") else 0)
             for value in operation.results:
                 for buffer in self.buffers(value):
+                    # what nobody reads lives as long as it is written
                     last[buffer] = max(last.get(buffer, -1), self.at[operation])
             for leaf in self.leaves(operation):
                 for buffer in self.buffers(leaf):
                     last[buffer] = max(last.get(buffer, -1), place)
         for value in self.block.results:
             for buffer in self.buffers(value):
+                # results are the caller's: no slot for others
                 last[buffer] = end
         return last
 
@@ -459,6 +481,7 @@ class BlockPlan:
                     readers.setdefault(leaf.producer, set()).add(key)
         return {
             root: kernel for kernel in self.grouping.kernels for root in kernel.roots
+            # then it stays in the cache: a row, where it would have been an array
             if readers.get(root) == {kernel} and root.result not in self._outputs
         }  # fmt: skip
 

@@ -84,6 +84,7 @@ def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
     _agree(scope, operation)
     a, b = (operand(scope, value) for value in operation.operands)
     axes = of_pair(terms, out, sizes, a.layout, b.layout, dense(result.type.shape))
+    # one number: a sum in a register, with no memory for BLAS to write to
     if not len(result.type.shape):
         register = _dot(scope, operation, axes, a, b)
         return [Scalar(register, result.type.dtype)]
@@ -104,6 +105,7 @@ def _pairs(make: Maker, *xs: Value, equation: str) -> Value | None:
     if len(xs) <= 2:
         return None
     terms, out = split_equation(equation)
+    # sizes that nobody knows yet are guessed: a bad order is slow, not wrong
     guess = tuple(tuple(weight(n) for n in x.type.shape) for x in xs)
     values, letters = list(xs), list(terms)
     for step in contraction_path(equation, guess):
@@ -113,6 +115,7 @@ def _pairs(make: Maker, *xs: Value, equation: str) -> Value | None:
             y, other = chosen_ones.pop()
             rest = "".join([out, *letters, *(n for _, n in chosen_ones)])
             last = not letters and not chosen_ones
+            # a letter that nobody needs any more is summed here; the last pair gives the letters in the order of the result
             kept = out if last else "".join(dict.fromkeys(c for c in name + other if c in rest))
             x = make(EINSUM, x, y, equation=f"{name},{other}->{kept}")
             name = kept
@@ -126,6 +129,7 @@ def supported(operation: Operation) -> bool:
     if len(operation.operands) != 2:
         return False
     kinds = {name_of(v.type.dtype) for v in (*operation.operands, operation.result)}
+    # (a product of booleans is an `or` of `and`s: NumPy's matter)
     return len(kinds) == 1 and is_native(operation.result.type.dtype) and kinds != {"bool"}
 
 
@@ -157,6 +161,7 @@ class Operand(NamedTuple):
 
 def operand(scope: Scope, value: Value) -> Operand:
     """A value in memory, as it lies there; it is put there if it must."""
+    # Transposes, slices and reshapes are steps and offsets here: the array they are of is multiplied as it lies.
     layout = layout_of(value, scope.program.tables.lowerings, lambda v: isinstance(scope.values.get(v), (Array, Scalar)))
     array = scope.memory(layout.base)
     kind = MEMORY[name_of(array.dtype)]
@@ -177,10 +182,13 @@ def product(
     """home = a·b, or home += a·b."""
     dtype = home.dtype
     to = Matrix(home.address, dtype)
+    # BLAS refuses leading dimensions of 0, and a sum of nothing is 0
     if any(isinstance(axis.size, int) and axis.size == 0 for axis in axes):
         if not add:
             clear(scope, home)
         return
+    # What is tiny, is no float, has no sum or no matrix in it is not worth a call, or BLAS does not have it: plain loops, which
+    # LLVM unrolls.
     total = work(axes)
     vector = of_role(axes, "m") or of_role(axes, "n")
     if not is_float(dtype) or not of_role(axes, "k") or not vector or (total is not None and total <= TINY) or _by_lanes(axes):
@@ -188,11 +196,13 @@ def product(
         _loops(scope, axes, a.matrix, b.matrix, to, add)
         return
     if not add:
+        # the first product of a sum overwrites the result: if there is none, nobody does
         for axis in of_role(axes, "k"):
             if not isinstance(axis.size, int):  # where there is nothing to sum, no product starts the sum
                 with scope.writer.when(scope.writer.let(f"icmp eq i64 {scope.program.index(axis.size)}, 0")):
                     clear(scope, home)
     scope.program.notes.append(Note("product", (operation.op.name,), operation.loc))
+    # which axes become rows, columns and terms of a product; the others are loops around it
     choice = chosen(axes)
     if choice.n is not None or not of_role(axes, "n"):
         _call(scope, choice, a.matrix, b.matrix, to, add)
@@ -215,6 +225,7 @@ def _by_lanes(axes: Sequence[Axis]) -> bool:
     lanes = any(axis.role == "batch" and axis.a == axis.b == axis.c == 1 for axis in axes)
     terms = work(of_role(axes, "k"))
     short = work(of_role(axes, "n"))
+    # a product per lane would read memory with a stride, and pay for a call each time
     return lanes and terms is not None and terms <= 2 * UNROLLED and short is not None and short <= 4
 
 
@@ -250,6 +261,7 @@ def nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], N
         if d == len(axes):
             body(tuple(place))
             return
+        # only the innermost loop is vectorised, so only there does LLVM have to know that nothing overlaps
         if access is not None and d == len(axes) - 1:
             extra = access.loop(sizes[d])
         else:
@@ -279,6 +291,7 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
     w = scope.writer
     more_rows, more_terms, around = _windows(choice)
     sums = of_role(around, "k")
+    # sums innermost: the same part of the result is added to while it is in the cache
     loops = [*[axis for axis in around if axis.role != "k"], *sums]
     sides = ((a, "a"), (b, "b"), (c, "c"))
 
@@ -298,12 +311,14 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
 
     inside = [axis for axis in (choice.m, choice.n, choice.k, more_rows, more_terms) if axis is not None]
     first = next((axis for axis in loops if axis.role != "k"), None)
+    # A large product shares its own work among threads; small ones are shared by giving each thread some of them.
     cut = more_rows is not None or more_terms is not None or (work(inside) or gemm.large()) < gemm.large()
     if first is not None and cut and (chunks := _chunks(scope, [*inside, *loops], first)) is not None:
         (count, length), at = chunks, loops.index(first)
         rest = [*loops[:at], *loops[at + 1 :]]
 
         def some(begin: str, end: str) -> None:
+            # the last chunk may be shorter
             last = w.smaller(w.multiply(end, length), scope.program.index(first.size)) if length != 1 else end
             with w.loop(last, start=w.multiply(begin, length)) as counter:
                 nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
@@ -320,12 +335,14 @@ def _chunks(scope: Scope, axes: Sequence[Axis], first: Axis) -> tuple[Index, Ind
     if isinstance(total, int) or scope.block.layout:  # in a loop of the program, to ask at each turn is too much
         return (size, 1) if isinstance(total, int) and total >= gemm.SHARE else None
     enough = w.let(f"icmp sge i64 {total}, {gemm.SHARE}")
+    # too little: one chunk of all, which one thread does
     return w.let(f"select i1 {enough}, i64 {size}, i64 1"), w.let(f"select i1 {enough}, i64 1, i64 {size}")
 
 
 def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
     """One more axis of rows and one more of terms for the product to run over, where a single one would be short."""
     m, n, k = choice.m, choice.n, choice.k
+    # Convolutions: few terms per window. Packing both matrices for each would take longer than multiplying.
     if m is None or n is None or k is None or choice.turned or not isinstance(k.size, int) or k.size > gemm.WINDOW:
         return None, None, choice.loops
     around = list(choice.loops)
@@ -334,6 +351,7 @@ def _windows(choice: Choice) -> tuple[Axis | None, Axis | None, list[Axis]]:
     if rows is not None and not any(axis.role != "k" and axis is not rows for axis in around):
         # threads share this axis, unless packing the other matrix for a few rows only would take most of the time
         rows = None if terms is not None and weight(rows.size) > 1 and weight(m.size) > FEW else rows
+    # long enough by itself
     if (work([m, n, k]) or 0) >= gemm.SHARE:
         return None, None, choice.loops
     around = [axis for axis in around if axis is not terms and axis is not rows]
@@ -354,6 +372,7 @@ def _product(scope: Scope, choice: Choice, x: str, y: str, z: str, add: str, kin
 
     rows, columns, terms = (_number(scope, None if axis is None else axis.size) for axis in (m, n, k))
     left, right = (x, step("a", m), step("a", k)), (y, step("b", k), step("b", n))
+    # rows of the result must be dense for the tiles: where columns are, the transposed product is computed
     if choice.turned:  # zᵀ = yᵀ·xᵀ
         rows, columns, left, right = columns, rows, (y, *right[:0:-1]), (x, *left[:0:-1])
     out = (z, step("c", n if choice.turned else m))
@@ -379,9 +398,11 @@ def _window_product(
 def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, add: bool) -> None:
     w = scope.writer
     sums = of_role(axes, "k")
+    # the axis along which the result is dense is the innermost loop, the one that is vectorised
     outer = sorted((axis for axis in axes if axis.role != "k"), key=lambda axis: -_order(axis.c))
     total = work(sums)
     with Access(scope) as access:
+        # one element after the other would read a column of b for each: a stride as long as a row
         if total is None or (total > 4 * UNROLLED and of_role(axes, "n") and not _by_lanes(axes)):
             _by_rows(scope, outer, sums, a, b, c, add, access)
             return
@@ -414,6 +435,7 @@ def _by_rows(
 
     if not add:
         nest(scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access)
+    # along this axis a is one number, and b and c are rows
     inner = [axis for axis in outer if axis.role == "n"][-1:] or outer[-1:]
     order = [*[axis for axis in outer if axis not in inner], *sums, *inner]
 
@@ -468,6 +490,7 @@ def _times(scope: Scope, dtype: Any, x: str, y: str) -> str:
 
 def _plus(scope: Scope, dtype: Any, x: str, y: str) -> str:
     kind = REGISTER[name_of(dtype)]
+    # `reassoc`: several partial sums, as BLAS has them; in its order a sum cannot be vectorised
     return scope.writer.let(f"fadd reassoc contract {kind} {x}, {y}" if is_float(dtype) else f"add {kind} {x}, {y}")
 
 
@@ -489,6 +512,7 @@ def _reads(operation: Operation, value: Value, table: Lowerings) -> str:
         return "memory"
     producer = layout.base.producer
     larger = count_of(layout.base.type.shape, 64) > count_of(value.type.shape, 64)
+    # for a few rows of it all of the recipe would be written to memory
     if larger and producer is not None and table.kind(producer) == "element":
         return "memory"
     return "view" if 1 in [step for step in layout.steps if isinstance(step, int)] else "memory"
@@ -511,6 +535,7 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
             return None
         if not alone(value) or not supported(producer):
             return None
+        # the product is moved down to its user
         if any(o.regions or is_twin(o.op) for o in block.operations[place[producer] + 1 : place[user]]):
             return None  # what it reads may change before the user's turn
         return producer
@@ -519,11 +544,13 @@ def patterns(block: Block, users: dict[Value, list[Operation]]) -> dict[Operatio
         if operation.op is REDUCE_SUM:
             factor = product_of(operation.operands[0], operation)
             rank = len(operation.operands[0].type.shape)
+            # only axes of the batch: a sum over rows or columns is no longer a product of matrices
             if factor is not None and rank > 2 and max(operation.attrs["axis"], default=rank) < rank - 2:
                 specials[operation] = Special(_summed, (factor,))
                 taken.add(factor)
         elif operation.op in (ADD, ARITHMETIC[ADD]):
             x, y = operation.operands
+            # a product that is broadcast has fewer elements than the sum
             if x is y or any(tuple(v.type.shape) != tuple(operation.result.type.shape) for v in (x, y)):
                 continue
             for k, total, part in ((0, x, y), (1, y, x)):
