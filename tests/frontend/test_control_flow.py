@@ -52,7 +52,7 @@ def test_case_takes_the_first_true_one():
 
 
 def test_case_errors():
-    with pytest.raises(gt.errors.InvalidArgumentError, match="2 predicates are true"):
+    with pytest.raises(gt.errors.InvalidArgumentError, match="several predicates are true"):
         gt.case([(True, lambda: 1), (True, lambda: 2)], exclusive=True)
     with pytest.raises(gt.errors.InvalidArgumentError, match="no default"):
         gt.case([(False, lambda: 1)])
@@ -60,6 +60,22 @@ def test_case_errors():
         gt.case([lambda: 1])
     with pytest.raises(TypeError, match="each branch must be a function"):
         gt.case([(True, 1)])
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, gt.function], ids=["eager", "compiled"])
+def test_case_refuses_none_and_several_wherever_it_is_decided(compile):
+    """Also where the predicates are known only when the function runs."""
+
+    def chosen(x, **given):
+        return gt.case([(x < 0.0, lambda: x * 2.0), (x < 1.0, lambda: x * 3.0)], **given)
+
+    alone, exclusive = compile(chosen), compile(lambda x: chosen(x, exclusive=True))
+    assert float(alone(gt.constant(-1.0))) == -2.0
+    assert float(alone(gt.constant(0.5))) == float(exclusive(gt.constant(0.5))) == 1.5
+    with pytest.raises(gt.errors.InvalidArgumentError, match="none of the predicates is true and there is no default"):
+        alone(gt.constant(2.0))
+    with pytest.raises(gt.errors.InvalidArgumentError, match="several predicates are true but exclusive=True"):
+        exclusive(gt.constant(-1.0))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from gradtape.core.typing import DTypeLike, Integer, TensorLike
 from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.staged_control import (
+    NONE_TRUE,
+    SEVERAL_TRUE,
     staged_case,
     staged_cond,
     staged_fold,
@@ -58,6 +60,7 @@ def cond(
     np.float32(6.0)
     """
     true_fn, false_fn = _callable(true_fn, "cond", "true_fn"), _callable(false_fn, "cond", "false_fn")
+    # a variable is asked by its value
     if is_staged(pred := valued(pred)):
         return staged_cond(pred, true_fn, false_fn)
     true_fn, false_fn = converted(true_fn), converted(false_fn)
@@ -88,14 +91,14 @@ def case(
     if default is not None:
         _callable(default, "case", "default")
     if any(is_staged(valued(pair[0])) for pair in pairs):
-        return _unwrapped(staged_case(pairs, default or pairs[-1][1]), strict)
+        return _unwrapped(staged_case(pairs, default, exclusive), strict)
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
     if len(chosen) > 1:
-        raise InvalidArgumentError(f"case: {len(chosen)} predicates are true but exclusive=True allows one")
+        raise InvalidArgumentError(SEVERAL_TRUE)
     if chosen:
         return _unwrapped(chosen[0](), strict)
     if default is None:
-        raise InvalidArgumentError(f"case: none of the {len(pairs)} predicates is true and there is no default")
+        raise InvalidArgumentError(NONE_TRUE)
     return _unwrapped(default(), strict)
 
 
@@ -208,6 +211,7 @@ def while_loop(
             break
         if not truth(going, "while_loop"):
             break
+        # a few turns run in Python first: short loops stay as they are written, and of longer ones the types have settled
         if done == FEW and shapes is None:
             rest = tried_while(cond, body, state, None if limit is None else limit - done)
             if rest is not None:
@@ -216,11 +220,13 @@ def while_loop(
         result = body(*state)
         if not isinstance(result, (list, tuple)):
             result = [result]
+        # said for the turn in which it happens, before the next one fails with less to say
         _same(list(state), list(result), "while_loop", f"iteration {done + 1} of body")
         state = list(result)
         if shapes is not None:
             _check_invariants(shapes, state)
         done += 1
+    # body may have given Python numbers: the result is tensors however many turns there were
     state = tree.map_structure(_loop_value, state)
     if not back_prop:
         state = _constants(state)
@@ -256,6 +262,7 @@ def _shapes_in(structure: Structure) -> list[Any]:
             "(None where a size changes), or None"
         )
     children = tree.children(structure)
+    # [2, None] is one shape; [[2], None] are two
     if children and all(child is None or isinstance(child, int) for child in children):
         return [structure]
     return [shape for child in children for shape in _shapes_in(child)]
@@ -346,6 +353,7 @@ def _empty_result(signature: Structure, fn: Callable[..., Any], elems: Structure
 
         row = tree.map_structure(lambda t: TensorSpec(convert(t).shape[1:], convert(t).dtype), elems)
         try:
+            # traced, not run: with no rows there is nothing fn could be given
             signature = function(lambda r: tree.map_structure(convert, fn(r))).get_concrete_function(row).structured_outputs
         except (OpError, ValueError, TypeError) as error:
             raise _unknown_result() from error
@@ -434,6 +442,7 @@ def scan(
     """
     if not reverse and (all_of_them := _staged_fold(fn, elems, initializer, False, every=True)) is not None:
         return all_of_them[0] if back_prop else _constants(all_of_them[0])
+    # without an initializer the first row is a result of its own type, which a loop of the program cannot say
     states, last = _fold(fn, elems, initializer, "scan", reverse)
     if not states:
         return tree.map_structure(lambda v: zeros((0, *v.shape), v.dtype), last[0])

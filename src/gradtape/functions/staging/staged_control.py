@@ -8,13 +8,16 @@ from typing import Any
 from gradtape import tree
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Tensor
+from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging import staged_lists
-from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if_exp, valued
+from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if_exp, truth, valued
 from gradtape.functions.staging.iterables import Reversed, StagedIterable, TensorRows
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.staged_builtins import append
-from gradtape.functions.staging.staged_values import staged_items
+from gradtape.functions.staging.staged_values import require, staged_items
 from gradtape.ops.compare import equal
+from gradtape.ops.elementwise import cast
+from gradtape.ops.reduce import reduce_any, reduce_sum
 from gradtape.ops.shape import stack
 from gradtape.trace.effects import active, converted
 from gradtape.trace.tracing import TracedTensor
@@ -25,21 +28,36 @@ def staged_cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], An
     return stage_if_exp(pred, converted(true_fn), converted(false_fn))
 
 
-def staged_case(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
-    """The first pair whose predicate holds."""
+NONE_TRUE = "case: none of the predicates is true and there is no default"
+SEVERAL_TRUE = "case: several predicates are true but exclusive=True allows one"
+
+
+def staged_case(pairs: Sequence[Any], default: Callable[[], Any] | None, exclusive: bool = False) -> Any:
+    """What the first pair whose predicate holds gives."""
+    flags = [convert(truth(pred) if is_staged(pred := valued(p)) else bool(pred)) for p, _ in pairs]
+    if exclusive:
+        require(reduce_sum(cast(stack(flags), "int32")) <= 1, InvalidArgumentError, SEVERAL_TRUE)
+    if default is None:
+        # the call ends here if nothing holds: the last function then only says what type its side of the branch has
+        require(reduce_any(stack(flags)), InvalidArgumentError, NONE_TRUE)
+        default = pairs[-1][1]
+    return _first_of(pairs, default)
+
+
+def _first_of(pairs: Sequence[Any], default: Callable[[], Any]) -> Any:
     if not pairs:
         return converted(default)()
     pred, function = pairs[0]
     if is_staged(pred := valued(pred)):
         # a branch inside the other side for each further case: that side alone asks the next predicate
-        return stage_if_exp(pred, converted(function), lambda: staged_case(pairs[1:], default))
-    return converted(function)() if bool(pred) else staged_case(pairs[1:], default)
+        return stage_if_exp(pred, converted(function), lambda: _first_of(pairs[1:], default))
+    return converted(function)() if bool(pred) else _first_of(pairs[1:], default)
 
 
 def staged_switch(index: Any, table: dict[int, Callable[[], Any]], default: Callable[[], Any]) -> Any:
     """`switch_case` on a staged index."""
     pairs = [(equal(index, place), function) for place, function in table.items()]
-    return staged_case(pairs, default)
+    return _first_of(pairs, default)
 
 
 def staged_while(cond: Any, body: Any, loop_vars: list[Any], first: Any, limit: Any) -> list[Any]:
