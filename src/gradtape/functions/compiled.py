@@ -88,6 +88,7 @@ class Compiled:
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """On bare arrays, unrecorded."""
         entry = self._entry or self.prepare()
+        # somebody wants to look at each operation (`debug`, `profile`): the machine code has none left to show
         if RUNNERS:
             return RUNNERS[-1](self, arrays)
         results: Any = entry(*arrays)
@@ -136,11 +137,13 @@ class Compiled:
         key = (wanted, seeded)
         known = self._halves.get(key)
         if known is None:
+            # tried once: splitting a large program takes long, and would fail again at every call
             if key in self._refused:
                 raise StaticDimensionNeeded(f"a derivative of {self.name} depends on sizes known only when it runs")
             try:
                 half = self._split(wanted, seeded)
             except (OpError, ValueError, TypeError):
+                # with all sizes known the error is the user's, and is raised each time
                 if self._has_sizes:
                     self._refused.add(key)
                 raise
@@ -153,6 +156,7 @@ class Compiled:
         half = split(self.block, wanted, seeded)
         if self.memory_limit is not None:
             size = known_bytes(half.forward.result_group("saved"))
+            # the plain split first: as long as it fits, nothing is computed twice
             if size is None or size > self.memory_limit:
                 with limited(self.memory_limit):
                     half = split(self.block, wanted, seeded)
@@ -181,10 +185,12 @@ class Compiled:
         if scope is None:
             return self._unrecorded(tensors)
         known = set(scope.keys)
+        # by what is watched, not by what is a variable: each set of watched inputs has halves of its own
         wanted = frozenset(
             i for i, t in enumerate(tensors)
             if t._node is not None and t.dtype.is_differentiable and not known.isdisjoint(t._node.keys)
         )  # fmt: skip
+        # a tape is open, but watches nothing that goes in
         if not wanted:
             return self._unrecorded(tensors)
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
@@ -196,6 +202,7 @@ class Compiled:
         except (OpError, ValueError, TypeError):
             return self.for_sizes([t._data for t in tensors])(tensors)
         arrays = tuple([t._data for t in tensors])
+        # one run for all orders: its outputs are followed by what derivatives of each order need
         results = levels.run(arrays)
         outs = [box(a) for a in results]
         attrs = levels.attrs(self, arrays, results)
@@ -220,8 +227,11 @@ class Compiled:
         key = tuple([type.shape for type in types if isinstance(type, TensorSpec)])
         known = self._for_sizes.pop(key, None)
         if known is None:
+            # callees have sizes of their own, which must become known as well; recomputed ones stay calls, or they would be
+            # kept
             block = renamed(inline_calls(self.block, lambda call: not call.attrs.get("recompute")), types, fresh=False)
             known = Compiled(block, self.name, self.memory_limit, self.backend, None if self.heard is None else block)
+            # the one that was not used for longest goes
             while len(self._for_sizes) >= MAX_SIZES:
                 del self._for_sizes[next(iter(self._for_sizes))]
         self._for_sizes[key] = known  # the one used last stands last
@@ -286,6 +296,7 @@ class Levels:
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
         levels = [program]
         for _ in range(depth):
+            # the forward half of a forward half: what order k + 1 needs of what order k needs
             levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs)[1])
         self._forward = levels[1:]
         self._wanted = wanted

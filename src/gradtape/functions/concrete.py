@@ -31,6 +31,7 @@ def _stand_in(leaf: Any) -> Any:
         return leaf
     if leaf.shape.rank is None:
         raise ValueError(f"get_concrete_function needs the rank of each tensor, got {leaf}")
+    # each unknown size is one of its own: nothing says that two of them agree
     shape = [fresh_symbol("n") if d is None else d for d in leaf.shape]
     return stand_in(Block([TensorSpec(shape, leaf.dtype)]).params[0])
 
@@ -95,6 +96,7 @@ class ConcreteFunction:
     @property
     def variables(self) -> tuple[Any, ...]:
         """The variables it reads or assigns, in the order it met them."""
+        # (held weakly: a program does not keep its variables alive)
         held = (capture.target() for capture in self._traced.program.captures if capture.kind == "variable")
         return tuple(variable for variable in held if variable is not None)
 
@@ -106,6 +108,7 @@ class ConcreteFunction:
     @property
     def captured_inputs(self) -> list[Any]:
         """What it reads besides its arguments, as it is now: variables, tensors, arrays and Python numbers."""
+        # versions are a bookkeeping of gradients, no input the user knows
         captures = [capture for capture in self._traced.program.captures if capture.kind != "versions"]
         return [capture.target() if capture.kind == "variable" else capture.tensor() for capture in captures]
 
@@ -148,6 +151,7 @@ class ConcreteFunction:
         call = BoundCall(*self._filled(args, kwargs))
         self._check(call)
         traced = self._traced
+        # what it captured has changed (a global, an attribute): the same types are traced anew
         if not ((traced.check is None or traced.check()) and traced.fits(call.tensors)):
             pattern = tuple(tuple(None if isinstance(d, Numbered) else d for d in shape) for shape in self._shapes)
             is_open = any(None in shape for shape in pattern)
@@ -158,6 +162,7 @@ class ConcreteFunction:
         """The arguments, with static ones put where they were left out."""
         binder = self._engine.binder
         wanted = {binder.name(i): value for i, value in enumerate(self._args)} | self._kwargs
+        # TensorFlow takes the tensors alone, or all arguments: both are told apart by how many there are
         if set(wanted) - set(kwargs) == set(list(wanted)[: len(args)]) and len(args) <= len(self._args):
             free = list(wanted)  # everything is given
         else:
@@ -189,6 +194,7 @@ class ConcreteFunction:
                     )
                 if not spec.shape.is_compatible_with(tensor.shape):
                     raise ValueError(f"{self.name}: argument `{name}` must have shape {spec.shape}, got {tensor.shape}")
+        # ranks, dtypes and static arguments must be the very ones; sizes were compared above
         if call.family() != self._family:
             leaves = call.rebuild(self._engine.binder).leaves
             for old, new in zip(self._traced.leaves, leaves, strict=False):

@@ -62,6 +62,7 @@ class Binder:
         given = [*self.positional, *([f"*{self.rest}"] if self.rest else [])]
         named = [f"**{p.name}" if p.kind is p.VAR_KEYWORD else f"{p.name!r}: {p.name}" for p in self.parameters if _is_named(p)]
         items = ", ".join(given) + ("," if given else "")
+        # Python binds the arguments itself, defaults and errors included: nothing of its rules is written again here
         self._stub = self.define([f"return ({items}), {{{', '.join(named)}}}"], {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -80,17 +81,21 @@ class Binder:
         for place, p in enumerate(self.parameters):
             text = "*" * (p.kind is p.VAR_POSITIONAL) + "**" * (p.kind is p.VAR_KEYWORD) + p.name
             if p.default is not p.empty:
+                # by name: a default may be any object, which has no text
                 space[f"_gt_default_{place}"] = p.default
                 text = f"{text}=_gt_default_{place}"
+            # (`*args` before it says the same)
             if p.kind is p.KEYWORD_ONLY and not any(head.startswith("*") for head in heads):
                 heads.append("*")
             heads.append(text)
             if p.kind is p.POSITIONAL_ONLY and not any(q.kind is q.POSITIONAL_ONLY for q in self.parameters[place + 1 :]):
                 heads.append("/")
+        # a lambda's is none
         name = self._name if self._name.isidentifier() and not keyword.iskeyword(self._name) else "function"
         source = f"def {name}({', '.join(heads)}):\n " + "\n ".join(body) + "\n"
         exec(compile(source, GENERATED, "exec"), space)  # noqa: S102  (names of parameters and our own templates)
         defined: FunctionType = space[name]
+        # Python's own messages about wrong arguments name the code, not the function
         defined.__code__ = defined.__code__.replace(co_qualname=self._qualname)
         defined.__qualname__ = self._qualname
         return defined
@@ -116,8 +121,10 @@ def _opened(value: Any) -> Parts | None:
     """None for a leaf."""
     kind: Any = value.__class__
     if isinstance(value, dict):
+        # keys in their order: code that goes over a dict depends on it
         form = (kind, *[token(key) for key in value])
         if isinstance(value, defaultdict):
+            # (it decides what a missing key gives)
             form = (*form, token(value.default_factory))
         return Parts(form, [f"[{key!r}]" for key in value], list(value.values()), partial(like, value))
     if isinstance(value, (list, tuple)) and not isinstance(value, LeafTuple):

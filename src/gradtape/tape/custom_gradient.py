@@ -47,6 +47,7 @@ def _replaced(structure: Structure, leaves: list[Any], places: list[int], tensor
     """The arguments with other tensors at these places."""
     fresh = list(leaves)
     for place, tensor in zip(places, tensors, strict=False):
+        # (strict=False above: variables that were read follow the arguments)
         fresh[place] = leaves[place] if tensor is None else tensor
     return tree.pack_sequence_as(structure, fresh)
 
@@ -63,6 +64,7 @@ def _variables_at(leaves: list[Any], places: list[int]) -> list[Any]:
 def _set(variables: Sequence[Any], tensors: Sequence[Any]) -> Iterator[None]:
     """Variables with other values for a while; None among the tensors: the value it has."""
     moved = [(v, t) for v, t in zip(variables, tensors, strict=False) if t is not None and v is not _UNREAD]
+    # a captured tensor has no name under which another value could be put
     if any(variable is None for variable, _ in moved):
         raise FailedPreconditionError(
             "a function that captured a watched tensor cannot run on another value of it; pass it as an argument"
@@ -117,6 +119,7 @@ def _with_own_gradient(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     """Call a function that answers (result, grad_fn), and record the call as one operation with that gradient."""
     leaves, places = _tensors_in(args, kwargs)
     inputs = [convert(leaves[i]).__copy__() for i in places]  # `t[i] = v` inside f must not move them
+    # f runs under a recorder of its own: what the tapes around see is the one operation with the user's rule
     captured = Recording(catch_variables=True)
     own = {id(leaves[i]) for i in places}
     with captured.recording():
@@ -171,6 +174,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 def _one_per_input(grads: Structure, leaves: list[Any], places: list[int], f: Callable[..., Any]) -> list[Any]:
     """The user's gradients lined up with the tensor inputs: one per tensor, or one per argument."""
     flat = tree.flatten(grads)
+    # TensorFlow takes both: one for each tensor, or one for each argument
     if len(flat) == len(places):
         chosen = flat
     elif len(flat) == len(leaves):
@@ -209,6 +213,7 @@ def _captured_gradients(
         parts = [g for g in (next(cotangents) for _ in nodes) if g is not None]
         total = None
         for part in parts:
+            # a variable that is read twice has two leaves
             total = part if total is None else total + part
         totals.append(total)
     return totals
@@ -268,9 +273,11 @@ def _recomputing(f: Callable[..., Any], memory_limit: int | None, args: tuple[An
     captured = captured_versions(stand_ins, inputs, outputs)
     values.finish(stand_ins)
     for stand_in in stand_ins:
+        # this is the point of it: what the first run recorded is let go
         stand_in.records.clear()
 
     def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
+        # the function must read what it read the first time, whatever was assigned since
         with values.restored():
             again = Recording() if memory_limit is None else LimitedRecording(memory_limit)
             return _rerun(f, (args, kwargs), leaves, places, inputs, captured, cts, again)
@@ -295,6 +302,7 @@ def _hand_over(recorders: Sequence[Any], outputs: Sequence[Tensor], twins: Seque
     """Let accumulators, which followed the forward pass to `outputs`, know those that the tapes' record gave instead."""
     for recorder in recorders:
         for old, new in zip(outputs, twins, strict=True):
+            # no tape watches: the accumulator's own record is all there is
             if new._node is None or not new._node.keys:
                 new._node = old._node
             else:

@@ -63,6 +63,7 @@ def container_method(tracer: Any, method: Any) -> Any:
     """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
     container, name = method.__self__, method.__name__
     if name in CHANGES:
+        # (in another process it may be another one: hashes of strings differ)
         if name == "pop" and isinstance(container, set):
             refuse_in_trial("which member a set gives away is the set's own affair")
         tracer.before(container)
@@ -72,6 +73,7 @@ def container_method(tracer: Any, method: Any) -> Any:
 
 def _changing(tracer: Any, container: Any, method: Any) -> Any:
     """A method after which the container has changed."""
+    # only a trace that tracks aliases asks: the others pay nothing
     if not tracer.follows_changes:
         return method
 
@@ -89,6 +91,7 @@ def _container_method(tracer: Any, method: Any, container: Any, name: str) -> An
             return functools.partial(_of_absent, method, container, name)
         if name not in absent.KEYLESS:
             absent.whole(container)
+    # the program depends on which keys there are, and on their values if it is given them: guards
     if name in ("keys", "items", "values"):
         tracer.item(container, KEYS, tuple(container))
         for key in container if name != "keys" else ():
@@ -163,6 +166,7 @@ def _consume(builtin: Any) -> Any:
         if kwargs.get("key") is not None:
             kwargs = {**kwargs, "key": converted_argument(kwargs["key"])}
         if len(args) == 1 and isinstance(args[0], Iterator):
+            # an iterator can be gone through once, and looking for staged items would use it up
             args = (builtins.list(args[0]),)
         if any(_holds(arg) for arg in args):
             return staging.call_builtin(name, args, kwargs)
@@ -179,6 +183,7 @@ def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`max`, `min` or `sorted` of Python values; their keys may be staged all the same."""
     values = args if len(args) > 1 else builtins.list(args[0])
     keys = [kwargs["key"](value) for value in values]
+    # by identity: values need not be hashable
     key_of = builtins.dict(zip(builtins.map(id, values), keys, strict=True))
     kwargs = {**kwargs, "key": lambda value: key_of[id(value)]}  # each is asked once, as in Python
     if any(_asked(key) for key in keys):
@@ -203,6 +208,7 @@ def _quantifier(builtin: Any) -> Any:
         items = iter(iterate(active(), args[0]))
         for item in items:
             if _asked(item):
+                # from here on only the program knows; what came before has not decided
                 return staging.call_builtin(name, ([item, *items],), {})
             if bool(item) is ends_with:
                 return ends_with
@@ -227,6 +233,7 @@ def _with_function(builtin: Any) -> Any:
 
 
 def _isinstance(*args: Any) -> Any:
+    # a number of the loop is a Python number to the user's code
     if len(args) == 2 and isinstance(args[0], WeakTensor) and not isinstance(args[1], tuple):
         return issubclass(args[0].python_type, args[1]) if isinstance(args[1], type) else isinstance(*args)
     if len(args) == 2 and isinstance(args[0], WeakTensor):
@@ -260,6 +267,7 @@ def _hasattr(*args: Any) -> Any:
     try:
         attr(*args)  # noted: what is found may change, or go
     except AttributeError:
+        # noted as well: should it appear later, the program no longer fits
         active().no_attr(*args)
         return False
     return True

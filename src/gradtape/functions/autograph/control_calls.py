@@ -58,6 +58,7 @@ def if_stmt(
 ) -> None:  # fmt: skip
     """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
     if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
+        # (plain bools are asked first: most tests of Python code are those, and cost two comparisons)
         stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
         return
     if test:
@@ -81,6 +82,7 @@ def while_stmt(
             body()
         return
     state = State(get_state, set_state, names, line)
+    # measured: a loop that would fill the memory with operations is refused before it does
     for turn in tracer.trials.measured(count(), state, None):
         go_on = test()
         if is_staged(go_on := valued(go_on)):
@@ -88,6 +90,7 @@ def while_stmt(
             return
         if not go_on:
             return
+        # Python's numbers decide, which can be run ahead; of a tensor's value the number of turns is not known before
         counted = not isinstance(go_on, Tensor)
         if turn == tracer.trials.few and tracer.trials.while_loop(test, body, state, counted):
             return
@@ -113,6 +116,7 @@ def for_stmt(
         for item in items:
             body(item)
         return
+    # kept by hand: after a break that a tensor decides the rest of the items is still wanted, under a test
     iterator = iter(items)
     for item in iterator:
         body(item)
@@ -127,6 +131,7 @@ def for_stmt(
 def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[Any], None], state: tuple[Any, ...]) -> None:
     """The rest of a Python loop that a tensor may end: each iteration runs only if the loop is still going on."""
     for turn, item in enumerate(iterator):
+        # an endless generator with a `break` on a tensor would be traced for ever
         if turn >= MAX_GUARDED and operator.length_hint(iterated, -1) < 0:
             raise InvalidArgumentError(
                 f"line {state[-1]}: this loop over a {type(iterated).__name__} ends when a tensor says so, and after "
@@ -138,6 +143,7 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
             body(item)
 
         if_stmt(extra_test(), run, nothing, *state)
+    # how many items Python's loop would have left behind, nobody knows: whoever goes on with the iterator is told so
     used_up(iterated, True, state[-1])
 
 
@@ -169,6 +175,7 @@ def _state_of(*operands: Thunk) -> State:
         values = list(values)
         for state in states:
             state.set(tuple(values[: len(state.names)]))
+            # (each state takes its own from the front)
             del values[: len(state.names)]
 
     unique = {name: state for state in states for name in state.names}
@@ -183,6 +190,7 @@ def one_name(state: State, name: str) -> State:
     place = state.names.index(name)
 
     def set_one(values: Any) -> None:
+        # read when it is set: the others may have been set meanwhile
         now = list(state.get())
         now[place] = values[0]
         state.set(tuple(now))
@@ -224,8 +232,10 @@ def is_(left: Any, right: Any) -> Any:
     """`left is right`; a value that may be None when the program runs is asked then."""
     if (left.__class__ is Maybe or right.__class__ is Maybe) and (left is None or right is None):
         maybe = right if left is None else left
+        # (a name that may have no value is never None)
         if maybe.missing is None:
             return not_(maybe.flag)
+    # two objects now may be one object when the program runs: `aliasing`
     if left is not right and (tracer := active()) is not None and left is not None and right is not None:
         return tracer.same(left, right)
     return left is right
@@ -247,6 +257,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
     result = COMPARE[names[0]](left, right)
     if not later:
         return result
+    # `right` is the left operand of the next comparison, evaluated once
     rest: Thunk = lambda: compare(names[1:], right, later[0](), *later[1:])  # noqa: E731
     state = _state_of(*later)
     return and_(result, BindingOperand(rest, state) if state.names else rest)
@@ -266,4 +277,5 @@ def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[An
     if tracer is None:
         return lazy(iter(iterated))
     iterated = there(iterated)
+    # a generator runs when it is asked, perhaps after the trace; a list is made in its place
     return collected(iterated) if is_staged_iterable(iterated) else own_iterator(lazy(iter(iterate(tracer, iterated))))

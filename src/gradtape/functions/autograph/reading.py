@@ -73,6 +73,7 @@ def before_outer(scope: Bindings, kind: str, name: str) -> Global | Cell:
 
 def before_cells(reader: Any) -> None:
     """The variables that `reader` captures, of a converted function around this one, are about to be written."""
+    # (only a branch or loop has to undo them)
     if (tracer := active()) is not None and len(tracer.logs) > 1:  # else nobody asks: they are this trace's own
         for cell, name in zip(reader.__closure__, reader.__code__.co_freevars, strict=True):
             tracer.note(InnerCell(cell, name))
@@ -111,8 +112,10 @@ def attr(target: Any, name: str) -> Any:
     tracer = active()
     if tracer is None:
         return getattr(target, name)
+    # modules have no properties of the user's, and are asked most often
     if target.__class__ is ModuleType:
         return tracer.attr(target, name, getattr(target, name))
+    # looked up on the class, where Python finds properties and descriptors: their code is the user's
     getter = _accessor(target, name, "fget", "__get__")
     if getter is not None:
         return getter()
@@ -124,6 +127,7 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     """`target.name = value`; the setter of a user's property is converted like any function."""
     if active() is None:
         setattr(target, name, value)
+    # dataclasses that are frozen, modules that register parameters: their own code decides what a write means
     elif (own := own_method(target, "__setattr__")) is not None:
         own(name, value)
     else:
@@ -144,6 +148,7 @@ def set_plain_attr(target: Any, name: str, value: Any) -> None:
 
 def _before_attr(target: Any, name: str) -> Attribute:
     place = Attribute(target, name)
+    # attributes of tensors and variables are the library's, and no state of the user's
     if not isinstance(target, (Tensor, Readable)):
         active().note(place)
     return place
@@ -151,11 +156,13 @@ def _before_attr(target: Any, name: str) -> Attribute:
 
 def _accessor(target: Any, name: str, of_property: str, of_descriptor: str) -> Any:
     """The function of the user's that reads, sets or deletes an attribute, converted; None for any other attribute."""
+    # (of a class itself: its own attributes, not those of its metaclass)
     kinds = target.__mro__ if isinstance(target, type) else type(target).__mro__
     attribute = next((vars(kind)[name] for kind in kinds if name in vars(kind)), None)
     if attribute.__class__ is property:
         return None if isinstance(target, type) else _own(getattr(attribute, of_property), target)
     function = _own(getattr(type(attribute), of_descriptor, None), attribute)
+    # every function is a descriptor: binding a method is nothing to convert
     if function is None or attribute.__class__ is FunctionType:
         return None
     if of_descriptor == "__get__":
@@ -194,8 +201,10 @@ def item(target: Any, key: Any) -> Any:
     own = own_method(target, "__getitem__")
     if own is not None:
         return own(key)
+    # np.r_[a, b] and np.c_[a, b] of tensors
     if (together := joined(target, key)) is not None:
         return together
+    # (a defaultdict, or another dict with `__missing__`, changes as it is read)
     reading_key(target, key)
     value = tracer.item(target, key, target[key])
     return absent.key(target, key) if absent.is_absent(value) and isinstance(target, dict) else value
@@ -213,6 +222,7 @@ def _own(function: Any, target: Any) -> Any:
     from gradtape.functions.autograph.convert import converted_function
 
     converted = converted_function(function, quiet=True)
+    # what cannot be converted is called by Python as ever
     return None if converted is function else MethodType(converted, target)
 
 
@@ -283,6 +293,7 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
         return result
     if tracer is not None and (own := own_method(target, f"__{operation}__")) is not None:
         result = own(value)
+        # then Python tries `target + value`
         if result is not NotImplemented:
             return result
     updating(target, operation)
@@ -338,6 +349,7 @@ def iterate(tracer: Any, iterated: Any) -> Any:
     if isinstance(iterated, dict):
         absent.whole(iterated)
     if isinstance(iterated, (dict, set)):
+        # a user's own `__iter__` says itself what is gone over
         if type(iterated).__iter__.__class__ is not FunctionType:
             tracer.item(iterated, KEYS, tuple(iterated))
     else:
@@ -351,6 +363,7 @@ def _items(tracer: Any, sequence: Any) -> Iterator[Any]:
     while place < len(sequence):  # a list may change while a loop goes over it
         yield tracer.item(sequence, place, sequence[place])
         place += 1
+    # noted at the end: a loop that is left early never asked how long the list is
     tracer.item(sequence, LENGTH, place)
 
 
@@ -364,10 +377,12 @@ def in_(value: Any, container: Any) -> Any:
         if isinstance(container, (dict, set)):
             tracer.item(container, KEYS, tuple(container))
         if isinstance(container, dict) and absent.is_absent(container.get(value)):
+            # whether the key is there depends on the path that was taken
             return container[value].flag
         if (own := own_method(container, "__contains__")) is not None:
             from gradtape.functions.autograph.control_calls import not_
 
+            # `in` gives a bool, whatever `__contains__` returns
             return not_(not_(own(value)))
         advancing(container)
     return value in container
@@ -380,6 +395,7 @@ def _staged_search(value: Any, container: Any) -> bool:
     if container.__class__ not in (list, tuple):
         return False
     items = list(container)
+    # Python compares by identity first: the very tensor in the list is found without asking for its value
     return not any(item is value for item in items) and any(is_staged(valued(part)) for part in (value, *items))
 
 

@@ -25,6 +25,7 @@ def _leave(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     each_child(emitter, node)
     if isinstance(node, ast.Raise) and node.exc is not None:
         node.exc = build.located(build.call("raising", node.exc), node.exc)
+    # nothing behind it runs: every name counts as bound there, so that joins ask the other path only
     if not emitter.plain:
         emitter.definite = None
     return [node]
@@ -40,6 +41,7 @@ def _declaration(emitter: FunctionEmitter, node: ast.stmt) -> list[ast.stmt]:
 
 
 def _assert(emitter: FunctionEmitter, node: ast.Assert) -> list[ast.stmt]:
+    # python -O runs no assertions
     if not __debug__:
         return []
     test = emitter.expr(node.test)
@@ -70,11 +72,14 @@ def _definition(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
 
 def _try(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     before = emitter.definite
+    # names that a `del` inside may take: an exception may come before or after it
     lost, lost_finally = unbound(node.body), unbound(node.finalbody)
     lost_anywhere = lost | unbound(node.orelse) | unbound(node.handlers)
     caught = build.strings(name for handler in node.handlers for name in _caught(handler.type))
     node.body = emitter.block(node.body)
     if node.handlers:
+        # what staged code raises, it raises when the program runs: no handler of the trace could catch it then, so it is
+        # refused in here
         guard = ast.withitem(build.call("guarded_try", build.constant(node.lineno), caught), None)
         node.body = [build.located(ast.With([guard], node.body, None), node)]
     node.orelse = emitter.block(node.orelse)
@@ -88,6 +93,7 @@ def _try(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     unsure = emitter.definite
     node.finalbody = emitter.block(node.finalbody)
     if end is not None and unsure is not None and emitter.definite is not None:
+        # what `finally` binds is bound on every way out
         end = (end - lost_finally) | (emitter.definite - unsure)
     emitter.definite = end
     return [node, ast.Expr(build.call("after_try"))] if node.handlers else [node]
@@ -128,6 +134,7 @@ def _handler(emitter: FunctionEmitter, handler: ast.ExceptHandler) -> set[str] |
     else:
         kind = emitter.scope.kind(name)
         forget = ast.Expr(build.outer("forget", kind, name))
+    # in a `finally`, since the handler may return or raise
     handler.body = [build.located(ast.Try([*bind, *body], [], [], [forget]), handler)]
     return emitter.definite
 
@@ -149,6 +156,7 @@ def _with(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
             item.optional_vars = build.located(build.store(name), target)
             take = store(emitter, target, build.located(build.load(name), target))
         before = emitter.definite
+    # `with a, b:` is `with a: with b:`; each may swallow exceptions of what is inside of it
     inner = build.located(ast.With(others, node.body, None), node)
     body = _with(emitter, inner) if others else emitter.block(node.body)
     node.items, node.body = [item], [*take, *body]
@@ -165,12 +173,14 @@ def _match(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
         emitter.definite = before
         captures = written([case.pattern])
         for name in captures:
+            # (a capture of a case that fails further on keeps its value, as in Python)
             emitter.frame.bound.add(name)
         emitter.bind(name for name in captures if emitter.is_variable(name))
         if case.guard is not None:
             case.guard = emitter.expr(case.guard)
         case.body = emitter.block(case.body)
         after = emitter.definite if case is node.cases[0] else join(after, emitter.definite)
+    # without a case for everything, none may have run
     emitter.definite = after if matches_all(node.cases[-1]) else join(after, before)
     return [*hooks, node]
 

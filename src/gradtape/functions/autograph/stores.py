@@ -31,12 +31,14 @@ def store(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.st
             if emitter.is_variable(name):
                 emitter.bind([name])
                 return [build.located(ast.Assign([target], value), target)]
+            # a global, or a variable of a function that is not converted: the trace must know of the write
             write = build.outer("set", emitter.scope.kind(name), name, value)
             return [build.located(ast.Expr(build.located(write, target)), target)]
         case ast.Tuple() | ast.List():
             return _unpack(emitter, target, value)
         case ast.Starred():
             return store(emitter, target.value, value)
+    # Python evaluates the value first, then the target's parts; arguments of a call would be the other way round
     before, value = _evaluated(emitter, value, target)
     if isinstance(target, ast.Attribute):
         write = build.call("set_attr", emitter.expr(target.value), build.constant(target.attr), value)
@@ -56,12 +58,15 @@ def _evaluated(emitter: FunctionEmitter, value: ast.expr, where: ast.AST) -> tup
 def _unpack(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.stmt]:
     stars = [place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
     count, star = build.constant(len(target.elts)), build.constant(stars[0] if stars else None)
+    # `a, b = b, a` needs no unpacking: a tuple that is written out has the right length
     literal = isinstance(value, ast.Tuple) and not stars and not any(isinstance(part, ast.Starred) for part in value.elts)
     unpacked = value if literal else build.located(build.call("unpack", value, count, star), target)
     inner = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
+    # one Python statement where nothing has to be told to anybody
     if all(_is_plain(emitter, part) for part in inner):
         emitter.bind(written(inner))
         return [build.located(ast.Assign([target], unpacked), target)]
+    # all values are taken before any is stored: `a[0], a[1] = a[1], a[0]`
     names = [f"ag__value_{emitter.number()}" for _ in inner]
     parts: list[ast.expr] = [build.store(name) for name in names]
     if stars:
@@ -83,6 +88,7 @@ def _assign(emitter: FunctionEmitter, node: ast.Assign) -> list[ast.stmt]:
         if len(stores) == 1:
             return [build.located(stores[0], node)]
         return stores
+    # `a = b = f()` calls f once
     result, value = _evaluated(emitter, value, node.value)
     for target in node.targets:
         result += store(emitter, target, value)
@@ -100,6 +106,7 @@ def _augmented(emitter: FunctionEmitter, node: ast.AugAssign) -> list[ast.stmt]:
         old = emitter.read(build.located(build.load(target.id), target))
         value = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
         return [build.located(part, node) for part in store(emitter, target, value)]
+    # `f()[g()] += 1` calls each once, though it reads and writes
     holder = f"ag__value_{emitter.number()}"
     result: list[ast.stmt] = [build.assign(holder, emitter.expr(target.value))]
     if isinstance(target, ast.Attribute):
@@ -129,6 +136,7 @@ def _delete_one(emitter: FunctionEmitter, target: Any) -> list[ast.stmt]:
             kind = emitter.scope.kind(name)
             return [ast.Expr(build.outer("del", kind, name))]
         case ast.Name(id=name):
+            # nobody else reads it: Python's own `del` and its errors will do
             if not emitter.exposed(name):
                 return [ast.Delete([target])]
             read = emitter.read(build.located(build.load(name), target))
@@ -136,6 +144,7 @@ def _delete_one(emitter: FunctionEmitter, target: Any) -> list[ast.stmt]:
             assert owner is not None
             owner.undefined.add(name)
             emitter.unbind([name])
+            # deleting what has no value is an error, also where only run time knows
             check: list[ast.stmt] = [ast.Expr(read)] if isinstance(read, ast.Call) else []
             return [*check, build.assign(name, undefined(name))]
         case ast.Attribute(value=value, attr=attr):

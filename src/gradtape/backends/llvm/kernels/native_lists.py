@@ -29,6 +29,7 @@ def items_of(scope: Scope, type: ListSpec) -> Items:
     """How the items of a list of a type lie here."""
     if isinstance(type.item, ListSpec):
         return Items(type.item.dtype, 0, None, items_of(scope, type.item))
+    # "u": all items have one size, known before the list exists; they lie in a row, as in an array
     known = form(type, scope.program.fixed) == "u"
     dims = scope.program.dims(type.item.shape) if known else None
     return Items(type.item.dtype, len(type.item.shape), dims)
@@ -90,6 +91,7 @@ def new_list(scope: Scope, type: ListSpec) -> NativeList:
 def move(scope: Scope, source: NativeList, target: NativeList) -> None:
     """The target becomes the source, which is empty afterwards."""
     put(scope, target, address(scope, source), length(scope, source), capacity(scope, source))
+    # so that freeing it, which happens on every way out, frees nothing
     put(scope, source, "null", 0, 0)
 
 
@@ -99,6 +101,7 @@ def move(scope: Scope, source: NativeList, target: NativeList) -> None:
 def spot(scope: Scope, base: str, items: Items, index: Index) -> str:
     """Where an item is, behind the address of the first."""
     w = scope.writer
+    # typed, not in bytes: LLVM then sees an array of numbers, which it can vectorise
     if items.dims == () and items.inner is None:
         return w.at(MEMORY.get(name_of(items.dtype)) or f"[{bytes_of(items.dtype)} x i8]", base, index)
     offset = w.multiply(index, stride(scope, items))
@@ -157,6 +160,7 @@ def taken_over(scope: Scope, value: Value) -> MemorySlot | NativeList | None:
     """The memory of a value that ends with the block, if it can be given away: heap memory or a list of its own."""
     buffers = scope.plan.buffers(value)
     results = [result for result in scope.block.results if not buffers.isdisjoint(scope.plan.buffers(result))]
+    # Two results with the same memory, or memory that a branch decides: nobody can say that it is given away once
     if len(buffers) != 1 or results != [value]:
         return None
     (buffer,) = buffers
@@ -165,11 +169,13 @@ def taken_over(scope: Scope, value: Value) -> MemorySlot | NativeList | None:
         return None
     (slot,) = owned
     if isinstance(slot, MemorySlot) and (
+        # part of the frame, or another version of the value: not its own to give
         slot.offset is not None or slot.address != getattr(scope.values[value], "address", None)
     ):
         return None
     if isinstance(slot, NativeList) and slot.state != getattr(scope.values[value], "state", None):
         return None
+    # or it would be freed at the end of the block
     scope.disown(buffer)
     return slot
 
@@ -178,6 +184,7 @@ def heap_copy(scope: Scope, source: Array) -> Array:
     """A copy in memory of its own; nothing takes no memory."""
     w = scope.writer
     count = bytes_in(scope, source)
+    # (an allocation of no bytes would have to be freed all the same)
     if count == 0:
         return Array("null", source.dims, source.dtype)
     address = scope.program.allocated(count)
@@ -209,6 +216,7 @@ def reserve(scope: Scope, target: NativeList) -> str:
     w = scope.writer
     count, room = length(scope, target), capacity(scope, target)
     full = w.let(f"icmp sge i64 {count}, {room}")
+    # doubling: a loop of n appends moves items log n times
     with w.when(full, f", !prof {scope.program.unlikely()}"):
         wanted = w.larger(w.let(f"shl i64 {count}, 1"), SMALLEST)
         put(scope, target, grown(scope, target.items, address(scope, target), count, room, wanted), count, wanted)
@@ -222,6 +230,7 @@ def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wante
         f"call ptr {allocator.grown(scope.program.module)}(ptr %context, ptr {old}, i64 {w.multiply(count, size)}, i64 {room},"
         f" i64 {sizes.together(scope, (wanted, *strides(scope, items)))})"
     )
+    # out of memory is an error of the call, never a crash
     scope.program.need(w.let(f"icmp ne ptr {base}, null"))
     return base
 
@@ -238,6 +247,7 @@ def push(scope: Scope, target: NativeList, value: Value) -> None:
 def free_list(scope: Scope, target: NativeList) -> None:
     """Give back a list's memory, if it has any of its own."""
     w = scope.writer
+    # a capacity of 0 means memory of somebody else: an argument's
     own = w.let(f"icmp sgt i64 {capacity(scope, target)}, 0")
     with w.when(own):
         if target.items.form == "u":
@@ -263,6 +273,7 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
         base = room_for(scope, target, count)
         copy(w, base, address(scope, source), w.multiply(count, size))
         return
+    # (its size is told to the routine, which is one for all lists of this form)
     innermost = source.items
     while innermost.inner is not None:
         innermost = innermost.inner
