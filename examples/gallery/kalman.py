@@ -53,14 +53,22 @@ def solve(quick: bool) -> dict[str, Any]:
     return {"summary": summary, "truth": np.array(truth), "seen": seen.numpy(), "path": path.numpy(), "width": width.numpy()}
 
 
-def draw(axes: Any, truth: Any, seen: Any, path: Any, width: Any) -> None:
-    time = np.arange(len(truth))
-    axes.plot(time, seen, ".", ms=3, c="gray", label="measured")
-    axes.plot(time, truth, c="k", lw=1, label="true")
-    axes.plot(time, path, c="tab:blue", label="filtered")
-    axes.fill_between(time, path - 2 * width, path + 2 * width, alpha=0.25)
-    axes.legend(fontsize=8)
+def draw(left: Any, right: Any, truth: Any, seen: Any, path: Any, width: Any) -> None:
+    time, first = np.arange(len(truth)), slice(0, 60)
+    left.plot(time[first], seen[first], ".", ms=4, c="gray", label="measured")
+    left.plot(time[first], truth[first], c="k", lw=1, label="true")
+    left.plot(time[first], path[first], c="tab:blue", label="filtered")
+    left.set_title("position, the first steps")
+    left.legend(fontsize=8)
+    right.plot(time, seen - truth, ".", ms=3, c="gray", label="measured")
+    right.plot(time, path - truth, c="tab:blue", label="filtered")
+    right.fill_between(time, -2 * width, 2 * width, alpha=0.3, label="what the filter expects, 2σ")
+    right.set_ylim(-7.0, 7.0)
+    right.set_title("distance from the truth")
+    right.legend(fontsize=8, loc="lower right")
+    for axes in (left, right):
+        axes.set_xlabel("step")
 
 
 if __name__ == "__main__":
-    run(solve, draw)
+    run(solve, draw, columns=2)

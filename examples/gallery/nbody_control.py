@@ -63,14 +63,14 @@ def solve(quick: bool) -> dict[str, Any]:
 
 
 def draw(axes: Any, first: Any, path: Any) -> None:
-    axes.scatter(*BODIES.T, s=600 * MASSES, c="tab:orange")
+    axes.scatter(*BODIES.T, s=200 * MASSES, c="tab:orange", label="planets", zorder=3)
     axes.plot(*first.T, "--", c="gray", label="first guess")
     axes.plot(*path.T, label="found")
     axes.plot(*TARGET, "r*", ms=14, label="target")
     axes.set_xlim(-0.4, 4.2)
     axes.set_ylim(-1.6, 1.6)
     axes.set_aspect("equal")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower left")
 
 
 if __name__ == "__main__":

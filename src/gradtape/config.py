@@ -63,7 +63,8 @@ def functions_run_eagerly() -> bool:
 
 
 def debug_passes(enabled: bool) -> None:
-    """Check every program after each pass (slow): a pass that breaks one is named. GRADTAPE_DEBUG_PASSES=1 does the same.
+    """Check every program after each pass (slow): a pass that breaks one is named; and defects of the look at a program with
+    floating-point events are raised, where otherwise its results alone are judged. GRADTAPE_DEBUG_PASSES=1 does the same.
 
     >>> import gradtape as gt
     >>> gt.config.debug_passes(False)

@@ -113,3 +113,12 @@ def test_measured_figures_are_the_stored_results() -> None:
 
     assert figures() in (ROOT / "README.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"
     assert text() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), "run: python -m benchmarks.summary --write"
+
+
+def test_the_learn_pages_show_what_they_compute() -> None:
+    from docs._ext.learn_pictures import DRAWINGS, PAGES, PICTURES
+
+    names = {draw.__name__ for draw in DRAWINGS}
+    assert {path.stem for path in PICTURES.iterdir()} == names
+    for name in names:
+        assert f"](pictures/{name}.png)" in (PAGES / f"{name}.md").read_text(encoding="utf-8")
