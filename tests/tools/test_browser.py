@@ -251,6 +251,95 @@ def test_on_a_narrow_screen_the_panel_is_a_sheet(browser: Browser, pages: dict[s
         assert box[3] == pytest.approx(780, abs=1)
 
 
+# -- compiled functions, NaN, paper ----------------------------------------------------------------------------------------
+
+
+@gt.function
+def settle(x: Any, rate: Any) -> Any:
+    total = gt.zeros_like(x)
+    for _ in gt.range(20):
+        if gt.reduce_sum(x) > 3.0:  # noqa: SIM108  (a branch to be drawn)
+            x = x * rate
+        else:
+            x = x + gt.sin(x) * 0.1
+        total += x
+    while gt.reduce_sum(total) > 1.0:
+        total = total * 0.5
+    return total
+
+
+CLIPPED = """
+[...document.querySelectorAll('.node')].filter((node) => {
+  const frame = node.querySelector('rect:last-of-type').getBoundingClientRect();
+  return [...node.querySelectorAll('text')].some((text) => {
+    const r = text.getBoundingClientRect();
+    return r.left < frame.left - 1 || r.right > frame.right + 1 || r.top < frame.top - 1 || r.bottom > frame.bottom + 1;
+  });
+}).map((node) => node.textContent)
+"""
+
+
+@pytest.mark.parametrize(("width", "height", "dark"), SIZES)
+def test_a_compiled_function_opens_into_its_program(
+    browser: Browser, tmp_path: Path, width: int, height: int, dark: bool
+) -> None:
+    x, rate = gt.constant([1.0, 2.0, 3.0]), gt.Variable(0.9, name="rate")
+    with gt.GradientTape() as tape:
+        loss = gt.reduce_mean(settle(x, rate) ** 2)
+    tape.picture(tmp_path / "compiled.html", target=loss)
+    with browser.page(tmp_path / "compiled.html", width, height, dark) as page:
+        assert {"ƒ settle", "rate", "x"} <= set(texts(page))
+        find = "[...document.querySelectorAll('.node')].find((n) => n.textContent.includes('settle'))"
+        page.js(f"{find}.dispatchEvent(new MouseEvent('dblclick', {{bubbles: true}}))")
+        titles = page.js("[...document.querySelectorAll('.group title:first-of-type')].map((t) => t.textContent)")
+        for words in ("in function settle", "a loop of 20 iterations", "if, test_browser.py", "then", "else", "a loop of …"):
+            assert any(title.startswith(words) for title in titles), words
+        assert {"sin", "reduce_sum", "greater", "if", "x"} <= set(texts(page))
+        assert page.js(CLIPPED) == []
+        page.js("document.querySelector('.panel').hidden = false")
+        assert "while gt.reduce_sum(total) > 1.0:" in page.js("document.querySelector('.panel').innerText")
+
+
+def test_what_a_nan_reaches_is_marked(browser: Browser, tmp_path: Path) -> None:
+    w = gt.Variable([1.0, -2.0], name="w")
+    with np.errstate(all="ignore"), gt.GradientTape() as tape:
+        h = w * 3.0
+        loss = gt.reduce_sum(gt.math.log(h) * 2.0 + gt.sin(h))
+    tape.picture(tmp_path / "nan.html", target=loss)  # nobody has asked for a gradient or a report
+    with browser.page(tmp_path / "nan.html") as page:
+        marked = {
+            mark: page.js(f"[...document.querySelectorAll('.node.{mark}')].map((n) => n.querySelector('text').textContent)")
+            for mark in ("bad", "tainted")
+        }
+        assert marked == {"bad": ["log"], "tainted": ["multiply", "add", "reduce_sum"]}
+        assert "negative number is NaN" in page.js("document.querySelector('.panel').innerText")
+
+
+def test_on_paper_all_graphs_are_drawn_whole(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    assert cli.main(["run", str(tmp_path / "script.py"), "--report", str(tmp_path / "report.html")]) == 0
+    with browser.page(tmp_path / "report.html", 720, 400, dark=True) as page:  # so low that nobody has seen the graphs yet
+        page.call("Emulation.setEmulatedMedia", media="print")
+        page.js("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.js("document.documentElement.dataset.theme") == "light"
+        graphs = page.js("""
+            [...document.querySelectorAll('.graph')].map((graph) => {
+              const frame = graph.getBoundingClientRect(), nodes = [...graph.querySelectorAll('.node')];
+              return [nodes.length, nodes.filter((node) => {
+                const r = node.getBoundingClientRect();
+                return r.left < frame.left || r.right > frame.right || r.top < frame.top || r.bottom > frame.bottom;
+              }).length];
+            })""")
+        assert len(graphs) == 2
+        assert all(nodes > 2 and outside == 0 for nodes, outside in graphs), graphs
+        assert page.js("[...document.querySelectorAll('.report td, .graph')].every((c) => c.scrollWidth <= c.clientWidth + 1)")
+        page.js("window.dispatchEvent(new Event('afterprint'))")
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        page.call("Emulation.setEmulatedMedia", media="", features=dark)
+        until(page, "document.documentElement.dataset.theme === 'dark'")
+        assert len(page.call("Page.printToPDF", printBackground=True)["data"]) > 20_000
+
+
 # -- the layout ----------------------------------------------------------------------------------------------------------
 
 BOXES = """

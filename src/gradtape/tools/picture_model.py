@@ -7,23 +7,30 @@ here refers to the tape afterwards. Invariant: the data is JSON, and its size is
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gradtape.ad.custom import CUSTOM
 from gradtape.core.record import Record, location
+from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Size
 from gradtape.functions.compiled import FUNCTION
+from gradtape.functions.numerics import finite
 from gradtape.ir.printer import to_text
+from gradtape.ir.walk import walk
 from gradtape.ops.stop import ASSIGN, GRADIENT
 from gradtape.tape.gradient_tape import GradientTape
+from gradtape.tools.nan_report import SOON, nan_report
 from gradtape.tools.nan_words import NanReport
 from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
 from gradtape.tools.picture_sites import CodeSite, operands, user_frames
 from gradtape.tools.picture_tree import CallGroup, Folded, Item, LoopGroup, by_line, carried, folded, grown, leaves_of, numbered
-from gradtape.tools.picture_values import summary
+from gradtape.tools.picture_values import summary, why_no_values
 
 WHOLE = 2500  # records up to which every one gets a node of its own
 CLASSES = 800  # folded nodes up to which loops are shown as loops; beyond, lines stand for all that ran on them
@@ -50,7 +57,7 @@ class Model:
 def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
     """The model for the page and the folded one for text; the same for a long tape."""
     draft = drafted(tape, targets)
-    about = _about(tape, draft)
+    about = _about(tape, draft, targets)
     codes = [draft.owner(record) for record in draft.records]
     spent = [] if tape._spent_at is None else [tape._spent_at[0]]
     modules = [code for code in draft.codes.values() if code is not None and code.co_name == "<module>"]
@@ -68,9 +75,13 @@ def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Mode
     return _Maker(draft, whole).model(about), outline
 
 
-def _about(tape: GradientTape, draft: Draft) -> dict[str, Any]:
+def _about(tape: GradientTape, draft: Draft, targets: Sequence[Any]) -> dict[str, Any]:
     spent = None if tape._spent_at is None else "{}:{}".format(*location(*tape._spent_at))
     nan = tape._nan if isinstance(tape._nan, NanReport) else None
+    values = [t._data for t in targets if isinstance(t, Tensor)] if targets else list(draft.values.values())
+    known = [value for value in values if isinstance(value, (np.ndarray, np.generic))]
+    if not tape._asked and not why_no_values(tape) and len(draft.records) <= SOON and not all(map(finite, known)):
+        nan = nan_report(tape)  # nobody asked for a gradient, which would have noticed
     return {
         "records": len(draft.records), "variables": len(tape._variables), "persistent": bool(tape._persistent), "spent": spent,
         "by": "operation", "folded": False,
@@ -129,10 +140,14 @@ class _Maker:
         self._add_value(node, records, dtype)
         if any(i in draft.targets for i in members):
             node["target"] = True
-        if last.op is FUNCTION:
-            text = _program_text(last)
-            if text is not None:
-                node["program"] = self.programs.setdefault(text, len(self.programs))
+        if last.op is FUNCTION and (compiled := program_of(last.attrs)) is not None:
+            text = to_text(compiled.optimized, "short")
+            node["program"] = self.programs.setdefault(
+                text if len(text) <= TEXT else text[:TEXT] + "\n… (shortened)", len(self.programs)
+            )
+            for place in {operation.loc: None for operation in walk(compiled.optimized) if operation.loc is not None}:
+                words = linecache.getline(place.file, place.line).strip()
+                self.sites.setdefault(CodeSite(place.file, place.line, compiled.name, words, 0, 0, ""), len(self.sites))
         if not self.lines:
             constants = self._constants(last)
             if constants:
@@ -172,7 +187,8 @@ class _Maker:
         site = self.draft.sites.of(record)
         if all(node is not None for node in record.nodes) or site is None or len(record.nodes) > 8:
             return []
-        names = operands(site.expression, record.op)
+        compiled = program_of(record.attrs) if record.op is FUNCTION else None
+        names = operands(site.expression, record.op) if compiled is None else [p.name or "" for p in compiled.block.params]
         return [[i, names[i] if i < len(names) else ""] for i, node in enumerate(record.nodes) if node is None]
 
     def _edges(self) -> dict[tuple[int, int, int, int], int]:
@@ -321,14 +337,6 @@ def _kind(record: Record) -> str:
     if record.op is ASSIGN:
         return "assign"
     return "stop" if record.op.kind == "nondiff" else "op"
-
-
-def _program_text(record: Record) -> str | None:
-    program = program_of(record.attrs)
-    if program is None:
-        return None
-    text = to_text(program.optimized, "short")
-    return text if len(text) <= TEXT else text[:TEXT] + "\n… (shortened)"
 
 
 def _shape_of(record: Record) -> tuple[Any, str | None]:

@@ -57,16 +57,13 @@ window.gradtape.mount = (function () {
       new ResizeObserver(() => this.moved()).observe(this.stage);
       window.addEventListener("gradtape-theme", () => this.paintMap());
       // on paper the whole graph, in whatever room there is
-      window.addEventListener("beforeprint", () => {
-        this.before = { ...this.at };
-        this.fit(false);
-        this.svg.setAttribute("viewBox", `0 0 ${this.stage.clientWidth} ${this.stage.clientHeight}`);
-      });
-      window.addEventListener("afterprint", () => {
-        this.svg.removeAttribute("viewBox");
-        this.at = this.before;
-        this.moved();
-      });
+      window.addEventListener("beforeprint", () => this.printed(true));
+      window.addEventListener("afterprint", () => this.printed(false));
+    }
+
+    printed(paper) {
+      this.paper = paper;
+      this.moved();
     }
 
     // What a box has its colour from.
@@ -231,7 +228,8 @@ window.gradtape.mount = (function () {
       if (group.alarm) label.append(drawn("tspan", { class: "alarm", dx: 8 }, group.alarm));
       const area = drawn("g", { class: "head" }, label);
       area.append(drawn("title", {}, { loop: `a loop of ${group.count} iterations, ${group.title}`,
-        call: `in function ${group.title}, ${group.where}`, iteration: `iteration ${group.title}` }[group.kind]));
+        call: [(group.mark && "in function ") + group.title, group.where].filter(Boolean).join(", "),
+        iteration: `iteration ${group.title}` }[group.kind]));
       head.append(area);
       heads.append(head);
       if (group.kind === "iteration") return;
@@ -384,8 +382,12 @@ window.gradtape.mount = (function () {
     }
 
     moved() {
-      this.canvas.setAttribute("transform", `translate(${this.at.x} ${this.at.y}) scale(${this.at.scale})`);
-      this.svg.classList.toggle("far-away", this.at.scale < 0.28);
+      const { width, height } = this.scene, at = this.paper ? { x: 12, y: 12, scale: 1 } : this.at;
+      if (this.paper) this.svg.setAttribute("viewBox", `0 0 ${width + 24} ${height + 24}`);
+      else this.svg.removeAttribute("viewBox");
+      this.svg.style.setProperty("--own-width", `${width + 24}px`);
+      this.canvas.setAttribute("transform", `translate(${at.x} ${at.y}) scale(${at.scale})`);
+      this.svg.classList.toggle("far-away", at.scale < 0.28);
       this.paintMap();
     }
 

@@ -14,6 +14,7 @@
     graph.style.height = Math.min(most, Math.max(160, picture.scene.height * 1.1 + bar + 50)) + "px";
     picture.fit(true);
     waiting.delete(graph);
+    return picture;
   }
 
   const waiting = new Set(document.querySelectorAll(".graph"));
@@ -21,8 +22,8 @@
     for (const entry of entries) if (entry.isIntersecting) start(entry.target);
   }, { rootMargin: "300px" });
   waiting.forEach((graph) => watcher.observe(graph));
-  // before the pictures' own listeners, which fit them to the paper
-  window.addEventListener("beforeprint", () => [...waiting].forEach(start), { capture: true });
+  // those that nobody has seen yet; their own listeners come too late for this
+  window.addEventListener("beforeprint", () => [...waiting].forEach((graph) => start(graph).printed(true)));
 
   function key(row, column) {
     const cell = row.cells[column], text = cell.dataset.v || cell.textContent;

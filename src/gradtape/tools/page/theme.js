@@ -17,6 +17,8 @@ window.gradtape.theme = (function () {
     window.dispatchEvent(new Event("gradtape-theme"));
   }
 
+  window.addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; }); // paper is white
+  window.addEventListener("afterprint", show);
   system.addEventListener("change", () => { show(); window.dispatchEvent(new Event("gradtape-theme")); });
   show();
   return { turn };
