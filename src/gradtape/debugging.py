@@ -5,3 +5,6 @@ from gradtape.functions.numerics import (
     enable_check_numerics as enable_check_numerics,
 )
 from gradtape.surface.assertions import *
+from gradtape.surface.name_hints import hint as _hint
+
+_hint(__name__)

@@ -6,6 +6,7 @@ dtype is. `bfloat16` needs the optional package `ml_dtypes`, imported only when 
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ class DType:
     kind: str  # NumPy's letter: b bool, i and u integers, f floating (bfloat16 too), c complex, O string
     _numpy: np.dtype[Any] | None
 
-    def __init__(self, name: str, numpy_type: type | None = None) -> None:
+    def __init__(self, name: str, numpy_type: builtins.type | None = None) -> None:
         self.name = name
         self._numpy = None if numpy_type is None else np.dtype(numpy_type)
         self.kind = "f" if self._numpy is None else self._numpy.kind
@@ -49,9 +50,11 @@ class DType:
         return self._numpy
 
     @property
-    def as_numpy_dtype(self) -> type:
+    def as_numpy_dtype(self) -> builtins.type:
         """The NumPy scalar type, as TensorFlow spells it."""
         return self.dtype.type
+
+    type = as_numpy_dtype  # as NumPy spells it: SciPy's optimisers ask what a function gave
 
     @property
     def real_dtype(self) -> DType:

@@ -1,5 +1,6 @@
 """`gt.initializers`: how variables start, under Keras's names. Only re-exports."""
 
+from gradtape.surface.name_hints import hint as _hint
 from gradtape.train.initial_values import (
     Constant as Constant,
     GlorotNormal as GlorotNormal,
@@ -24,3 +25,5 @@ constant, identity, ones, orthogonal, zeros = Constant, Identity, Ones, Orthogon
 glorot_normal, glorot_uniform, he_normal, he_uniform = GlorotNormal, GlorotUniform, HeNormal, HeUniform
 lecun_normal, lecun_uniform, variance_scaling = LecunNormal, LecunUniform, VarianceScaling
 random_normal, random_uniform, truncated_normal = RandomNormal, RandomUniform, TruncatedNormal
+
+_hint(__name__)

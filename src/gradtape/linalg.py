@@ -17,3 +17,6 @@ from gradtape.ops.linalg_solve import *
 from gradtape.ops.linalg_spectral import *
 from gradtape.ops.matmul import matmul as matmul
 from gradtape.ops.matrix import *
+from gradtape.surface.name_hints import hint as _hint
+
+_hint(__name__)

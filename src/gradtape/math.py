@@ -22,8 +22,11 @@ from gradtape.ops.segment import *
 from gradtape.ops.select import *
 from gradtape.ops.sorting import *
 from gradtape.ops.special import *
+from gradtape.surface.name_hints import hint as _hint
 from gradtape.variables.gradient_clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
     global_norm as global_norm,
 )
+
+_hint(__name__)

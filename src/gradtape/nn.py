@@ -36,3 +36,6 @@ from gradtape.ops.sequence_losses import (
     sampled_softmax_loss as sampled_softmax_loss,
 )
 from gradtape.ops.sorting import in_top_k as in_top_k, top_k as top_k
+from gradtape.surface.name_hints import hint as _hint
+
+_hint(__name__)

@@ -1,5 +1,6 @@
 """Optimizers with Keras's names and formulas, and learning-rate `schedules`. This file only re-exports."""
 
+from gradtape.surface.name_hints import hint as _hint
 from gradtape.train.optimizers import schedules
 from gradtape.train.optimizers.adam import Adam, AdamW
 from gradtape.train.optimizers.base import Optimizer
@@ -7,3 +8,5 @@ from gradtape.train.optimizers.others import Adagrad, Lion, RMSprop
 from gradtape.train.optimizers.sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Optimizer", "RMSprop", "schedules"]
+
+_hint(__name__)

@@ -10,3 +10,6 @@ from gradtape.ops.sequence_losses import (
     log_uniform_candidate_sampler as log_uniform_candidate_sampler,
     uniform_candidate_sampler as uniform_candidate_sampler,
 )
+from gradtape.surface.name_hints import hint as _hint
+
+_hint(__name__)

@@ -2,3 +2,6 @@
 
 from gradtape.ops.fft import *
 from gradtape.ops.frames import *
+from gradtape.surface.name_hints import hint as _hint
+
+_hint(__name__)

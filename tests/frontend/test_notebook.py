@@ -48,3 +48,8 @@ def test_a_traced_tensor_has_no_numbers() -> None:
 
     f(gt.constant([1.0]))
     assert seen[0].startswith("<code>")
+
+
+def test_integers_and_truth_values_are_exact() -> None:
+    assert ">12345678<" in gt.constant([12345678])._repr_html_()
+    assert ">True<" in gt.constant([True, False])._repr_html_()

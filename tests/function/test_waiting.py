@@ -47,6 +47,14 @@ def test_a_terminal_is_told_what_takes_long(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient", "reference_backend")
+def test_a_notebook_is_told_too(monkeypatch):
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr("sys.stderr", notebook)
+    gt.function(slowly)(gt.constant(1.0))
+    assert notebook.getvalue().startswith("gradtape: tracing `slowly` ... ")
+
+
+@pytest.mark.usefixtures("impatient", "reference_backend")
 def test_nothing_is_written_where_nobody_looks(capsys):
     gt.function(slowly)(gt.constant(1.0))
     assert capsys.readouterr().err == ""

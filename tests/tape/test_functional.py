@@ -209,3 +209,12 @@ def test_hessian_vector_product():
         gt.hessian_vector_product(f)(x)
     with pytest.raises(TypeError, match="hessian_vector_product: argument 'x' has dtype int64"):
         gt.hessian_vector_product(f)(np.array([1, 2]), v)
+
+
+def test_scipy_minimises_a_function_that_gives_a_tensor() -> None:
+    """Without a gradient: SciPy asks the result for its dtype's type."""
+    import scipy.optimize
+
+    found = scipy.optimize.minimize(lambda x: gt.reduce_sum((x - 1.0) ** 2), np.zeros(2)).x
+    np.testing.assert_allclose(found, [1.0, 1.0], atol=1e-6)
+    assert gt.float32.type is np.float32

@@ -1,4 +1,4 @@
-"""A hundred typical mistakes, one line each; `mistakes.txt` has what a user reads after each of them, word by word.
+"""More than a hundred typical mistakes, one line each; `mistakes.txt` has what a user reads after each of them, word by word.
 
 `python -m tests.user.mistakes` writes that file anew, for a reader of the difference: no message may get worse.
 """
@@ -24,6 +24,20 @@ gt.relu(x)
 gt.reduce_sm(x)
 gt.full((2,), 1.0)
 gt.no_grad()
+gt.nn.Linear(2, 3)
+gt.nn.Module
+gt.nn.CrossEntropyLoss()
+gt.math.sum(x)
+gt.math.sofplus(x)
+gt.linalg.inverse(m)
+gt.random.randn(3)
+gt.random.randint(0, 10, (3,))
+gt.optimizers.Adm(0.1)
+gt.optimizers.Adam(0.1).step()
+gt.optimizers.Adam(0.1).zero_grad()
+gt.Module().parameters()
+gt.Module().state_dict()
+gt.Module().fit(x, x)
 gt.jit(square)
 gt.vmap(square)
 gt.from_numpy(np.ones(3))

@@ -1,5 +1,5 @@
-"""A person at a terminal who waits for a function is told why: tracing or compiling that takes more than a second says so, in
-one line, which ends with the seconds it took. Where nobody looks (a pipe, a file, a notebook) nothing is written.
+"""A person who waits for a function at a terminal or in a notebook is told why: tracing or compiling that takes more than a
+second says so, in one line, which ends with the seconds it took. Where nobody looks (a pipe, a file) nothing is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _LINE = threading.Lock()  # of the one line that is written: what is done inside
 def waiting(doing: str, name: str) -> Iterator[None]:
     """Around what may take long: `doing` is a verb, `name` a function's."""
     stream = sys.stderr
-    if stream is None or not getattr(stream, "isatty", bool)() or not _LINE.acquire(blocking=False):
+    seen = getattr(stream, "isatty", bool)() or type(stream).__module__.startswith("ipykernel")
+    if not seen or not _LINE.acquire(blocking=False):
         yield
         return
     began = time.monotonic()

@@ -1,12 +1,13 @@
-"""What to say of a name that `gt` does not have: how it is called here, in which namespace it stands, or what comes closest.
+"""What to say of a name that `gt`, or a namespace of it, does not have: how it is called here, where it stands, what is near.
 
 Only for messages: nothing here makes a name work. Other libraries' names for attributes of tensors are in `core/tensor.py`.
 """
 
 from __future__ import annotations
 
-import difflib
+import sys
 from importlib import import_module
+from typing import NoReturn
 
 NAMESPACES = ("nn", "math", "linalg", "random", "signal", "optimizers", "autodiff", "debugging", "train", "initializers")
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "std", "logsumexp")
@@ -21,7 +22,9 @@ ELSEWHERE = {
     "rand": "gt.random.uniform", "randn": "gt.random.normal", "manual_seed": "gt.random.set_seed", "vmap": "gt.vectorized_map",
     "jit": "gt.function", "compile": "gt.function", "no_grad": "tape.stop_recording()", "gradient": "gt.grad",
     "value_and_gradient": "gt.value_and_grad", "jacrev": "gt.jacobian", "jacfwd": "gt.jacobian", "detach": "gt.stop_gradient",
-    "checkpoint": "gt.recompute_grad", "Parameter": "gt.Variable",
+    "checkpoint": "gt.recompute_grad", "Parameter": "gt.Variable", "randint": "gt.random.uniform([...], 0, n, gt.int32)",
+    "Linear": "gt.keras.layers.Dense, or x @ w + b with variables", "MSELoss": "gt.reduce_mean((a - b) ** 2)",
+    "CrossEntropyLoss": "gt.nn.sparse_softmax_cross_entropy_with_logits", "functional": "gt.nn", "inverse": "gt.linalg.inv",
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
     **dict.fromkeys(
@@ -91,16 +94,32 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-def missing(name: str, known: list[str]) -> str:
-    """The message for `gt.name`; `known` are the names there are."""
-    text = f"module 'gradtape' has no attribute {name!r}"
+def missing(name: str, known: list[str], space: str = "") -> str:
+    """The message for `gt.name`, or `gt.space.name`; `known` are the names there are."""
+    home = f"{space}." if space else ""
+    text = f"module 'gradtape{home and '.' + space}' has no attribute {name!r}"
     if name in ELSEWHERE:
         cure = ELSEWHERE[name]
         return f"{text}; {cure}" if cure.startswith(("no ", "not ")) else f"{text}; use {cure}"
     if name.startswith("__"):
         return text
-    homes = [space for space in NAMESPACES if hasattr(import_module(f"gradtape.{space}"), name)]
+    public = import_module("gradtape")
+    if space and name in dir(public):
+        return f"{text}; use gt.{name}"
+    homes = [space for space in NAMESPACES if name in vars(getattr(public, space))]
     if homes:
         return f"{text}; use gt.{homes[0]}.{name}"
-    near = difflib.get_close_matches(name, known, 1)
-    return f"{text}; did you mean gt.{near[0]}?" if near else text
+    import difflib
+
+    near = difflib.get_close_matches(name, [other for other in known if not other.startswith("_")], 1)
+    return f"{text}; did you mean gt.{home}{near[0]}?" if near else text
+
+
+def hint(module: str) -> None:
+    """Have a namespace answer as `gt` does when it is asked for a name that it does not have."""
+    space = vars(sys.modules[module])
+
+    def answer(name: str) -> NoReturn:
+        raise AttributeError(name if name.startswith("_") else missing(name, [*space], module.rpartition(".")[2]))
+
+    space["__getattr__"] = answer

@@ -27,15 +27,15 @@ def view(self: Tensor | Readable) -> str:
     # The array itself: looking must not count as a read that a tape would record.
     data = np.asarray(tensor._data)
     if data.ndim not in (1, 2) or data.dtype.kind == "O":
-        return f"<div>{head}<pre>{html.escape(np.array2string(data, threshold=60))}</pre></div>"
+        return f"<div>{head}<pre style='font-family:monospace'>{html.escape(np.array2string(data, threshold=60))}</pre></div>"
     return f"<div>{head}{_table(data if data.ndim == 2 else data[None])}</div>"
 
 
 def _table(data: np.ndarray[Any, Any]) -> str:
     rows, columns = (_shown(size) for size in data.shape)
-    lines = []
+    lines, digits = [], ".5g" if data.dtype.kind in "fc" else ""
     for i in rows:
-        cells = ("…" if i is None or j is None else f"{data[i, j]:.5g}" for j in columns)
+        cells = ("…" if i is None or j is None else format(data[i, j], digits) for j in columns)
         lines.append("<tr>" + "".join(f"<td style='text-align:right'>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table>{''.join(lines)}</table>"
 

@@ -295,7 +295,7 @@ class _Maker:
         if last is None:
             return "tape"
         inside = "" if last.function == "<module>" else f" · {last.function.replace('<locals>.', '')}"
-        return last.short().rpartition(":")[0] + inside
+        return ("notebook" if "ipykernel_" in last.file else last.short().rpartition(":")[0]) + inside
 
     def _members(self, items: Sequence[Item]) -> list[Record]:
         return [self.draft.records[self.flat.members[number][0]] for number in leaves_of(items)]

@@ -9,14 +9,26 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gradtape import tree
 from gradtape.variables import name_scopes
 from gradtape.variables.variable import Variable
 
 
-class Module:
+class Hinting:
+    """Objects that say how something is done here if they are asked as another library's would be."""
+
+    _ELSEWHERE: ClassVar[dict[str, str]] = {}
+
+    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
+
+        def __getattr__(self, name: str) -> Any:
+            cure = f"; {self._ELSEWHERE[name]}" if name in self._ELSEWHERE else ""
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}", name=name, obj=self)
+
+
+class Module(Hinting):
     """Base class of things made of variables and other modules.
 
     >>> import gradtape as gt
@@ -32,6 +44,13 @@ class Module:
     ('dense', ['b:0', 'w:0'])
     """
 
+    _ELSEWHERE: ClassVar[dict[str, str]] = {
+        "parameters": "use trainable_variables", "weights": "use variables", "forward": "define __call__ and call the module",
+        **dict.fromkeys(("save", "save_weights", "state_dict"), "use gt.save(path, module), or gt.train.Checkpoint"),
+        **dict.fromkeys(("load_weights", "load_state_dict"), "use gt.load(path), or gt.train.Checkpoint"),
+        **dict.fromkeys(("train", "eval"), "give __call__ an argument `training`"), "to": "everything is on the CPU",
+        "fit": "write the loop with a gt.GradientTape, or use gt.keras.Model",
+    }  # fmt: skip
     _module_name: str | None = None
     _module_scope: str | None = None
 

@@ -13,7 +13,7 @@ that decay must be swept whole, as in Keras, and take the densified gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from gradtape.dtypes import float64
 from gradtape.ops.elementwise import cast
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.trace.effects import active
+from gradtape.train.module import Hinting
 from gradtape.train.optimizers.buffers import bind, is_plain, writable
 from gradtape.train.optimizers.clip_settings import Clipping
 from gradtape.train.optimizers.gradients import Rows, as_parts, checked_pairs, from_parts, part_dtype, plain_gradient
@@ -36,7 +37,7 @@ from gradtape.variables.variable import Variable
 PIECE = 65536  # elements per piece of a rule on bare arrays: temporaries stay in the cache
 
 
-class Optimizer:
+class Optimizer(Hinting):
     """Base class of the optimizers.
 
     A subclass sets `slot_names`, may override `slot_value`, `scaled` and `rowwise`, and defines `update`.
@@ -51,6 +52,11 @@ class Optimizer:
     array([ 0.5, -1.5], dtype=float32)
     """
 
+    _ELSEWHERE: ClassVar[dict[str, str]] = {
+        "step": "use apply_gradients(zip(tape.gradient(loss, variables), variables))",
+        "zero_grad": "leave it out: gradients are values that tape.gradient gives, nothing is added up in variables",
+        "param_groups": "use one optimizer for each group, or learning_rate",
+    }
     slot_names: tuple[str, ...] = ()
     _exact: float | None
 
