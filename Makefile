@@ -66,9 +66,10 @@ SITE := .venv-site
 site: $(SITE)/.installed ## the documentation as a site, warnings are errors: open _site/index.html
 	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.build
 
-pictures: $(SITE)/.installed ## run the programs of the gallery and of the Learn pages and draw their pictures again
+pictures: $(SITE)/.installed ## run the programs of the gallery and of the Learn pages and draw their pictures again; screenshots, too, if there is Chromium
 	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.gallery
 	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.learn_pictures
+	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.screens
 
 dist: $(STAMP) ## wheel and sdist in dist/, each installed and tried in an empty environment of every Python found
 	$(RUN) -m pip install --quiet --disable-pip-version-check build

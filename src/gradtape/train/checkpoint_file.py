@@ -28,10 +28,10 @@ _TYPES = {
 def _safetensors() -> Any:
     try:
         import safetensors.numpy
-    except ImportError as error:
+    except ImportError:
         raise ImportError(
             "saving and loading need the package safetensors: pip install safetensors (or pip install 'gradtape[checkpoint]')"
-        ) from error
+        ) from None
     return safetensors
 
 
