@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.peers.jax import set_threads as set_threads, to_numpy as to_numpy, version as version
 from benchmarks.peers.jax_loops import OBJECTIVES as LOOPS
+from benchmarks.peers.jax_numpy_programs import OBJECTIVES as PROGRAMS
 from benchmarks.peers.jax_suites import OBJECTIVES as SUITES
 from benchmarks.workload import Step
 from benchmarks.workloads.compiled import attention, black_scholes, conv, gmm, least_squares, lstm, ode
@@ -150,6 +151,7 @@ def _python_loop(x: Any, weights: Any, length: int) -> Any:
 OBJECTIVES: dict[str, tuple[Any, tuple[str, ...]]] = (
     LOOPS
     | SUITES
+    | PROGRAMS
     | {
         "logsumexp": (_logsumexp, ("x",)),
         "least_squares": (_least_squares, ("x",)),

@@ -19,6 +19,7 @@ from benchmarks.workloads.compiled import (
     nested_ad,
     nested_loops,
     newton,
+    numpy_programs,
     ode,
     scalar_loop,
     solvers,
@@ -48,6 +49,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *conv.WORKLOADS,
     *higher_order.WORKLOADS,
     *suites.WORKLOADS,
+    *numpy_programs.WORKLOADS,
 )
 SERIES: tuple[Series, ...] = (
     Series(

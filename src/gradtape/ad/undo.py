@@ -1,16 +1,17 @@
 """Going back through updates: a loop that replaces elements of an array saves the elements, not the array at every iteration.
 
 The backward pass of `x[i] = v` in a loop may need x, or a slice of it, as it was before, iteration by iteration. It starts from
-x as it is after the loop and puts back what each iteration replaced: one element saved and one written where the whole array,
-or the slice, would be. Only for arrays that an iteration changes element by element and nothing else; short ones are saved as
-they are.
+x as it is after the loop and puts back what each iteration replaced: one element, row or column saved and written where the
+whole array, or the slice, would be. Only for arrays that an iteration changes so and in no other way, and where less is saved
+then; short ones are saved as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from itertools import zip_longest
+from math import inf, prod
 from typing import Any
 
 from gradtape.ad.replaying import replay
@@ -96,7 +97,8 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
         sources = {k: _source(value) for k, value in enumerate(saved)} if links else {}
         parts = {k: (chain.index(start), reads) for k, (start, reads) in sources.items() if reads and start in chain}
         # an array nobody saved needs no undoing: elements would be saved for nothing
-        if (versions or parts) and not _short(outputs[j].type):
+        before = sum(_elements(saved[k].type) for k in (*versions, *parts))
+        if not _short(outputs[j].type) and before > 2 * sum(_elements(_replaced(link)) for link in links):
             undos.append(Undo(j, links, versions, parts))
     if not undos:
         return half, None
@@ -117,26 +119,32 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
 
 
 def _links(block: Block, j: int, value: Value) -> list[Operation]:
-    """The updates of single elements that lead from carried value j to what becomes of it; none if there is anything else."""
+    """The updates that lead from carried value j to what becomes of it; none if there is anything else."""
     updates = []
     # parameter 0 is the index
     start = block.params[1 + j]
     while value is not start:
         producer = value.producer
-        if producer is None or producer.op not in (UPDATE, UPDATE_AT) or not _is_element(producer):
+        if producer is None or producer.op not in (UPDATE, UPDATE_AT) or _replaced(producer) is None:
             return []
         updates.append(producer)
         value = producer.operands[0]
     return updates[::-1]
 
 
-def _is_element(update: Operation) -> bool:
-    """Whether an update replaces one element."""
+def _replaced(update: Operation) -> TensorSpec | None:
+    """The type of the element, row or column that an update replaces; None if that is not what it does."""
     x, _, *indices = update.operands
     key = update.attrs["key"]
-    if not isinstance(x.type, TensorSpec) or len(key) != len(x.type.shape):
-        return False
-    return all(part.__class__ is int or (isinstance(part, Slot) and not len(indices[part.index].type.shape)) for part in key)
+    if not isinstance(x.type, TensorSpec) or len(key) > len(x.type.shape):
+        return None
+    sizes = []
+    for part, size in zip_longest(key, x.type.shape, fillvalue=slice(None)):
+        if part.__class__ is slice and part == slice(None):
+            sizes.append(size)
+        elif part.__class__ is not int and not (isinstance(part, Slot) and not len(indices[part.index].type.shape)):
+            return None
+    return TensorSpec(sizes, x.type.dtype)
 
 
 def _source(value: Value) -> tuple[Value, list[Operation]]:
@@ -159,16 +167,20 @@ def _is_part(read: Operation) -> bool:
     )  # fmt: skip
 
 
+def _elements(type: Any) -> float:
+    """How many there are: a size that only run time knows counts as long."""
+    return prod(n if isinstance(n, int) else inf for n in type.shape)
+
+
 def _short(type: Any) -> bool:
-    # a size that only run time knows counts as long
-    return all(isinstance(n, int) for n in type.shape) and prod(type.shape) <= SHORT
+    return _elements(type) <= SHORT
 
 
 def _before(block: Block, update: Operation) -> Value:
-    """The element that an update replaces, read before it."""
+    """What an update replaces, read before it."""
     x, _, *indices = update.operands
     attrs = {"key": update.attrs["key"], "size": None}
-    read = Operation(GETITEM_AT, [x, *indices], [TensorSpec((), x.type.dtype)], attrs, loc=update.loc)
+    read = Operation(GETITEM_AT, [x, *indices], [_replaced(update)], attrs, loc=update.loc)
     # in front of the update, which may be done in place
     block.operations.insert(block.operations.index(update), read)
     return read.result
