@@ -22,7 +22,9 @@ from gradtape.ops.reduce import REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.select import WHERE
 from gradtape.ops.shape import RESHAPE, SLICE_AXIS
 from gradtape.ops.staged import MASKED_MULTIPLY
-from gradtape.passes.facts import attr_key, emit_constant, is_number, same_type, uniform
+from gradtape.passes.facts import attr_key, emit_constant, is_number, same_type, static_bytes, uniform
+
+FEW_BYTES = 4096
 
 Rule = Callable[[Rebuild, Operation, list[Value]], "Value | None"]
 
@@ -190,6 +192,9 @@ def _covering(scope: Rebuild, operation: Operation, operands: list[Value]) -> Va
     axes = zip(whole_key(tuple(k for k in key if k is not None), len(result.type.shape)), result.type.shape, strict=True)
     full = all(k == slice(None) if k.__class__ is slice else k in (0, -1) and size == 1 for k, size in axes)
     same = [n for n in x.type.shape if n != 1] == [n for n in result.type.shape if n != 1]
+    # a small one is put into memory: many elements read each of its own, and as a part of their kernel would compute it anew
+    if None in key and (static_bytes(result.type) or 0) <= FEW_BYTES:
+        return None
     return scope.emit(RESHAPE, [x], [result.type], {"shape": tuple(result.type.shape)}).result if full and same else None
 
 
