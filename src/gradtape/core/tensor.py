@@ -175,7 +175,9 @@ class Tensor(Operators):
         if isinstance(data, np.ndarray):
             if not data.ndim:
                 return data[()]
+            # a view, so that the flag below is the caller's alone
             data = data.view()
+            # records share the array: a write from outside would change recorded values unseen
             data.flags.writeable = False
         return data
 
@@ -190,8 +192,10 @@ class Tensor(Operators):
             if CLOCK.open:
                 left(self._node, "np.asarray")
         data = self.numpy()
+        # (NumPy's own meaning of `copy`: None copies if it must)
         taken = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
         if doubt is not None:
+            # whether the array was taken on purpose shows when it is used
             doubt.follow(taken)
         return taken
 

@@ -48,6 +48,8 @@ class _Traceable(Generic[P, R]):
             if TRACE.get() is None and not RUNNERS and not settings["functions_run_eagerly"]:
                 cache = self._state.cache
                 nobody = SCOPE.get() is None
+                # The way of nearly all calls, kept in one body: each Python call saved here shows in the time of a small
+                # program.
                 for short in cache.short:
                     if short.check is None or short.check():
                         result: Any = short.run(*args, **kwargs) if nobody else short.record(*args, **kwargs)
@@ -58,6 +60,7 @@ class _Traceable(Generic[P, R]):
             return self._engine.call(self._target, self._state, args, kwargs)
         except Exception as error:
             if TRACE.get() is None:
+                # frames of the library say nothing to the user; inside another trace that one does it
                 strip(error)
             raise  # not `raise error`: that would add this frame again
 
@@ -216,6 +219,7 @@ class Function(_Traceable[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
+        # a state for each object: what is traced for one object's attributes says nothing of another's
         return BoundFunction(self, instance, self._methods.of(instance))
 
     def _engine_for(self, method: Callable[..., Any]) -> Engine:
@@ -238,6 +242,7 @@ class Function(_Traceable[P, R]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
+        # as Python's functions: a copy of a module's function is the function
         if not isinstance(self._target, MethodType):
             return self
         target: Callable[P, R] = copy.deepcopy(self._target, memo)  # bound to the copied object

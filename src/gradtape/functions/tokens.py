@@ -29,6 +29,7 @@ class ObjectIdentity:
             self._ref: Callable[[], Any] = weakref.ref(target)
             self.weak = True
         except TypeError:
+            # objects that cannot be held weakly (lists, numbers of NumPy) are kept alive, so that their address is theirs
             self._ref = lambda: target
             self.weak = False
 
@@ -47,6 +48,7 @@ class ObjectIdentity:
         if other.__class__ is not ObjectIdentity:
             return False
         target = self._ref()
+        # two dead objects at one address are not one; None itself is held strongly
         return target is other._ref() and (target is not None or not self.weak)
 
     def __repr__(self) -> str:
@@ -54,6 +56,7 @@ class ObjectIdentity:
 
 
 def _float(value: float) -> Any:
+    # by bits: 0.0 and -0.0 are different programs, and NaN equals itself
     return float, value.hex()
 
 
@@ -102,6 +105,7 @@ def token(value: Any) -> Any:
         return make(value)
     if isinstance(value, np.dtype):
         return np.dtype, value
+    # (the bytes of an object array are addresses)
     if isinstance(value, np.generic) and value.dtype != object:
         return value.__class__, value.tobytes()
     if isinstance(value, LeafTuple):  # a shape
@@ -140,6 +144,7 @@ class _Freezer:
             frozen_items = (kind, *[self.freeze(item) for item in items])
             self.open.discard(id(value))
             return frozen_items
+        # comparing a large container at each call would cost more than the call
         self.left -= 1
         if self.left < 0:
             raise _TooMuchError

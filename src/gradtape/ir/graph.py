@@ -94,6 +94,7 @@ class Operation:
 
         Attributes and layouts are shared, since nobody changes those of an operation that stands in a block.
         """
+        # past `__init__`: a pass copies every operation of a program
         copy = Operation.__new__(Operation)
         copy.op = self.op
         copy.operands = operands
@@ -123,6 +124,7 @@ class Operation:
 
     def add_results(self, group: str, types: Iterable[Any]) -> list[Value]:
         """More results, in a group that must be the last one (or new)."""
+        # results are numbered: one in the middle would rename all behind it
         if group in self.result_layout and list(self.result_layout)[-1] != group:
             raise ValueError(f"results can only be added to the last group, not to {group}")
         values = [Value(type, self, len(self.results) + i) for i, type in enumerate(types)]
@@ -143,6 +145,7 @@ def simple(
     op: Any, operands: list[Value], type: Any, loc: Location | None, home: Block, attrs: dict[str, Any] | None = None
 ) -> Value:
     """The one result of an operation without regions, appended to an open block: the quick way to make it."""
+    # past `__init__`, as in `twin`: this is the way of nearly all traced operations
     operation = Operation.__new__(Operation)
     operation.op = op
     operation.operands = operands

@@ -30,6 +30,7 @@ class TensorShape(LeafTuple):
 
     def __new__(cls, dims: Iterable[Any] | int | None = ()) -> TensorShape:
         if dims is None or dims is UNKNOWN or dims is UNKNOWN_TO_RULES:
+            # one object: it is told apart from () by identity, as both are empty tuples
             return UNKNOWN
         if isinstance(dims, int):
             dims = (dims,)
@@ -101,6 +102,7 @@ class TensorShape(LeafTuple):
             raise ValueError(f"Shape {self} is not fully defined")
 
     def __eq__(self, other: object) -> bool:
+        # as in TensorFlow; in Python a tuple equals no list
         if other.__class__ is list:
             return self.rank is not None and tuple(self) == tuple(other)
         if self.rank is None or getattr(other, "rank", 0) is None:
@@ -110,6 +112,7 @@ class TensorShape(LeafTuple):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    # a class that defines `__eq__` has no hash unless it says so
     __hash__ = tuple.__hash__
 
     def concatenate(self, other: Any) -> TensorShape:
@@ -179,6 +182,7 @@ class TensorSpec:
         return math.prod(self.shape)
 
     def __hash__(self) -> int:
+        # without the name: two arguments of one type are one type
         return hash((tuple.__hash__(self.shape), self.dtype.name))
 
     @classmethod

@@ -55,6 +55,7 @@ class ForwardAccumulator(Recorder):
     def __init__(self, primals: Structure, tangents: Structure) -> None:
         self.key = TapeKey(holds=False)
         self.level = 0
+        # weak: a tangent lives as long as the version it belongs to
         self._tangents: WeakKeyDictionary[Record, Any] = WeakKeyDictionary()
         self._variables: dict[int, tuple[Variable, Any]] = {}
         self._recording = False
@@ -80,8 +81,10 @@ class ForwardAccumulator(Recorder):
             self._variables[id(primal)] = (primal, direction)
             primal.watched_by([self], current_scope())
             return
+        # while a function is traced: only a value of the program can be followed through its regions
         lift(primal)
         node = primal._node
+        # a version that only closed tapes knew may be given a new identity: nobody looks for the old one
         if node is None or not any(key.open for key in node.keys):
             node = primal._node = leaf((self.key,), primal.shape, past_of_leaf(node))
         elif self.key not in node.keys:
@@ -146,9 +149,11 @@ class ForwardAccumulator(Recorder):
         tangents = tuple(self._known(n) for n in nodes)
         if all(t is None for t in tangents):
             return
+        # with their identities: tapes around differentiate the tangent, too (forward over reverse)
         tensors = tuple(reboxed(x, n) for x, n in zip(inputs, nodes, strict=True))
         outside = self._outside()
         for recorder in outside.recorders:
+            # what follows is a derivative, not the user's own line: profiles and pictures count it apart
             recorder.recorded_derivative(None, 0)
         with scope_of(outside):
             tangent = jvp_of(record.op, tensors, tangents, out, record.attrs or {})

@@ -102,6 +102,7 @@ def _sources(xs: Structure) -> list[Any]:
     sources = [convert(x) for x in tree.flatten(xs)]
     tracer = active()
     if tracer is not None and any(not x.wraps and x.dtype.is_differentiable for x in sources):
+        # operations on concrete tensors are done while tracing, and leave no trace: it starts again with them as operations
         tracer.follow_constants()
     return sources
 
@@ -132,6 +133,7 @@ def _led_to(operations: Sequence[Operation], starts: set[Value], fixed: set[Valu
     moving = set(starts)
     derived: set[Value] = set()
     for operation in operations:
+        # (an effect would happen twice; nothing flows through it)
         if not operation.op.effect and not moving.isdisjoint(operation.operands):
             moving.update(v for v in operation.results if v not in fixed)
             derived.update(v for v in operation.results if v in starts and v not in fixed)

@@ -82,6 +82,7 @@ class TensorArray:
         self._dtype = as_dtype(dtype)
         self._items: list[Any] = [None] * count
         if size is not None and pending:
+            # what type the slots have is known at the first write: until then only their number is kept
             self._items = [PendingSize(check_range(convert(size), None, "TensorArray", "size"))]
         # with clear_after_read: whether each slot was read, arranged as the slots are; else empty
         self._freed: list[Any] = list(self._items if pending else [False] * count) if clear_after_read else []
@@ -130,6 +131,7 @@ class TensorArray:
 
     def snapshot(self) -> Any:
         """What a write can change, for the tracer to undo or carry through a loop."""
+        # copies: the lists themselves are changed by later writes
         return [list(self._items), self._closed, list(self._freed)]
 
     def restore(self, content: list[Any]) -> None:
@@ -150,6 +152,7 @@ class TensorArray:
         items = staged_items(self._items)
         if items is not None:
             return items.items
+        # as long as it is known, results that are stacked have a known size
         self._count = None if self._dynamic_size or self._pending() else len(self._items)
         return list_of(self._items, ListSpec(spec))
 
@@ -170,6 +173,7 @@ class TensorArray:
             self._freed = [StagedItems(apply(LIST_SET, self._grown(self._flags(), place), place, constant(False)))]
 
     def _grown(self, items: TracedList, place: Tensor) -> Any:
+        # an index beyond the end is an error then, raised by the program
         if not self._dynamic_size:
             return items
         return apply(LIST_RESIZE, items, maximum(apply(LIST_LEN, items), cast(place, "int32") + 1), item=items.spec.item)
@@ -208,6 +212,7 @@ class TensorArray:
 
     def _reading_staged(self) -> bool:
         """Whether slots are read by the program: reading that frees them is a write."""
+        # (asked in this order: `_writing` notes the write)
         return (self._clear and self._writing()) or self._pending() or staged_items(self._items) is not None
 
     # -- writing -------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class _Rewriter:
         self.ends = [loop.end for loop, _ in loops]
         owners = np.searchsorted(self.bases, table.sources, "right") - 1
         inside = (owners >= 0) & (table.sources < np.array(self.ends)[owners])
+        # only these are looked at one by one: a program may have a hundred thousand others
         self.readers = set(table.users[inside].tolist())
         self.loc: Any = None
         self._read: dict[int, Value] = {}  # what the item at hand has read so far
@@ -90,12 +91,14 @@ class _Rewriter:
         iteration, place = divmod(number - scan.loop.base, scan.loop.width)
         latest = scan.latest.get((place, scan.loop.count - 1 - iteration))
         listed = scan.lists.get((place, None))
+        # Where many items should look alike (they are about to become a loop), all read from the list, even the last value.
         if listed is None or (latest is not None and not self._uniform):
             assert latest is not None
             value = latest
         else:
             index = self.line.constant(np.int32(iteration))
             value = self.emit(LIST_GET, [listed, index], listed.type.item)
+        # an item that uses a value twice reads it once
         self._read[number] = value
         return value
 
@@ -132,7 +135,9 @@ class _Rewriter:
             position += 1
         if len(parts) > 1:
             parts = [self.emit(CONCAT, parts, result.type, {"axis": item.attrs["axis"]})]
+        # later items still name the old result: they are renamed as they come
         self.line.same[result] = parts[0]
+        # (from here on each item is asked; before, none had to be)
         self._renamed = True
         return True
 

@@ -42,6 +42,7 @@ class Scan:
         self.names = [value.name for item in self.items for value in item.results]
         self.latest: dict[tuple[int, int], Value] = {}  # (result, iterations before the last) → value
         self.lists: dict[Listed, Value] = {}  # result → list of all iterations
+        # (only the first iterations read what came before the loop)
         self._chains: list[tuple[int, Column]] = []  # (result, what it is before the first iteration, latest first)
         self._carried: dict[int, tuple[int, int]] = {}  # slot → (chain, how far back)
         self._consts: dict[Value, None] = {}
@@ -56,9 +57,11 @@ class Scan:
         self._consts |= dict.fromkeys(fixed.values())
         for slot in np.flatnonzero(loop.scanned | loop.listed).tolist():
             self._add_column(slot)
+        # sorted: the order of a set would give another program in another process
         for column in sorted({tuple(c) for c in loop.holes.T.tolist() if c != [c[0]] * len(c)}):
             self._index(column)
         starts = [self.fetch(n) for _, chain in self._chains for n in chain]
+        # what is wanted of the last iteration only is carried, too: nobody reads what it is before the first
         voids = [self.emit(VOID, [], self.types[r], {"type": self.types[r]}) for r in self.wanted.last]
         body = self._body(fixed)
         groups: dict[str, Sequence[Value]] = {
@@ -72,6 +75,7 @@ class Scan:
         places = [(r, back) for r, chain in self._chains for back in range(len(chain))]
         places += [(r, 0) for r in self.wanted.last]
         for place, value in zip(places, carried, strict=True):
+            # (a chain has the last value already)
             self.latest.setdefault(place, value)
         self.lists = dict(zip(self.wanted.listed, lists, strict=True))
         return Item(
@@ -91,6 +95,7 @@ class Scan:
         """Carried values: a result needed d iterations later is handed on d times. Slots that agree share a chain."""
         loop = self.loop
         slots = np.flatnonzero(loop.distance > 0).tolist()
+        # the longest first, so that shorter ones find their beginning in it
         for slot in sorted(slots, key=lambda slot: -int(loop.distance[slot])):
             back, place = int(loop.distance[slot]), int(loop.place[slot])
             before = tuple(loop.sources[:back, slot][::-1].tolist())
@@ -111,6 +116,7 @@ class Scan:
             return
         constants = [self.line.constants[self.table.values[n]] for n in column]
         numbers = _integers(constants)
+        # 0, 1, 2, … need not be a list in memory: it is the loop's index
         if numbers is not None and affine(numbers) is not None:
             self._index(numbers)
             return
@@ -175,6 +181,7 @@ class Scan:
             hole += len(item.holes)
         carried = []
         for (place, _), values in zip(self._chains, chains, strict=True):
+            # the new value in front, the oldest drops out
             carried += [results[place], *values[:-1]]
         carried += [results[place] for place in self.wanted.last]
         return body.give(carried=carried, ys=[self._listed(body, results[place], axis) for place, axis in self.wanted.listed])
@@ -182,6 +189,7 @@ class Scan:
     def _listed(self, body: Block, value: Value, axis: int | None) -> Value:
         if axis is None:
             return value
+        # made here, where it is free: outside, all of the list would be copied into the new shape
         shape = (*value.type.shape[:axis], 1, *value.type.shape[axis:])
         loc = self.items[-1].loc
         return body.append(Operation(RESHAPE, [value], [TensorSpec(shape, value.type.dtype)], {"shape": shape}, loc=loc)).result
@@ -193,6 +201,7 @@ class Scan:
         constants = [self.line.constants[self.table.values[n]] for n in column]
         value = numbers.value(tuple([int(c) for c in constants]), item)
         wanted = item.operands[position].type
+        # (these take an index of any integer type)
         if wanted.dtype is COUNT.dtype or (item.op in PLACED and position == 1):
             return value
         return numbers.body.append(Operation(CAST, [value], [wanted], {"dtype": wanted.dtype}, loc=item.loc)).result

@@ -30,6 +30,7 @@ PACKED = TensorSpec([symbol("packed")], int64)  # what carries a list that is no
 
 def carrier(type: Any, fixed: frozenset[str]) -> Any:
     """The type of what is passed for a value of a type."""
+    # tensors, and lists of one shape, are arrays to Python already
     return PACKED if form(type, fixed) not in ("", "u") else type
 
 
@@ -47,6 +48,7 @@ def given(scope: Scope, type: ListSpec, address: str, told: Sequence[str]) -> Na
         if not isinstance(size, int):  # as the tensors say, unless there is no row
             wrong = w.let(f"and i1 {w.let(f'icmp ne i64 {dim}, {n}')}, {w.let(f'icmp ne i64 {count}, 0')}")
             scope.program.fail_if(wrong, None)
+    # capacity 0: the memory is the caller's, and is not freed
     lists.put(scope, target, address, count, 0)
     return target
 
@@ -83,6 +85,7 @@ def _unpack(scope: Scope, target: NativeList, cursor: str) -> None:
         _next(scope, cursor, 8 * items.rank)
         lists.put(scope, target, _next(scope, cursor, w.multiply(count, lists.stride(scope, items))), count, 0)
         return
+    # only the records of the items: what they hold stays where it was passed
     base = scope.program.allocated(w.multiply(count, lists.stride(scope, items)))
     lists.put(scope, target, base, count, 0)
     with w.loop(count) as i:
@@ -101,6 +104,7 @@ def packed(scope: Scope, source: NativeList) -> Array:
     w = scope.writer
     total = w.cell("i64")
     w.store("i64", 0, total)
+    # twice through the list, so that its words are one piece of memory, made once
     _measure(scope, source, total)
     count = w.load("i64", total)
     words = scope.program.allocated(count)
@@ -220,6 +224,7 @@ def _array(words: Any, at: int, shape: tuple[int, ...], kind: Any) -> tuple[Any,
 
 def pack(value: Any, type: ListSpec, how: str) -> Any:
     """The words of a list of arrays or lists."""
+    # from one program to the next, never looked at: nothing is unpacked or packed
     if isinstance(value, PackedList) and value.how == how:
         return value.words
     parts: list[Any] = []

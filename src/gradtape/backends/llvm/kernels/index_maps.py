@@ -44,6 +44,7 @@ def _broadcast(scope: Scope, operation: Operation, place: Place) -> str:
 
 def _reshape(scope: Scope, operation: Operation, place: Place) -> str:
     (x,) = operation.operands
+    # the number of the element in memory, which a reshape does not change
     if isinstance(place, Flat):
         return scope.element(x, place)
     source, target = scope.dims(x), scope.dims(operation.result)
@@ -54,6 +55,7 @@ def _unravelled(scope: Scope, source: Sequence[Index], target: Sequence[Index], 
     """The index into `source` of the element at `place` in an array of dims `target`: axes of size 1 come and go for free."""
     w = scope.writer
     big = [(size, index) for size, index in zip(target, place, strict=True) if size != 1]
+    # only axes of one element come or go: no division, which is slow and keeps loops from being vectorised
     if [size for size in source if size != 1] == [size for size, _ in big]:
         rest = iter(big)
         return tuple([0 if size == 1 else next(rest)[1] for size in source])
@@ -89,6 +91,7 @@ def _reverse(scope: Scope, operation: Operation, place: Place) -> str:
 def _constant(scope: Scope, operation: Operation, place: Place) -> str:
     value = np.asarray(operation.attrs["value"])
     dtype = operation.result.type.dtype
+    # one number all over: no memory is read
     if is_splat(value):
         return literal(value.reshape(-1)[0], dtype)
     return scope.load(constant_array(scope.program.module, value, dtype), place)
@@ -126,10 +129,12 @@ def _roll(scope: Scope, operation: Operation, place: Place) -> str:
         if isinstance(size, int) and isinstance(steps, int):
             back: Index = steps % size if size else 0
         else:  # an axis without elements has no index either
+            # a division by 0 would end the process
             rest = w.let(f"srem i64 {steps}, {w.larger(size, 1)}")
             back = w.let(f"select i1 {w.let(f'icmp slt i64 {rest}, 0')}, i64 {w.add(rest, size)}, i64 {rest}")
         if back == 0:
             continue
+        # one comparison in place of a remainder: both numbers are below the size
         index = w.subtract(moved[axis], back)
         if isinstance(index, int):
             moved[axis] = index % size
@@ -160,6 +165,7 @@ def _checked_reshape(scope: Scope, operation: Operation) -> list[Lowered]:
     w = scope.writer
     (x,) = operation.operands
     for size in operation.result.type.shape:
+        # x // 0 would end the process, where NumPy raises
         for divisor in _divisors(size):  # of nothing, any number of parts is the rest
             scope.fail_if(w.let(f"icmp eq i64 {scope.program.index(divisor)}, 0"), operation)
     source = scope.memory(x)
@@ -207,6 +213,7 @@ def _of_one_number(operation: Operation) -> bool:
 
 def _takes_classes(operation: Operation) -> bool:
     dtype = operation.operands[0].type.dtype
+    # (numbers above 2⁶³ would be negative here)
     return is_integer(dtype) and name_of(dtype) != "uint64"
 
 
@@ -227,6 +234,7 @@ def _axes_before(operation: Operation, shape: Shape, result: Shape) -> int:
     """Axes before the first one that the operation works on."""
     axis = operation.attrs["axis"]
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    # up to there the loops of operand and result are the same ones
     return min((a % len(result) for a in axes), default=len(result))
 
 

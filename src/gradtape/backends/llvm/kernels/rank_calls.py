@@ -57,6 +57,7 @@ class _Exchange:
         self.home: Array = home_of(scope, operation.result)
         self.dtype = self.handle(operation.operands[0].type.dtype.name)
         self.comm = self.handle("comm")
+        # (an exchange of edges posts four)
         self.requests = self.w.cell(self.kind, 4)
         self.posted = 0
 
@@ -111,6 +112,8 @@ class _Exchange:
         program.fail_if(w.let(f"icmp ne i32 {status}, 0"), self.operation)
         w.branch(w.let(f"icmp ne i32 {w.load('i32', flag)}, 0"), done, again)
         w.start(again)
+        # For short waits asking again and again is quickest. After that a rank that died, or Ctrl-C, must be noticed: Python's
+        # part.
         count = w.let(f"add i32 {w.load('i32', tests)}, 1")
         w.store("i32", count, tests)
         w.branch(w.let(f"icmp slt i32 {count}, {0 if self.mpi.crowded else _TESTS}"), test, slow)
@@ -123,6 +126,7 @@ class _Exchange:
         """Whether this operation runs, values decide: what was done is compared when the program ends."""
         w = self.w
         done = self.scope.program.module.outside("gt_mpi_done")
+        # a hash of what ran, in its order: ranks that took different branches differ in it
         digest = w.let(f"mul i64 {w.load('i64', done)}, 1000003")
         elements = w.product(self.given.dims)
         digest = w.let(f"add i64 {digest}, {w.add(elements, self.scope.program.exchanges.uncertain[self.operation])}")
@@ -179,6 +183,7 @@ def _swap_with(code: _Exchange) -> None:
     attrs, count = code.operation.attrs, code.count(code.w.product(code.home.dims))
     source, into = _ends(code)
     tag = f"i32 {attrs['tag']}"
+    # no neighbour: what it would have sent is zeros
     if attrs["source"] < 0:
         code.zero()
     code.call("MPI_Irecv", into, count, code.dtype, f"i32 {code.mpi.peer(attrs['source'])}", tag, code.comm)
@@ -196,6 +201,7 @@ def _swap_edges(code: _Exchange) -> None:
     if not code.operation.attrs["periodic"]:
         code.zero()
     up, down = (f"i32 {tag}" for tag in code.mpi.tags)  # two: on a ring of two ranks both edges go to the same one
+    # receives first, so that what arrives finds its place and need not be kept aside
     code.call("MPI_Irecv", into[0], count, code.dtype, f"i32 {below}", up, code.comm)
     code.call("MPI_Irecv", into[1], count, code.dtype, f"i32 {above}", down, code.comm)
     code.call("MPI_Isend", source[1], count, code.dtype, f"i32 {above}", up, code.comm)
@@ -217,6 +223,7 @@ _WRITERS = {
 def _write(scope: Scope, operation: Operation) -> list[Lowered]:
     mpi = HOOKS.world.natively
     name = operation.operands[0].type.dtype.name
+    # (there is no largest complex number)
     if mpi is None or name not in mpi.places or (operation.op is ALL_EXTREME and name.startswith("complex")):
         return write_callback(scope, operation)
     code = _Exchange(scope, operation)

@@ -82,6 +82,7 @@ def _cumulative(scope: Scope, operation: Operation, step: Step, first: Any) -> l
                 scope.store(have if exclusive else after, home, Flat(at))
         else:
             with w.loop(w.smaller(lines.steps, 1)):
+                # whole rows at once: neighbours do not wait for each other, so vectors do them
                 row(o, 0, lambda at, j: start if exclusive else scope.load(source, Flat(at)))
             if exclusive:  # home[1] = x[0], home[k] = step(home[k - 1], x[k - 1])
                 with w.loop(w.smaller(lines.steps, 2), start=1):
@@ -100,6 +101,7 @@ def _folded(words: dict[str, str], first: int) -> Callable[[Scope, Operation], l
     """Sums and products: the instruction for each kind of dtype, and what an empty one is."""
 
     def write(scope: Scope, operation: Operation) -> list[Lowered]:
+        # (complex numbers, strings: NumPy's)
         if not _native(operation, "fiub"):
             return write_callback(scope, operation)
         source = scope.memory(operation.operands[0])
@@ -152,6 +154,7 @@ def _arg_extreme(scope: Scope, operation: Operation) -> list[Lowered]:
     w = scope.writer
     lines = Lines(scope, operation, operation.attrs["axis"])
     if not isinstance(lines.steps, int):
+        # NumPy raises for the largest of nothing
         scope.fail_if(w.let(f"icmp eq i64 {lines.steps}, 0"), operation)
     dtype, rank = operation.result.type.dtype, len(operation.result.type.shape)
     home = scope.room(operation.result) if rank else Array(w.cell(MEMORY[name_of(dtype)]), (), dtype)
@@ -177,6 +180,7 @@ def _in_lines(scope: Scope, lines: Lines, c: Code, source: Array, put: Callable[
             better = extreme(c, c.attrs["largest"], w.load(c.type, top), scope.load(source, Flat(lines.place(o, k, 0))))
             w.store(c.type, better, top)
         best = w.load(c.type, top)
+        # it is there: the search needs no end, and stops at the first
         w.store("i64", -1, count)
         look, here = w.label("look"), w.label("here")
         w.go(look)

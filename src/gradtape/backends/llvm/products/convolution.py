@@ -51,6 +51,7 @@ class Padded:
         shape = tuple(value.type.shape)
         own = shape[-1] // groups
         group: Any = 0
+        # no border, no groups: windows are read from the array as it lies
         if not any(low) and tuple(shape[1:-1]) == tuple(space) and groups == 1:
             self.operand, self.steps, self.group = given, tuple(given.layout.steps), group
             return
@@ -140,6 +141,8 @@ def _product_of_windows(scope: Scope, operation: Operation, positions: Value, ta
     padded = [n + low + high for n, (low, high) in zip(tuple(x.type.shape)[1:-1], attrs["padding"], strict=True)]
     source = Padded(scope, x, [low for low, _ in attrs["padding"]], padded, groups)
     factor = operand(scope, other)
+    # A window is steps along the padded array: stride from position to position, dilation from tap to tap. So no window is ever
+    # copied out.
     a, b, c = source.steps, factor.layout.steps, dense(result.type.shape)
     p, t = (c, b) if positions is result else (b, c)  # the steps of positions and of taps
 
@@ -170,6 +173,8 @@ class StridePhase(NamedTuple):
 def _phases(size: int, out_stride: int, kernel: int, dilation: int, low: int) -> list[StridePhase]:
     """The phases of one axis, as many as its stride, or its size."""
     phases = []
+    # With a stride of s, only every s-th tap meets a given position: each phase is a dense convolution with those, where
+    # inserting zeros would multiply mostly zeros.
     for start in range(min(out_stride, size)):
         taps = tuple(t for t in range(kernel) if (start + low - t * dilation) % out_stride == 0)
         place = (start + low - taps[-1] * dilation) // out_stride if taps else 0
@@ -193,12 +198,15 @@ def _conv_input(scope: Scope, operation: Operation) -> list[Lowered]:
     steps = [d // math.gcd(d, s) for d, s in zip(dilations, strides, strict=True)]  # between places that taps meet
     spots = [[(p.place, p.place + p.size + (len(p.taps) - 1) * step) for p in along if p.taps]
              for along, step in zip(phases, steps, strict=True)]  # fmt: skip
+    # windows of the cotangent reach beyond it where those of the input began inside the padding
     before = [max([0, *(-first for first, _ in along)]) for along in spots]
     after = [max([0, *(end - n for _, end in along)]) for along, n in zip(spots, out, strict=True)]
     cts = Padded(scope, y, before, [b + n + a for b, n, a in zip(before, out, after, strict=True)], groups)
     own, many = w.type.shape[-2], w.type.shape[-1] // groups
+    # the taps in the order in which positions meet them, channels of the result innermost: so that the product reads rows
     slot, filters = _backwards(scope, w, kernel, groups)
     a, b, c = cts.steps, dense((groups, *kernel, many, own)), dense(result.type.shape)
+    # positions between windows (stride above the filter's size) get nothing
     if any(not p.taps for along in phases for p in along):
         clear(scope, home)
     for chosen in itertools.product(*phases):
@@ -304,6 +312,7 @@ def _depthwise_filter(scope: Scope, operation: Operation) -> list[Lowered]:
     home = scope.room(operation.result)
     slot, source = _repeated(scope, x, operation.result.type.shape[-1])
     cts = scope.memory(y).address
+    # threads sum into parts of their own, which are added at the end
     parts = scope.take(depthwise.PARTS * math.prod(operation.result.type.shape) * bytes_of(operation.result.type.dtype))
     cell = _task(scope, operation, source, home.address, cts, parts.address, x, y, back=False)
     _run(scope, operation, "gt_depthwise_filter", cell)
@@ -321,6 +330,7 @@ def _depthwise_input(scope: Scope, operation: Operation) -> list[Lowered]:
     many = y.type.shape[-1] // operation.attrs["groups"]
     w, kind = scope.writer, MEMORY[name_of(result.type.dtype)]
     slot = None
+    # several filters per channel: their shares are computed side by side, then added
     if many > 1:
         slot = scope.take(w.multiply(w.product(scope.program.dims(shape)), bytes_of(result.type.dtype)))
     out = home.address if slot is None else slot.address
