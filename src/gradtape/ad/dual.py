@@ -81,6 +81,7 @@ def jvp_block(block: Block, moving: Sequence[int], results: Sequence[int]) -> Bl
     trace = Trace(root)
     with tracing(trace):
         inputs = params_of(root)
+        # parameters behind the block's own: a caller gives values first, then tangents
         seeds = {i: traced(root.add_param(block.params[i].type)) for i in moving}
         outs, slopes = pushed(block, inputs, seeds)
         ends = [slopes[i] if slopes.get(i) is not None else zeros_for(outs[i]) for i in results]
@@ -108,6 +109,7 @@ def pushed(block: Block, inputs: Tensors, seeds: dict[int, Any]) -> tuple[list[A
 def _step(operation: Operation, operands: list[Any], tangents: list[Any]) -> Pair:
     """One operation on values and tangents."""
     nothing = (None,) * len(operation.results)
+    # nothing moves: no tangent is carried along, not even zeros
     if all(t is None for t in tangents):
         return replay(_alone(operation), operands, sizes="same"), nothing
     if operation.op.kind == "region":

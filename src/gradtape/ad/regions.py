@@ -43,6 +43,7 @@ def region_vjp(record: Record, cts: Sequence[Any], needed: tuple[bool, ...]) -> 
     """Cotangents of the inputs of a recorded structured operation; `cts` has None where none arrived."""
     attrs: Any = record.attrs
     operation: Operation = attrs["operation"]
+    # as they were known when the operation was recorded: the walk may run under other tapes
     inputs = [reidentified(t, node) for t, node in zip(attrs["inputs"], record.nodes, strict=True)]
     asked = {i for i, want in enumerate(needed) if want and differentiable(operation.operands[i])}
     wanted = asked
@@ -223,6 +224,7 @@ def stage_custom(
     given, values = [trace.own(t) for t in inputs], [trace.own(t) for t in outputs]
     block = Block([type_of(t) for t in values], name=name, layout={"cts": len(values)})
     with trace.region(block):
+        # traced for all inputs, as nobody knows yet which will be asked for; what is not needed is dropped with the dead code
         grads = list(function(tuple(params_of(block)), (True,) * len(given)))
         places = tuple(i for i, g in enumerate(grads) if g is not None and given[i].dtype.is_differentiable)
         block.give(grads=[trace.operand(grads[i]) for i in places])
@@ -237,6 +239,7 @@ def _custom_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, 
     count = operation.layout["inputs"] + operation.layout["values"]
     cts = [seeds[i] if i in seeds else zeros_for(traced(v)) for i, v in enumerate(operation.results)]
     if operation.attrs.get(LEAF) and operation.layout["inputs"] in wanted:
+        # a version of a variable that is a leaf: its cotangent is the answer, and goes no further
         return {operation.layout["inputs"]: cts[0]}
     cotangents = replay(operation.regions["vjp"], [*cts, *inputs[count:]], sizes="new")
     return {i: g for i, g in zip(operation.attrs["places"], cotangents, strict=True) if i in wanted}

@@ -50,7 +50,9 @@ class _Read:
             return _GONE
 
     def _again(self) -> Any:
+        # along the way the trace took: `a.b.c` is read anew from `a`, since any of them may be another object now
         above = None if self.parent is None else self.parent.again()
+        # the very expressions of which the compiled check consists: a message can never disagree with it
         value = eval(_READ_CODE[self.kind], {"o": self.start, "k": self.key, "above": above})  # noqa: S307
         return _GONE if self.kind == "object" and value is None else value
 
@@ -124,6 +126,7 @@ class Guards:
         if id(target) in self._own:
             return
         parent = self._parent(target)
+        # a property that makes an object at each read would fail its guard at every call
         if _is_object(value) and not _stable(target, name, value):
             self.unguarded[f"`{parent.label}.{name}` (computed anew at each read)"] = None
             return
@@ -140,6 +143,7 @@ class Guards:
     def keys(self, container: Any) -> None:
         """The keys of a dict, or the members of a set, were used: by a loop, or by `in`."""
         keys = tuple(container) if isinstance(container, dict) else frozenset(container)
+        # all of them, however many: a loop over a dict of parameters depends on each
         self._inside("keys", container, None, "", keys, _by_token(keys, limit=10**6))
 
     def missing(self, target: Any, name: str) -> None:
@@ -162,6 +166,7 @@ class Guards:
                 again = held
         else:
             again = read
+        # a copy: the array may be changed in place, and that is what has to be noticed
         kept = np.array(value)
         form = (kept.shape, kept.dtype, kept.tobytes())
         entry = _Read("array", None, again, None, label)
@@ -213,6 +218,7 @@ class Guards:
     def _note(
         self, kind: str, parent: _Read | None, origin: Any, key: Any, label: str, value: Any, condition: _Expected | None = None
     ) -> None:
+        # by value of the key, not by `==`: d[1] and d[True] are one entry, but 1 and True are two constants
         place = (kind, id(origin), frozen(key, limit=10**6))
         if place in self._reads:
             return
@@ -223,6 +229,7 @@ class Guards:
         self._reads[place] = read
         self._alive += (origin, value)
         if kind not in _DERIVED and value.__class__ not in SCALARS:
+            # the first way that led to an object is as good as any other
             self._reached.setdefault(id(value), read)
             if read.expected.text.startswith("a large "):
                 self.unguarded[f"the items of `{label}` that were not read one by one ({read.expected.text})"] = None
@@ -230,6 +237,7 @@ class Guards:
     def seal(self) -> Guards:
         """End of tracing: let go of the objects, and compile the check."""
         self._reached = {}
+        # a program that held what it has read would keep models and data alive for as long as the function
         self._alive = []
         self._names = {}
         self._own = set()

@@ -68,6 +68,7 @@ def _unknown(tensor: TracedTensor, message: str) -> OperatorNotAllowedInGraphErr
     error = OperatorNotAllowedInGraphError(message)
     error.tensor = tensor
     if (trace := TRACE.get()) is not None:
+        # counted, since the user's code may catch the error: a loop under trial must still notice
         trace.unknown_asked += 1
     return error
 
@@ -90,6 +91,7 @@ class TracedTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         shape = self._data.type.shape
+        # type rules that would take it for () are refused, with what to say instead
         return shape if shape is not UNKNOWN else UNKNOWN_TO_RULES
 
     @property
@@ -280,6 +282,7 @@ class Trace:
             if v.__class__ is TracedTensor:
                 value = v._data
                 owner = value.owner
+                # written out here and not asked for: nearly every operand of every operation comes by
                 if (owner.home if owner.__class__ is Operation else owner) is not block:
                     value = self.use(v)
             else:
@@ -312,6 +315,7 @@ class Trace:
         outs = [traced(v) for v in operation.results]
         example = self._weak_operand(op, values)
         if example is not None:
+            # a comparison of two numbers decides something: it is a tensor
             outs = [out if out.dtype.is_bool else example.like(out._data) for out in outs]
         return tuple(outs) if several else outs[0]
 
@@ -324,6 +328,7 @@ class Trace:
                 example = v
             elif isinstance(v, Tensor):
                 return None
+        # (who casts a number says that it is a tensor)
         return None if op is CAST else example
 
     def check_sizes(self, op: Op, results: Sequence[Any]) -> None:

@@ -76,6 +76,7 @@ class Variable(Readable):
     __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # (without arguments: a copy, or what pickle makes)
         if not CREATORS.get() or not (args or kwargs):
             return object.__new__(cls)
         given = signature(cls.__init__).bind(None, *args, **kwargs).arguments
@@ -98,7 +99,9 @@ class Variable(Readable):
         self._open = None if declared.is_fully_defined() else declared  # what `assign` may change the shape to
         tracer = active()
         if tracer is not None:
+            # a variable that a function makes is made once, at its first trace; its first value must be a real one
             start = tracer.initial(self, start)
+        # a tensor of its own: the one given may be changed in place by whoever has it
         self._stored = box(start._data, start._node)
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
@@ -236,6 +239,7 @@ class Variable(Readable):
             recorders += [r for r in new if r not in recorders]
             known = () if node is None else node.keys
             if node is None or node.op is None or not node.keys:
+                # a new leaf replaces the old one for those who knew it, too: one version has one identity
                 holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple([r.key for r in holders])
                 shape = tensor.shape if tensor.wraps else tensor._data.shape
@@ -248,6 +252,7 @@ class Variable(Readable):
             else:
                 holders = new
                 keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
+                # the scope's own tuple where it is the same: `read` compares by identity
                 node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
             for recorder in holders:
                 recorder.add_version(self, node)

@@ -55,6 +55,7 @@ SAVER = 255  # in place of what is kept: ask the saver
 
 def slot(owner: type, name: str) -> Member[Pointer[Any]]:
     """Where the instances of a class have an attribute that stands in its `__slots__`."""
+    # CPython's `PyMemberDescrObject`: a pointer to its `PyMemberDef`, in which the offset stands third
     definition = ctypes.c_void_p.from_address(id(owner.__dict__[name]) + 40).value or 0
     return Member(ctypes.c_ssize_t.from_address(definition + 16).value, PTR)
 
@@ -62,6 +63,7 @@ def slot(owner: type, name: str) -> Member[Pointer[Any]]:
 def laid_out(thing: object, *names: str) -> bool:
     """Whether an object has these attributes where `slot` says: on a Python that nobody tried it might not."""
     places = [(id(thing) + slot(type(thing), name).offset, getattr(thing, name)) for name in names]
+    # asked of a real object before any of this is used: where it does not hold, Python's own forms stay
     return all(ctypes.c_void_p.from_address(place).value == id(value) for place, value in places)
 
 
@@ -81,6 +83,7 @@ def state_of(op: Op, impl: Callable[..., Any] | None = None, fallback: Callable[
     for mask in (1, 2, 3):
         watched = (bool(mask & 1), bool(mask & 2))[: len(op.args)]
         entries = list(zip(plan.kept(watched), plan.entries, strict=True)) if mask < 1 << len(op.args) else []
+        # types, not values, are kept: what they are is Python's to say
         specs = any(keep and spec for keep, (_, spec) in entries)
         kept.append(
             bytes([SAVER] if specs else [0 if not keep else 3 if index < 0 else index + 1 for keep, (index, _) in entries])
@@ -143,8 +146,10 @@ def gt_site(f: Builder, scope: Pointer, lasti: Pointer) -> Pointer:
     frame, held, code = f.variable(PTR, this_frame(f)), f.variable(PTR, f.null()), f.variable(PTR, f.null())
     with f.forever() as search:
         code.value = frame_code(f, frame.value)
+        # mostly the code that was the user's at the last record: no set is asked
         search.leave_if(code.value.equals(scope[SCOPE_CODE]))
         file, site = code.value[FILE], scope[SCOPE_SITE]
+        # inside a rule of a backward pass, the user's line is where he asked for the gradient
         with f.if_(~site.equals(none(f))), f.if_(set_contains(f, lasting(f, "gt_rules", RULES), file).equals(1)):
             decref(f, code.value)
             gt_drop(f, held.value)
@@ -240,6 +245,7 @@ def gt_known(f: Builder, scope: Pointer, node: Pointer) -> Flag:
     with f.if_(node.equals(none(f))):
         f.leave(f.flag(True))
     keys, all_keys = node[NODE_KEYS], scope[SCOPE_FAST]
+    # one tape: its versions share its tuple of keys, so a pointer tells
     with f.if_(keys.equals(all_keys)):
         f.leave(f.flag(True))
     with f.if_(keys.is_null() | all_keys.equals(none(f))):  # unwatched: they are its class's; or not only plain tapes record
@@ -278,6 +284,7 @@ def gt_recorded(
     for part in parts.values():
         failed = failed | part.is_null()
     with f.if_(failed):
+        # Python has set the error; nothing half made may stay
         for part in (entry, *parts.values()):
             gt_drop(f, part)
         f.leave(f.flag(False))
@@ -289,8 +296,10 @@ def gt_recorded(
     given = {"op": item(state, OP), "attrs": kept.value, "keys": scope[SCOPE_KEYS], "when": scope[SCOPE_WHEN]}
     for name, part in given.items():
         entry[slot(Record, name)] = shared(f, part)
+    # the tensor owns the record: the lists' references are their own
     out[NODE] = entry
     records, good = scope[SCOPE_RECORDS], f.variable(PTR, none(f))
+    # (about what a record itself takes, beside its result)
     total = size.value + 200
     with f.if_else(records.equals(none(f))) as (several, one):
         with several:

@@ -56,6 +56,7 @@ def fill(scope: Scope, value: Value, home: Array) -> None:
     w = scope.writer
     lowered = scope.find(value)
     flat = isinstance(lowered, Lazy) and is_flat(scope, lowered.operation, tuple(value.type.shape))
+    # one long loop where every operand lies like the result: no index has to be put together
     dims = [w.product(home.dims)] if flat else list(home.dims)
 
     with Access(scope) as access:
@@ -76,6 +77,7 @@ class Nest:
         self.prefix = kernel.prefix if len(kernel.phases) > 1 else 0
         self.dims = [scope.program.dims(phase.space) for phase in kernel.phases]
         first = kernel.phases[0]
+        # phases that share outer loops need those as loops
         self.flat = not self.prefix and all(is_flat(scope, root, first.space) for root in first.roots)
         self.tail = 0 if self.flat or self.prefix else self._narrow(first)  # of the last axis, if that is written out
         self.homes: dict[Operation, Array] = {}
@@ -107,6 +109,7 @@ class Nest:
                 self.homes[root] = scope.room(root.result)
             else:
                 self.kept.append(root)
+        # asked before code is written: what threads run becomes a function of its own
         chunks = self._chunks()
         words = ("flat" * self.flat, f"{len(kernel.phases)} phases" if self.prefix else "", "threads" if chunks else "")
         detail = " ".join(filter(None, words))
@@ -126,6 +129,7 @@ class Nest:
         """All loops; closed folds leave their results in cells."""
         scope, w = self.scope, self.scope.writer
         for fold in self._open_folds():
+            # before all loops, as each iteration adds to what is there
             nests.fill(scope, fold, self.homes[fold.operation])
         if chunks is None or not self._in_chunks(*chunks):
             self.axis = 0
@@ -194,6 +198,7 @@ class Nest:
         if axis is None:
             return None
         self.axis = axis
+        # (4: what a loop and a store cost by themselves)
         unit = 4 + sum(scope.plan.work(root) for root in self.kernel.roots)  # of work, for each element of the first space
         total, outer = w.product(self.dims[0]), self._sizes()[axis]
         most = MOST
@@ -265,6 +270,7 @@ class Nest:
             axis for fold in self.folds.values() if fold.rule.ordered for axis in (allowed if fold.closed else fold.axes)
         }
         folded = {axis for fold in self.folds.values() for axis in (allowed if fold.closed else fold.axes)}
+        # by the sizes alone, never by the number of threads: a sum cut elsewhere would round differently on another machine
         possible = [axis for axis in allowed if sizes[axis] != 1 and axis not in ordered]
         last = len(sizes) - 1
 
@@ -292,6 +298,7 @@ class Nest:
         closed, open_ = ([fold for fold in self._cut_folds() if fold.closed is flag] for flag in (True, False))
         parts: dict[Operation, Any] = {}
         for fold in (*closed, *open_):
+            # a part of the result for each chunk: threads never write to one place
             elements = 1 if fold.closed else w.product(self.homes[fold.operation].dims)
             most = count if isinstance(count, int) else MOST
             parts[fold.operation] = (scope.take(w.multiply(w.multiply(most, elements), bytes_of(fold.dtype))), elements)
@@ -313,6 +320,7 @@ class Nest:
                     folded = scope.to_memory(only(scope, fold), fold.dtype)
                     w.store(MEMORY[name_of(fold.dtype)], folded, w.at(MEMORY[name_of(fold.dtype)], slot.address, chunk))
 
+        # False if the code uses something that a function of its own cannot have: then it is written here
         moved = shared(scope, count, some)
         for fold in open_:
             fold.home = self.homes[fold.operation]

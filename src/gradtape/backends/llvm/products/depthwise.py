@@ -51,6 +51,7 @@ class Space(NamedTuple):
 
     def place(self, o: Whole, tap: Whole) -> tuple[Whole, Whole]:
         """Where tap meets the source at position o, in front of the array perhaps; and what is left, 0 if it meets any."""
+        # moved up first and back after the division, which rounds towards zero and not down
         at = o * self.a + tap * self.b + self.offset + self.divisor * BIAS
         return at // self.divisor - BIAS, at % self.divisor
 
@@ -109,6 +110,7 @@ class Depthwise:
     def _across(self, f: Builder, channels: Whole, body: Callable[[Whole, int, str | None], None]) -> None:
         """`body(first channel, vectors, mask)` for all channels: some vectors at a time, one, and what is left of one."""
         wide = VECTORS * self.lanes
+        # two vectors at a time: one multiplication alone would wait for the one before it
         most = channels // wide * wide
         whole = channels & -self.lanes
         with f.loop(most, step=wide) as c:
@@ -190,12 +192,14 @@ class Depthwise:
         outer, outer_count = self._outer(f, task, o0, o1)
         inner, inner_count = f.array(I64, 2 * MOST_TAPS), f.variable(I64, 0)
         table = f.array(I64, 2 * MOST_TAPS)
+        # columns a divisor apart meet the same taps: a run of them is one table and one inner loop
         with f.loop(last.divisor) as phase, f.if_(phase < last.out):
             count = (last.out - phase + (last.divisor - 1)) // last.divisor
             column = f.variable(I64, 0)
             with f.forever() as runs:
                 runs.leave_if(column.value >= count)
                 o = phase + column.value * last.divisor
+                # as far as the same taps stay inside the array: at borders runs are short, in between one run is the row
                 length = f.variable(I64, count - column.value)
                 inner_count.value = 0
                 with f.loop(last.kernel) as tap:
@@ -253,12 +257,14 @@ class Depthwise:
     def _sums(self, f: Builder, data: Pointer, line: Whole, filters: Pointer) -> None:
         """What one row of cotangents adds to a filter."""
         task = Task.of(data)
+        # all taps over one block of columns before the next: the block stays in the cache
         width = (f.number(BLOCK) // task.channels.at_least(1)).at_least(8)
 
         def run(
             table: Pointer, taps: Whole, columns: Whole, source: Pointer, step: Whole, cts: Pointer, ct_step: Whole
         ) -> None:
             groups = (taps + (COLUMNS - 1)) // COLUMNS  # of taps, of about the same size
+            # nine taps as 3 + 3 + 3 and not 4 + 4 + 1: the last would use a quarter of the registers
             each = (taps + (groups.at_least(1) - 1)) // groups.at_least(1)
             with f.loop((columns + (width - 1)) // width) as block, f.loop(groups) as group:
                 j, tap = block * width, group * each
@@ -285,6 +291,7 @@ class Depthwise:
         size = task.taps * task.channels
         with f.loop(end, first) as chunk:
             filters = task.parts.to(self.format).at(chunk * size)
+            # (memory that is taken has what was there before)
             filters.to(I64).fill(0, size * self.format.align)
             with f.loop(((chunk + 1) * task.rows).at_most(task.lines), chunk * task.rows) as line:
                 self.sums(f, data, line, filters)
