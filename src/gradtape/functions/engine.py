@@ -100,10 +100,12 @@ class Engine:
         caller = Caller(target, call, self.binder)
         if TRACE.get() is not None:
             return self._inside(traced, caller)
+        # once for each trace, on the arguments at hand
         if new and self.options.check:
             TOOLS["check_function"](self.name, target, partial(self._run_apart, target, traced, call), call, traced.leaves)
         result = traced.program(call.tensors, caller)
         if not new:
+            # not at the first call: many functions are called once, and the short way takes time to write
             self.shorten(state, traced, call)
         return result
 
@@ -134,6 +136,7 @@ class Engine:
             # random numbers of one example of a `vectorized_map`: they depend on a value of the trace around this call
             return caller.inline(self.options.autograph)
         if around is not None:
+            # should one of them change, the program around must be traced again, too
             around.guards.include(program.guards)
         return program(caller.tensors, caller)
 
@@ -197,6 +200,7 @@ class Engine:
                     state.generality.refuse(family, pattern)
                     state.cache.notes[f"traced per shape, because with unknown sizes: {error}"] = None
                     return traced
+                # a trace with open sizes may have found conditions (n > 1, m == n) that this very call does not meet
                 if traced.fits(call.tensors):
                     return traced
         return self._trace(target, state, call, call.key, call.shapes)
@@ -217,6 +221,7 @@ class Engine:
                     memory_limit=self.options.memory_limit, backend=self.options.chosen(),
                 )  # fmt: skip
         finally:
+            # a trace that failed is kept by its error's traceback: it must not keep the arguments alive
             rebuild.release()
         seconds = time.perf_counter() - start
         cache.traces += 1
@@ -248,6 +253,7 @@ class Caller:
     def rerun(self, tensors: Sequence[Any]) -> Any:
         """The call, done by Python: the function itself on its own arguments (converted to tensors where they are not)."""
         call = self._call
+        # (its own arguments, as they were given, whenever they can be used: the user's code may look at their types)
         if any(a is not b for a, b in zip(tensors, call.tensors, strict=True)):
             args, kwargs = call.rebuild(self._binder)(tensors)
             return self._target(*args, **kwargs)

@@ -68,6 +68,7 @@ class Dim:
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         """For this module only: `terms` are canonical (sorted, no zero coefficient, not a constant)."""
         self._terms = terms
+        # once: sizes are keys of most tables of a trace
         self._hash = hash(terms)
         self._text: str | None = None
         monomial, factor = terms[0]
@@ -102,6 +103,7 @@ class Dim:
 
         A symbol that is not in `env` stays. Division by zero raises ZeroDivisionError.
         """
+        # most are just a symbol
         if self.name is not None:
             return env.get(self.name, self)
         total: Size = 0
@@ -130,6 +132,7 @@ class Dim:
 
     def __add__(self, other: Any) -> Any:
         other = _size(other)
+        # (an array or tensor: its own arithmetic goes on from here)
         return NotImplemented if other is None else _sum(self, other)
 
     __radd__ = __add__
@@ -245,6 +248,7 @@ def _from_terms(terms: Mapping[Monomial, int]) -> Size:
 
 
 def _rank(monomial: Monomial) -> tuple[Any, ...]:
+    # by degree, then by name: one polynomial has one text, which is part of keys and of programs
     return -len(monomial), tuple(map(str, monomial))
 
 
@@ -258,6 +262,7 @@ def _sum(a: Size, b: Size) -> Size:
 def _product(a: Size, b: Size) -> Size:
     total: dict[Monomial, int] = {}
     for (m, x), (n, y) in itertools.product(_terms_of(a), _terms_of(b)):
+        # n·m and m·n are one monomial
         monomial = tuple(sorted((*m, *n), key=str))
         total[monomial] = total.get(monomial, 0) + x * y
     return _from_terms(total)
@@ -314,6 +319,7 @@ def _split(a: Size, b: Size) -> tuple[Size, Size]:
     exact = _exact(a, b)
     if exact is not None:
         return exact, 0
+    # (4n + 6m) // 4 = n + m + (2m) // 4: what divides comes out, so that equal sizes look equal
     if isinstance(b, int) and b > 0:
         terms = _terms_of(a)
         return _from_terms({m: f // b for m, f in terms}), _from_terms({m: f % b for m, f in terms})

@@ -69,6 +69,7 @@ class Calls:
         self.listener: Any = None  # to floating-point events
 
     def __del__(self) -> None:
+        # the entry points into it, and holds this object: whoever could still call it keeps the code mapped
         self.library.close()
 
 
@@ -130,11 +131,13 @@ def written(block: Block) -> WrittenProgram:
     params = [p.type for p in block.params]
     program.fixed = fixed = fixed_sizes(block)
     program.effects = any(has_effect(operation) for operation in block.operations)
+    # ops that have no code of their own, in terms of those that have
     whole = expanded(block, TABLES.lowerings)
     if config.passes_debugged():
         verify(whole)
     returns = _write(program, whole, [value.type for value in block.results])
     loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
+    # a short program ends before another thread could begin: keeping the lock is quicker
     long = bool(program.calls) or loops or elements > LONG
     calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
     source = str(module)
@@ -218,6 +221,7 @@ class NativeExecutable:
     @property
     def can_be_kept(self) -> bool:
         """Whether machine code is all that another process needs of it."""
+        # calls back, and the forms of lists, are objects of this process, which machine code on disk does not have
         return not (self._checked or self._calls.calls or self._takes_lists or self._has_lists or self._weaker)
 
     def _tell(self, weaker: machine.Passes) -> None:
@@ -303,10 +307,12 @@ class NativeExecutable:
             raise error
         if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
             raise error
+        # what has been printed or drawn must not be done again
         if self._effects():
             raise InternalError(f"{self.name}: native code failed (operation {status})") from error
         if self._reference is None:
             self._reference = reference_block(self._block, self.name)
+        # the reference runs it from the start: it raises in the words of eager code, or answers
         self.rescued += 1
         return self._reference(*arrays)
 

@@ -70,6 +70,7 @@ def is_number(value: Value) -> bool:
 def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
     """The code of a call back into Python."""
     program = scope.program
+    # NumPy has no loops of programs: refused here, the whole program is the reference's
     if operation.regions or operation.op.kind == "region":
         raise UnsupportedError(f"the structured op {operation.op.name}", operation)
     for value in (*operation.operands, *operation.results):
@@ -78,6 +79,7 @@ def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
         if isinstance(value.type, TensorSpec) and value.type.shape.rank is None:
             raise UnsupportedError(f"the rank of what {operation.op.name} gives is not known", operation)
     words, items = _operands(scope, operation)
+    # sizes that only the operation finds out: Python keeps the result until the program has asked for it and made room
     held = [_is_held(scope, value) for value in operation.results]
     homes: list[Array | None] = []
     places: list[int] = []
@@ -104,6 +106,7 @@ def write_failure(scope: Scope, operation: Operation) -> None:
     words, items = _operands(scope, operation)
     words += [("i64", 0)] * sum(1 + len(value.type.shape) for value in operation.results)
     _call(scope, operation, NumpyCall(operation, [True] * len(operation.results), items), words)
+    # (Python raises; should it not, this ends the program all the same)
     scope.program.fail_if("true", operation)
 
 
@@ -166,6 +169,7 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
     dims = [w.load("i64", w.at("i64", packed, place + 1 + k)) for k in range(len(value.type.shape))]
     program.bind(value.type, dims)
     for size, dim in zip(value.type.shape, dims, strict=True):
+        # a size that another value told before: both must say the same
         known = program.index(size)
         if known != dim:
             program.fail_if(w.let(f"icmp ne i64 {known}, {dim}"), operation)
@@ -181,6 +185,7 @@ def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, plac
 def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """An array on native memory."""
     count = math.prod(shape) * dtype.itemsize
+    # ctypes refuses a buffer of no bytes, and its address may be null
     if not count:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * count).from_address(address)
@@ -202,6 +207,7 @@ def read_list(address: int, items: Items, dims: Sequence[int]) -> TensorList:
         items_read = []
         for i in range(count):
             at, *shape = _words(start + 8 * (1 + items.rank) * i, 1 + items.rank)
+            # copies: the program may change or free its memory after the call
             items_read.append(view(at, shape, kind).copy()[()])
         return TensorList(items_read, TensorSpec([None] * items.rank, items.dtype))
     rows = view(start, (count, *dims), kind)
@@ -247,6 +253,7 @@ def _writer(value: Value, place: int) -> Callable[[Any, Any], None]:
     number, kind = (_NUMBERS.get(dtype), dtype.type) if end == place + 1 else (None, None)
 
     def write(words: Any, result: Any) -> None:
+        # numbers in loops: making arrays for them would take most of the call's time
         if number is not None and type(result) is kind:
             number.from_address(words[place]).value = result.item()
             return

@@ -209,6 +209,7 @@ class Builder:
 
     def variable(self, kind: Kind[T], value: T | float) -> Pointer[T]:
         """A variable, which has its first value from here on; it becomes a register."""
+        # memory, not a phi: LLVM's first pass makes registers of such cells, so no code here has to place phis
         place = self.array(kind, 1)
         place._store("store", value, "")
         return place
@@ -234,6 +235,7 @@ class Builder:
 
     def _start(self, label: str, before: str) -> None:
         """Go on at a label; the block so far goes to `before`, unless it has ended."""
+        # a body that returned or left its loop has no way on: a second terminator would make the block invalid
         if self._open:
             self.writer.go(before)
         self.writer.start(label)
