@@ -33,14 +33,20 @@ def both(a: Flag, b: Flag) -> Flag:
     """`a and b`."""
     if a is False or b is False:
         return False
-    return b if a is True else a if b is True else Condition("and", a, b)
+    return b if a is True or _implies(b, a) else a if b is True or _implies(a, b) else Condition("and", a, b)
 
 
 def either(a: Flag, b: Flag) -> Flag:
     """`a or b`."""
     if a is True or b is True:
         return True
-    return b if a is False else a if b is False else Condition("or", a, b)
+    return b if a is False or _implies(a, b) else a if b is False or _implies(b, a) else Condition("or", a, b)
+
+
+def _implies(a: Flag, b: Flag) -> bool:
+    """Whether b surely holds where a does. Objects share roots by several ways, most of which say the same: without this, each
+    would be computed."""
+    return alike(a, b) or (isinstance(a, Condition) and a.kind == "and" and any(_implies(part, b) for part in a.parts))
 
 
 def any_of(flags: Iterable[Flag]) -> Flag:
