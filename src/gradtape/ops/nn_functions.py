@@ -278,9 +278,9 @@ def erosion2d(
     """The smallest of input - filter in each window, channel by channel: greyscale erosion.
 
     >>> import gradtape as gt
-    >>> x = gt.reshape(gt.range(4.0), (1, 2, 2, 1))
+    >>> x = gt.reshape(gt.range(1.0, 5.0), (1, 2, 2, 1))
     >>> gt.nn.erosion2d(x, gt.zeros((2, 2, 1)), 1, "VALID", "NHWC", 1).numpy().ravel()
-    array([0.], dtype=float32)
+    array([1.], dtype=float32)
     """
     return -dilation2d(-convert(value), reverse(filters, [0, 1]), strides, padding, data_format, dilations)
 
