@@ -288,27 +288,32 @@ def test_objects_made_by_the_trace_are_not_guarded():
     assert sealed(note).check is None
 
 
-def test_released_reads_are_not_guarded():
-    thing = Thing(n=1, k=2, items=[1])
-    space = {"thing": thing, "G": 1}
+def test_a_container_that_is_changed_counts_by_what_it_is_and_held():
+    thing = Thing(items=[1, "a"])
+    space = {"thing": thing}
 
     def note(guards):
         guards.name(space, "thing", thing)
-        guards.name(space, "G", 1)
-        guards.attribute(thing, "n", 1)
-        guards.attribute(thing, "k", 2)
         guards.attribute(thing, "items", thing.items)
-        guards.length(thing.items)
-        guards.release(thing, "n")
-        guards.release(space, "G")
-        guards.release(thing.items)
+        guards.changes(thing.items)
+        guards.content(thing.items, [1, "a"], tuple)
 
     guards = sealed(note)
-    thing.n = 5
-    space["G"] = 7
-    thing.items.append(3)
     agrees(guards, True)
-    thing.k = 3
+    thing.items.append(3)
+    agrees(guards, False)
+    thing.items.pop()
+    agrees(guards, True)
+    thing.items = [1, "a"]  # another list, to which nothing would be written back
+    agrees(guards, False)
+
+
+def test_two_places_of_one_tensor_must_hold_the_same():
+    space = {"a": gt.constant(1.0)}
+    space["b"] = space["a"]
+    guards = sealed(lambda g: g.same(lambda: space["a"], lambda: space["b"], "b"))
+    agrees(guards, True)
+    space["b"] = gt.constant(1.0)
     agrees(guards, False)
 
 

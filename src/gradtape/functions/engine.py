@@ -2,7 +2,7 @@
 
 `Engine` holds what all calls of a function share (parameters, options); `FunctionState` what was traced, for a function or for
 one object's method. Neither refers to the function itself: the callable comes with each call, so a state lives and dies with
-its owner. Programs come from `functions/tracer.py`.
+its owner. Programs come from `functions/attempts.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradtape import config
 from gradtape.core.observers import SESSION, TOOLS
 from gradtape.core.record import SCOPE
 from gradtape.errors import OpError, UnimplementedError
-from gradtape.functions import tracer
+from gradtape.functions import attempts
 from gradtape.functions.autograph import convert
 from gradtape.functions.cache import Cache, Generality, Pattern, Traced
 from gradtape.functions.declared import Declared
@@ -216,7 +216,7 @@ class Engine:
         start = time.perf_counter()
         try:
             with waiting("tracing", self.name):
-                program = tracer.trace_program(
+                program = attempts.trace_program(
                     target, rebuild, specs, rebuild.names, autograph=self.options.autograph, name=self.name,
                     memory_limit=self.options.memory_limit, backend=self.options.chosen(),
                 )  # fmt: skip

@@ -12,6 +12,7 @@ from __future__ import annotations
 import keyword
 import math
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import CellType, ModuleType
 from typing import Any
@@ -23,8 +24,8 @@ from gradtape.dtypes import DType
 from gradtape.functions.tokens import BOUND, SCALARS, ObjectIdentity, frozen, identities, shown
 
 _GONE: Any = type("Gone", (), {"__repr__": lambda self: "gone"})()
-_CONTAINERS = (list, dict, tuple, set, frozenset)
-_DERIVED = ("keys", "length", "missing", "unshadowed")  # reads that lead to no object
+_CONTAINERS = (list, dict, tuple, set, frozenset, deque)
+_DERIVED = ("content", "keys", "length", "missing", "unshadowed")  # reads that lead to no object
 
 
 class _Read:
@@ -66,7 +67,7 @@ class _Read:
 _READS = {
     "object": "{o}()", "array": "{o}()", "global": "{o}[{k}]", "unshadowed": "{k} in {o}", "cell": "{o}.cell_contents",
     "attribute": "getattr({above}, {k})", "missing": "hasattr({above}, {k})", "item": "{above}[{k}]", "length": "len({above})",
-    "keys": "tuple({above}) if isinstance({above}, dict) else frozenset({above})",
+    "keys": "tuple({above}) if isinstance({above}, dict) else frozenset({above})", "content": "{above}",
 }  # fmt: skip
 _READ_CODE = {kind: compile(text.format(o="o", k="k", above="above"), "<gradtape>", "eval") for kind, text in _READS.items()}
 
@@ -146,6 +147,18 @@ class Guards:
         # all of them, however many: a loop over a dict of parameters depends on each
         self._inside("keys", container, None, "", keys, _by_token(keys, limit=10**6))
 
+    def content(self, container: Any, old: Any, token: Callable[[Any], Any]) -> None:
+        """A container that the function changes held `old` when the call began: what it holds must have the same token."""
+        stand_in = token(old)
+        self._inside("content", container, None, "", None, _Expected(lambda now: token(now) == stand_in, shown(old), _GONE))
+
+    def same(self, first: Callable[[], Any], second: Callable[[], Any], label: str) -> None:
+        """Two places held the same tensor or array, which is one input of the program."""
+        entry = _Read("array", None, lambda: first() is second(), None, label)
+        entry.expected = _Expected(lambda now: now is True, "the same object as another name's", True)
+        entry.where = user_location()
+        self._reads["same", len(self._reads)] = entry
+
     def missing(self, target: Any, name: str) -> None:
         """`target` was found to have no attribute `name`."""
         self._inside("missing", target, name, f".{name}", False)
@@ -180,29 +193,19 @@ class Guards:
         self._own.add(id(target))
         self._alive.append(target)
 
-    def release(self, target: Any, name: Any = ...) -> None:
-        """`target.name`, `target[name]` or the global `name` (without a name: all of the target) is written by the function:
-        the program passes it in and writes it back, so it is no longer guarded."""
-        for key, read in list(self._reads.items()):
-            if read.kind == "object":
-                continue
-            owner = id(read.origin) if read.parent is None else read.parent.value_id
-            if owner == id(target) and (name is ... or read.key == name or (read.kind == "length" and name is ...)):
-                self._forget(key, read)
-            elif name is ... and read.value_id == id(target) and isinstance(target, _CONTAINERS):
-                read.expected = _by_class(target)  # still reached this way; its content is the program's
+    def changes(self, container: Any) -> None:
+        """A container is changed by the function: who led to it must lead to the very same, whatever it holds. (What of its
+        content counts has guards of its own.)"""
+        held = ObjectIdentity(container)
+        for read in self._reads.values():
+            if read.kind not in _DERIVED and read.kind != "object" and read.value_id == id(container):
+                read.expected = _Expected(lambda now: now is container, shown(container), held)
 
     def include(self, inner: Guards) -> None:
         """Another program is part of this one: what it read counts here too."""
         if inner is not self and inner not in self._inner:
             self._inner.append(inner)
             self.unguarded.update(inner.unguarded)
-
-    def _forget(self, key: tuple[Any, ...], read: _Read) -> None:
-        if any(other.parent is read for other in self._reads.values()):
-            read.expected = None  # others are reached through it
-        else:
-            self._reads.pop(key, None)
 
     def _parent(self, target: Any) -> _Read:
         known = self._reached.get(id(target))
@@ -325,11 +328,6 @@ def _is_exact(value: Any) -> bool:
     """Whether a value of the same class that is equal is the same: not so for zeros and NaN."""
     kind = value.__class__
     return kind is int or kind is str or kind is bool or value is None or (kind is float and value == value and value != 0)
-
-
-def _by_class(value: Any) -> _Expected:
-    kind = value.__class__
-    return _Expected(lambda now: now.__class__ is kind, f"a {kind.__name__}", _GONE)
 
 
 def _content(array: Any) -> Any:

@@ -22,6 +22,7 @@ from gradtape.core.record import SCOPE
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.compiled import Compiled
+from gradtape.functions.outside_containers import CHANGEABLE, AtStart, guard_start, pairs, places_at_start
 from gradtape.functions.stages import traced_program
 from gradtape.functions.staging.absent import is_absent, whole
 from gradtape.functions.staging.places import (
@@ -29,13 +30,11 @@ from gradtape.functions.staging.places import (
     ArrayContent,
     Attribute,
     Cell,
-    DictContent,
+    Content,
     Global,
     InnerCell,
     Lifted,
-    ListContent,
     Place,
-    SetContent,
     TensorVersion,
     VariableValue,
 )
@@ -361,6 +360,9 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     log = tracer.logs[0]
     pending = []
     for place, old in log.entries.values():
+        if isinstance(place, Content) and isinstance(place.target, CHANGEABLE) and id(place.target) in tracer.external:
+            guard_start(place, old, place.read(), tracer.installed.get(place.key), tracer.uses, tracer.guards)
+    for place, old in log.entries.values():
         pending.append(_action(place, old, collector, tracer, stand_ins, rebuild))
     tracer.written = frozenset(log.entries)
     tracer.building.leave(log, tracer.created, tracer.from_outside)
@@ -382,20 +384,8 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
 
 
 _VALUES = (
-    Tensor,
-    Readable,
-    np.ndarray,
-    np.generic,
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    IndexedSlices,
-    StagedItems,
-)
+    Tensor, Readable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None), IndexedSlices, StagedItems,
+)  # fmt: skip
 
 
 def _returnable(result: Any, function: Any) -> Any:
@@ -424,25 +414,21 @@ def _action(
         return _rebinding(place.target, now, collector, tracer, stand_ins)
     if isinstance(place, ArrayContent):
         return None if id(place.target) not in tracer.external else _restoring(place, collector)
-    if isinstance(place, (ListContent, DictContent, SetContent, Attribute)) and id(place.target) not in tracer.external:
+    if isinstance(place, (Content, Attribute)) and id(place.target) not in tracer.external:
         return None  # made by the function itself
     if isinstance(place, InnerCell) and (not isinstance(place, Cell) or id(place.target) in tracer.own):
         return None
-    _release(place, tracer.guards)
     label = f"{place.label} (written at {place.line})"
-    if isinstance(place, ListContent):
-        return _list_action(_held(place.target, rebuild), id(place.target), old, now, collector, label)
-    if isinstance(place, DictContent):
-        return _dict_action(_held(place.target, rebuild), old, now, collector, label)
-    if isinstance(place, SetContent):
-        return lambda outs, tensors, caller: place.write(now)
+    if isinstance(place, Content):
+        before = tracer.installed.get(place.key, old)
+        return _CONTENT_ACTIONS[place.kind](_held(place.target, rebuild), id(place.target), before, old, now, collector, label)
     _storable(now, label, tracer)
     kind = type(old) if type(old) in (bool, int, float) else None
     # what was passed in for this place is there again: nothing to write back
     if isinstance(now, TracedTensor) and now is tracer.installed.get(place.key):
         return None
     if now is MISSING or (isinstance(place, Attribute | Global | Cell) and now is old):
-        return (lambda outs, tensors, caller: place.write(now)) if now is MISSING else None
+        return lambda outs, tensors, caller: place.write(now)  # the next call may find something else there
     template = collector.template(now, label, kind)
     return lambda outs, tensors, caller: _write(place, filled(template, outs))
 
@@ -464,16 +450,6 @@ def _held(container: Any, rebuild: Any) -> Holder:
     if places:
         container = None
     return find
-
-
-def _release(place: Place, guards: Any) -> None:
-    """What the function writes is its state, passed in and written back: not guarded."""
-    if isinstance(place, (ListContent, DictContent, SetContent)):
-        guards.release(place.target)
-    elif isinstance(place, Attribute):
-        guards.release(place.target, place.name)
-    elif isinstance(place, Global):
-        guards.release(place.space, place.name)
 
 
 def _write(place: Place, value: Any) -> None:
@@ -542,43 +518,86 @@ def _restoring(place: Any, collector: _Collector) -> Action:
     return lambda outs, tensors, caller: place.write(filled(template, outs))
 
 
-def _list_action(target: Holder, id_of: int, old: list[Any], now: list[Any], collector: _Collector, label: str) -> Action:
-    before = collector.tracer.installed.get(("list", id_of), old)
+def _list_action(
+    target: Holder, id_of: int, before: list[Any], old: list[Any], now: list[Any], collector: _Collector,
+    label: str,
+) -> Action:  # fmt: skip
+    """What a list or deque gets at each call: its new items at the end, or all of them if the others changed too."""
     grown = len(now) >= len(before) and all(a is b for a, b in zip(before, now, strict=False))
     part = now[len(before) :] if grown else now
+    staged = grown or staged_items(part) is not None
+    template = collector.template(part, label) if staged else _items_template(dict(enumerate(part)), old, collector, label)
     for value in part:
         _storable(value, label, collector.tracer)
-    if grown or staged_items(part) is not None:
-        template = collector.template(part, label)
-    else:
-        kinds = [type(v) if type(v) in (bool, int, float) else None for v in old]
-        template = [collector.template(v, label, kinds[i] if i < len(kinds) else None) for i, v in enumerate(part)]
 
     def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
         items = target(caller)
-        items[len(items) if grown else 0 :] = filled(template, outs)
+        fresh = filled(template, outs) if staged else list(_items_filled(template, items, outs).values())
+        if not grown:
+            items.clear()
+        items.extend(fresh)
         _changed(items)
 
     return act
 
 
-def _dict_action(target: Holder, old: dict[Any, Any], now: dict[Any, Any], collector: _Collector, label: str) -> Action:
-    gone = [k for k in old if k not in now]
-    changed = {k: v for k, v in now.items() if k not in old or old[k] is not v}
-    kinds = {k: type(old.get(k)) if type(old.get(k)) in (bool, int, float) else None for k in changed}
+def _dict_action(
+    target: Holder, id_of: int, before: dict[Any, Any], old: dict[Any, Any], now: dict[Any, Any], collector: _Collector,
+    label: str,
+) -> Action:  # fmt: skip
+    assigned = collector.tracer.uses.assigned.get(id_of, ())
+    kept = {k: v for k, v in now.items() if k in old and old[k] is v and k not in assigned}
+    moved = list(now)[: len(old)] != list(old)  # keys were taken out, or stand in another order
+    changed = now if moved else {k: v for k, v in now.items() if k not in kept}
     for k, v in changed.items():
         if isinstance(k, TracedTensor):
             raise InvalidArgumentError(
                 f"{label}: a tensor known only at run time cannot be the key of a dict that outlives the call"
             )
         _storable(v, label, collector.tracer)
-    template = {k: collector.template(v, label, kinds[k]) for k, v in changed.items()}
+    template = _items_template(changed, old, collector, label)
 
     def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
         items = target(caller)
-        for k in gone:
-            items.pop(k, None)
-        items.update(filled(template, outs))
+        fresh = _items_filled(template, items, outs)
+        if moved:
+            items.clear()
+        for k, v in fresh.items():  # not `update`, which adds in a Counter
+            items[k] = v
         _changed(items)
 
     return act
+
+
+def _set_action(
+    target: Holder, id_of: int, before: frozenset[Any], old: frozenset[Any], now: frozenset[Any], collector: _Collector,
+    label: str,
+) -> Action:  # fmt: skip
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        items = target(caller)
+        items -= old - now
+        items |= now - old
+
+    return act
+
+
+_CONTENT_ACTIONS: dict[str, Callable[..., Action]] = {
+    "list": _list_action, "deque": _list_action, "dict": _dict_action, "set": _set_action,
+}  # fmt: skip
+
+
+def _items_template(items: dict[Any, Any], old: Any, collector: _Collector, label: str) -> dict[Any, Any]:
+    """How the items of a container are made at each call. A tensor from outside is the one that stands at its place then."""
+    stood, at_start = dict(pairs(old)), places_at_start(old)
+    for original, stand_in in collector.tracer.stand_ins.values():  # what was read from it, and put into it again
+        if id(original) in at_start and stand_in._data is collector.tracer.starts.get(id(stand_in)):
+            at_start[id(stand_in)] = at_start[id(original)]
+    kinds = {k: type(v) if type(v) in (bool, int, float) else None for k, v in stood.items()}
+    return {
+        k: AtStart(at_start[id(v)]) if id(v) in at_start else collector.template(v, label, kinds.get(k))
+        for k, v in items.items()
+    }
+
+
+def _items_filled(template: dict[Any, Any], items: Any, outs: list[Any]) -> dict[Any, Any]:
+    return {k: items[t.key] if t.__class__ is AtStart else filled(t, outs) for k, t in template.items()}

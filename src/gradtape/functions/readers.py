@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from gradtape.functions.staging.places import Content
+
 
 class ItemReader:
     """Reads an item of a container from outside when the program is called."""
@@ -17,7 +19,8 @@ class ItemReader:
         self.key = key
 
     def __call__(self) -> Any:
-        return self.place.read()[self.key]
+        place = self.place
+        return (place.target if isinstance(place, Content) else place.read())[self.key]
 
 
 def held(variable: Any) -> Callable[[], Any]:

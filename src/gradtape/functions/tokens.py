@@ -8,6 +8,8 @@ weakly referable object alive, and equals another only while its object lives. T
 from __future__ import annotations
 
 import weakref
+from array import array
+from collections import deque
 from collections.abc import Callable
 from types import MethodType, ModuleType
 from typing import Any
@@ -80,7 +82,8 @@ def _set(value: Any) -> Any:
 _TOKENS: dict[type, Callable[[Any], Any]] = {
     int: _by_value, bool: _by_value, str: _by_value, bytes: _by_value, type(None): _by_value, range: _by_value,
     float: _float, complex: _complex, MethodType: _method, DType: lambda v: (DType, v.name),
-    set: _set, frozenset: _set, slice: lambda v: (slice, token(v.start), token(v.stop), token(v.step)),
+    set: _set, frozenset: _set, bytearray: lambda v: (bytearray, bytes(v)), array: lambda v: (array, v.typecode, bytes(v)),
+    slice: lambda v: (slice, token(v.start), token(v.stop), token(v.step)),
 }  # fmt: skip
 BOUND: set[type] = {MethodType}  # kinds of bound methods: made at each access, so they count by their object and function
 
@@ -136,7 +139,7 @@ class _Freezer:
 
     def freeze(self, value: Any) -> Any:
         kind = value.__class__
-        if isinstance(value, (list, dict, tuple)) and not isinstance(value, LeafTuple):
+        if isinstance(value, (list, dict, tuple, deque)) and not isinstance(value, LeafTuple):
             if id(value) in self.open:
                 raise _TooMuchError  # it contains itself
             self.open.add(id(value))

@@ -8,18 +8,15 @@ The result is a `Program` (`functions/program.py`), which does all of it for rea
 
 from __future__ import annotations
 
-import gc
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.ad import batch_regions as batch_regions  # fills HOOKS.over_batch
-from gradtape.ad.budget import limited
 from gradtape.core.conversion import is_foreign_array, typed
 from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
@@ -29,17 +26,19 @@ from gradtape.functions.building import Build, Building
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
 from gradtape.functions.lifting import CONSTANTS, Lifting
-from gradtape.functions.program import Capture, Program, finished
+from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, places_at_start
+from gradtape.functions.program import Capture
 from gradtape.functions.readers import ItemReader, held, reader
 from gradtape.functions.staging.absent import whole
-from gradtape.functions.staging.aliasing.aliases import TRACK, Aliases, Restart
+from gradtape.functions.staging.aliasing.aliases import FIXED, TRACK, Aliases, Restart
 from gradtape.functions.staging.aliasing.conditions import emitted
 from gradtape.functions.staging.branches import choose
-from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loop_memory import LoopMemory
 from gradtape.functions.staging.places import (
+    MISSING,
     Attribute,
     Cell,
+    Content,
     DictContent,
     Global,
     ListContent,
@@ -54,15 +53,14 @@ from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.trace import fast_path as fast_path  # fills HOOKS.quick
-from gradtape.trace.effects import KEYS, LENGTH, TRACER, TRACING_VARIABLES
-from gradtape.trace.tracing import Trace, TracedTensor, traced, tracing
+from gradtape.trace.effects import KEYS, LENGTH, TRACER
+from gradtape.trace.tracing import Trace, TracedTensor, traced
 from gradtape.variables.leaf_versions import as_version
 from gradtape.variables.variable import Variable
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict)
-_FIXED = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
-MAX_RESTARTS = 20
+FIXED_KINDS = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
 
 
 class VariableEntry:
@@ -112,6 +110,9 @@ class Tracer:
         self.created_at = ""  # the line of the first
         self.written: frozenset[Any] = frozenset()  # places, at the end of the trace
         self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
+        self._met: dict[int, tuple[Any, dict[Any, Callable[[], Any]]]] = {}  # tensors and arrays, and the places that hold them
+        self.uses = ContainerUses()
+        self.passes_numbers = False  # in and out: those that the function reads and writes
         self.numbers: dict[Any, Place] = {}  # places read as constants
         self._read_before: dict[tuple[int, str], tuple[Any, Any]] = {}  # names of modules and functions, and where they stand
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
@@ -226,7 +227,7 @@ class Tracer:
         cell = scope.cells.get(name)
         if cell is not None and id(cell) in self.own:
             return value
-        if value.__class__ in _FIXED:  # only which one it is counts, and that was noted when it was read first
+        if value.__class__ in FIXED_KINDS:  # only which one it is counts, and that was noted when it was read first
             holder = scope.globals if cell is None else cell
             known = self._read_before.get((id(holder), name))
             if known is not None and known[0] is value:
@@ -258,22 +259,24 @@ class Tracer:
     def item(self, container: Any, key: Any, value: Any) -> Any:
         if id(container) not in self.external or isinstance(value, TracedTensor):
             return value
+        content = content_of(container)
         if key is LENGTH or key is KEYS:
+            if content is not None and self._written(content):
+                return value  # who looks at what is changed depends on what it held at the start: see outside_containers.py
             if key is KEYS and isinstance(container, (dict, set, frozenset)):
                 self.guards.keys(container)
             else:
                 self.guards.length(container)
             return value
-        content = content_of(container)
         if content is not None and content.key in self.lifted and content.key not in self.installed:
             self._install(content)
             return container[key]
-        if self._written(container):
-            return self.known(value)
+        if content is not None and self._written(content):
+            return self._item_at_start(content, value)
         if content is not None and type(value) in (int, float, bool):
             self.numbers[content.key] = content
         if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
-            return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]")
+            return self._tensor_or_array(value, lambda: container[key], f"an item [{key!r}]", (id(container), key))
         self._foreign(value, lambda: container[key])
         self.guards.item(container, key, value)
         return self.known(consumable(value, f"item [{key!r}]"))
@@ -284,6 +287,11 @@ class Tracer:
             return self.stand_in(value, lambda: value, "a captured tensor")
         if not isinstance(value, (*_PLAIN, Tensor, Readable, types.ModuleType)) and id(value) not in self.own:
             self.external[id(value)] = value
+            if isinstance(value, CHANGEABLE):
+                self.uses.used(value)
+                content = content_of(value)
+                if content.key in self.lifted and content.key not in self.installed:
+                    self._install(content)  # before anybody looks into it
         return value
 
     def made_class(self, cls: type) -> None:
@@ -314,8 +322,17 @@ class Tracer:
             return {k: self.given(self.item(value, k, v)) for k, v in value.items()}
         return value
 
-    def _written(self, container: Any) -> bool:
-        return any((kind, id(container)) in log.entries for log in self.logs for kind in ("list", "dict"))
+    def _written(self, content: Content) -> bool:
+        return any(content.key in log.entries for log in self.logs)
+
+    def _item_at_start(self, content: Content, value: Any) -> Any:
+        """An item of a container that was changed: a tensor from outside is read where it stood when the call began."""
+        if is_array(value):
+            old = next(log.entries[content.key][1] for log in self.logs if content.key in log.entries)
+            place = places_at_start(old).get(id(value), MISSING)
+            if place is not MISSING:
+                return self._tensor_or_array(value, ItemReader(content, place), f"an item [{place!r}]", (content.key, place))
+        return self.known(value)
 
     def _read(self, place: Place, value: Any, label: str, guard: Callable[[], None]) -> Any:
         if any(place.key in log.entries for log in self.logs):
@@ -324,7 +341,7 @@ class Tracer:
             return (
                 value
                 if isinstance(value, TracedTensor) and self._mine(value)
-                else self._tensor_or_array(value, place.read, label)
+                else self._tensor_or_array(value, place.read, label, place.key)
             )
         if place.key in self.lifted:
             self._install(place)
@@ -343,7 +360,12 @@ class Tracer:
     def _mine(self, tensor: TracedTensor) -> bool:
         return self.trace._home(tensor._data) is not None
 
-    def _tensor_or_array(self, value: Any, read: Callable[[], Any], label: str) -> Any:
+    def _tensor_or_array(self, value: Any, read: Callable[[], Any], label: str, key: Any) -> Any:
+        readers = self._met.setdefault(id(value), (value, {}))[1]
+        if key not in readers:
+            if readers:  # one input for both, as long as both hold the same
+                self.guards.same(next(iter(readers.values())), read, label)
+            readers[key] = read
         if isinstance(value, np.ndarray):
             self.arrays.setdefault(id(value), (value, read))
             return value
@@ -366,6 +388,7 @@ class Tracer:
         from gradtape.trace.weak import weak
 
         if type(value) in (int, float, bool):
+            self.passes_numbers = True
             kind = np.bool_ if type(value) is bool else np.int64 if type(value) is int else np.float64
             number = self.add_input(read, TensorSpec((), kind), label, "number", type(value))
             return weak(number._data)
@@ -396,7 +419,7 @@ class Tracer:
         place.line = user_location()
         if not any(place.key in other.entries for other in self.logs) and self.from_outside(place):
             plain = len(self.logs) == 1 and (self.building.under_way or self.created)  # a trace that will be made again
-            if place.key in self.numbers and not plain:
+            if place.key in self.numbers and not plain and FIXED not in self.lifted:
                 raise Restart(place.key)
             if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
                 self._install(place)
@@ -412,10 +435,10 @@ class Tracer:
         """A container or tensor is about to be changed in place; of other objects converted code notes no items."""
         if (place := content_of(target)) is None:
             return
-        if isinstance(target, deque) and id(target) in self.external:
+        if isinstance(target, deque) and id(target) in self.external and len(self.logs) > 1:
             raise InvalidArgumentError(
-                f"{user_location()}: a deque from outside cannot be changed by a gt.function: it is not known what it will "
-                "hold at the next call. Use a list, or make the deque inside the function"
+                f"{user_location()}: a deque from outside cannot be changed in a loop or branch of a gt.function: it is not "
+                "known what it will hold afterwards. Use a list, or make the deque inside the function"
             )
         self.aliases.before(target)
         self.note(place)
@@ -440,7 +463,7 @@ class Tracer:
         """The trace is over: let go of the objects it met, and of itself, so that nothing waits for the collector."""
         for met in (
             self.external, self.own, self.stand_ins, self.starts, self.variables, self.arrays, self.numbers, self.installed,
-            self.logs, self._read_before,
+            self.logs, self._read_before, self._met, self.uses,
         ):  # fmt: skip
             met.clear()
         self.aliases.close()
@@ -458,18 +481,6 @@ class Tracer:
         self.trace.constants[-1].clear()
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Tracing makes many objects that stay: looking through them for garbage again and again would cost a third of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _user_class(kind: type) -> bool:
     return kind.__module__.partition(".")[0] not in ("gradtape", "numpy", "scipy", "builtins")
 
@@ -477,87 +488,3 @@ def _user_class(kind: type) -> bool:
 def _user_module(module: types.ModuleType) -> bool:
     name = module.__name__.partition(".")[0]
     return name not in ("gradtape", "numpy", "scipy", "math", "functools", "itertools", "operator", "builtins")
-
-
-def trace_program(
-    function: Callable[..., Any], rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-    specs: Sequence[Any], names: Sequence[str], *, autograph: bool = True, name: str = "f", memory_limit: int | None = None,
-    backend: str | None = None,
-) -> Program:  # fmt: skip
-    """Trace a Python function for one signature.
-
-    A first trace that creates variables (layers and optimizers do, once) keeps what it did and is made again.
-    """
-    lifted: set[Any] = set()
-    building = Building()
-    for _ in range(MAX_RESTARTS):
-        tracer = Tracer(specs, names, name, lifted, building, concrete_inputs=not autograph)
-        tracer.memory_limit, tracer.backend = memory_limit, backend
-        built = building.done
-        program = _attempt(tracer, function, rebuild, autograph, name)
-        if program is None:
-            continue
-        if tracer.created:
-            if built:
-                raise ValueError(
-                    f"{tracer.created_at}: the function {name} creates variables each time it is called (here: "
-                    f"{tracer.created[0].name}); make them once, outside, or guard the creation: "
-                    "`if self.v is None: self.v = gt.Variable(...)`"
-                )
-            continue
-        if (refused := building.refuse(name, tracer.written)) is not None:
-            raise refused
-        building.settle(tracer.written)
-        return program
-    raise InvalidArgumentError(f"the function {name} could not be traced: its Python state keeps changing")
-
-
-def _attempt(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool, name: str) -> Program | None:
-    """One trace. None if it has to be made again: of what it did nothing is left but what it learned, for the next one."""
-    token = TRACER.set(tracer)
-    TRACING_VARIABLES.count += 1
-    try:
-        with tracing(tracer.trace), limited(tracer.memory_limit), _without_collector():
-            return _traced(tracer, function, rebuild, autograph)
-    except Restart as restart:
-        tracer.lifted.add(restart.key)
-        tracer.logs[0].undo()
-    except Build:
-        tracer.lifted.clear()
-        tracer.building.under_way = True
-        tracer.undo()
-    except BaseException as error:
-        tracer.undo()
-        if isinstance(error, Exception) and tracer.trials.again(error):
-            return None
-        if isinstance(error, Exception) and (refused := tracer.building.refuse(name)) is not None:
-            raise refused from error
-        if isinstance(error, JoinError):
-            raise InvalidArgumentError(str(error)).with_traceback(error.__traceback__) from None
-        raise
-    finally:
-        TRACING_VARIABLES.count -= 1
-        TRACER.reset(token)
-        tracer.close()
-    return None
-
-
-def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:
-    stand_ins = tracer.arguments_for(())
-    args, kwargs = rebuild(stand_ins)
-    for value, label in getattr(rebuild, "objects", ()):
-        tracer.guards.label(value, label)
-    if isinstance(function, types.MethodType):
-        tracer.guards.label(function.__self__, "self")
-        tracer.known(function.__self__)
-    for value in getattr(rebuild, "containers", ()):  # their items are arguments: part of the signature, not guarded
-        tracer.guards.created(value)
-    args = tuple([consumable(value, "an argument") for value in args])
-    kwargs = {name: consumable(value, f"argument `{name}`") for name, value in kwargs.items()}
-    for value in (*args, *kwargs.values()):
-        tracer.known(value)
-    run = convert(function) if autograph else function
-    result = run(*args, **kwargs)
-    program = finished(tracer, result, stand_ins, function, rebuild)
-    program.notes += tracer.trials.report()
-    return program

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr
+from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr, taken
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.staging import absent, staged_builtins as staging
@@ -96,6 +96,10 @@ def _container_method(tracer: Any, method: Any, container: Any, name: str) -> An
         tracer.item(container, KEYS, tuple(container))
         for key in container if name != "keys" else ():
             tracer.item(container, key, container[key])
+        if (parts := taken(container)) is not container:
+            return getattr(parts, name)
+    if name == "copy":
+        return getattr(taken(container), name)
     if staged_items(container) is not None:
         return staging.list_method(container, name)
     if name not in TAKES_KEY:
@@ -140,7 +144,7 @@ def _staged_if(any_of: Callable[[Any], bool], builtin: Any, called: str = "") ->
         for arg in args:
             if any_of(arg):
                 return staging.call_builtin(name, args, kwargs)
-        return builtin(*args, **kwargs)
+        return builtin(*builtins.map(taken, args), **kwargs)
 
     overload.__name__ = name
     return overload
@@ -168,9 +172,10 @@ def _consume(builtin: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], Iterator):
             # an iterator can be gone through once, and looking for staged items would use it up
             args = (builtins.list(args[0]),)
+        if not any(_holds(arg) for arg in args):
+            args = _noted(args)  # numbers and tensors from outside become part of the program when they are read
         if any(_holds(arg) for arg in args):
             return staging.call_builtin(name, args, kwargs)
-        args = _noted(args)
         if kwargs.get("key") is not None and args:
             return _by_key(builtin, args, kwargs)
         return builtin(*args, **kwargs)
@@ -226,7 +231,7 @@ def _with_function(builtin: Any) -> Any:
         args = builtins.tuple([converted_argument(arg) for arg in args[:1]]) + args[1:]
         if any(_holds(arg) for arg in args[1:]):
             return staging.call_builtin(name, args, kwargs)
-        return own_iterator(builtin(*args, **kwargs))
+        return own_iterator(builtin(*builtins.map(taken, args), **kwargs))
 
     overload.__name__ = name
     return overload
@@ -273,6 +278,10 @@ def _hasattr(*args: Any) -> Any:
     return True
 
 
+def _vars(*args: Any) -> Any:
+    return attr(args[0], "__dict__") if len(args) == 1 and hasattr(args[0], "__dict__") else vars(*args)
+
+
 def _setattr(*args: Any) -> None:
     if len(args) == 3 and isinstance(args[1], str):
         set_attr(*args)
@@ -290,6 +299,21 @@ def _delattr(*args: Any) -> None:
 def _print(*args: Any, **kwargs: Any) -> None:
     """Printing is an effect of the program: it happens at each call of the function, not while it is traced."""
     staging.print_(*args, **kwargs)
+
+
+def _copying(builtin: Any) -> Any:
+    return lambda *args, **kwargs: builtin(*builtins.map(taken, args), **kwargs)
+
+
+def _text(builtin: Any) -> Any:
+    """The text of a value, which may be known only when the program runs."""
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and staging.holds_staged(args[0]):
+            return staging.StagedText([(args[0], ord("s" if builtin is str else builtin.__name__[0]), "")])
+        return builtin(*args, **kwargs)
+
+    return overload
 
 
 def _reduce(*args: Any) -> Any:
@@ -317,12 +341,12 @@ CHANGING_LISTS = (
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
     builtins.delattr: _delattr, builtins.next: _next, builtins.isinstance: _isinstance, builtins.type: _type,
-    builtins.print: _print, functools.reduce: _reduce,
+    builtins.print: _print, functools.reduce: _reduce, builtins.vars: _vars,
     **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range)},
     builtins.zip: _staged_if(_asked, python_zip, "zip"), builtins.enumerate: _staged_if(_asked, python_enumerate, "enumerate"),
     builtins.reversed: _staged_if(_asked, python_reversed, "reversed"),
-    **{f: _staged_if(_holds, f) for f in (list, tuple)},
-    **{f: _consume(f) for f in (max, min, sorted, sum)},
+    **{f: _copying(f) for f in (iter, set, dict, frozenset)}, **{f: _text(f) for f in (str, repr, ascii)},
+    **{f: _consume(f) for f in (max, min, sorted, sum, list, tuple)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},
     **{f: _changing_list(f) for f in CHANGING_LISTS},

@@ -13,6 +13,9 @@ from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import at_attribute
 from gradtape.functions.autograph.liveness import LOOKING
 from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE
+from gradtape.functions.autograph.stores import added_to
+
+ADDITIONS = {"append", "extend"}  # methods of containers that change them without a look at what they hold
 
 
 def _call(emitter: FunctionEmitter, node: ast.Call) -> ast.expr:
@@ -26,7 +29,8 @@ def _call(emitter: FunctionEmitter, node: ast.Call) -> ast.expr:
     if isinstance(node.func, ast.Attribute):
         place = at_attribute(node.func)
         place = node if place is node.func else place
-        method = build.call("method", emitter.expr(node.func.value), build.constant(node.func.attr))
+        target = added_to(emitter, node.func.value) if node.func.attr in ADDITIONS else emitter.expr(node.func.value)
+        method = build.call("method", target, build.constant(node.func.attr))
         node.func = build.located(method, place if place is not node else node.func)
     else:
         node.func = build.located(build.call("conv", emitter.expr(node.func)), node.func)

@@ -118,6 +118,20 @@ def _slice(emitter: FunctionEmitter, node: ast.Slice) -> ast.expr:
     return build.located(build.call("slice", *bounds), node)
 
 
+def _starred(emitter: FunctionEmitter, node: ast.Starred) -> ast.expr:
+    taken = build.located(build.call("taken", emitter.expr(node.value)), node.value)
+    return build.located(ast.Starred(taken, node.ctx), node)
+
+
+def _dict(emitter: FunctionEmitter, node: ast.Dict) -> ast.expr:
+    values = [emitter.expr(value) for value in node.values]
+    node.values = [
+        value if key else build.located(build.call("taken", value), value) for key, value in zip(node.keys, values, strict=True)
+    ]
+    node.keys = [key and emitter.expr(key) for key in node.keys]
+    return node
+
+
 def _untouched(emitter: FunctionEmitter, node: ast.expr) -> ast.expr:
     return node
 
@@ -125,5 +139,5 @@ def _untouched(emitter: FunctionEmitter, node: ast.expr) -> ast.expr:
 EXPRESSIONS: Table = {
     ast.Name: _name, ast.BoolOp: _boolean, ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _choice,
     ast.NamedExpr: _walrus, ast.JoinedStr: _fstring, ast.Attribute: _attribute, ast.Subscript: _subscript,
-    ast.Slice: _slice, ast.Lambda: _untouched,
+    ast.Slice: _slice, ast.Starred: _starred, ast.Dict: _dict, ast.Lambda: _untouched,
 }  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradtape.functions.staging.branches import is_staged
-from gradtape.functions.staging.staged_builtins import StagedText
+from gradtape.functions.staging.staged_builtins import StagedText, holds_staged
 from gradtape.trace.effects import active
 
 CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
@@ -14,7 +13,7 @@ CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, o
 
 def part(value: Any, conversion: int, spec: Any) -> Any:
     """`{value!conversion:spec}`: text, or what is needed to make it later."""
-    if active() is not None and (is_staged(value) or not isinstance(spec, str)):
+    if active() is not None and (holds_staged(value) or not isinstance(spec, str)):
         return value, conversion, spec
     if conversion in CONVERSIONS:
         value = CONVERSIONS[conversion](value)

@@ -22,6 +22,7 @@ from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
+from gradtape.functions.outside_containers import CHANGEABLE, is_array, pairs
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global, InnerCell
@@ -226,6 +227,18 @@ def _own(function: Any, target: Any) -> Any:
     return None if converted is function else MethodType(converted, target)
 
 
+def grown(target: Any) -> Any:
+    """A container to whose end something is added; a look at what it holds does not depend on it."""
+    if (tracer := active()) is not None and isinstance(target, CHANGEABLE):
+        tracer.uses.added_to(target)
+    return target
+
+
+def keyed(target: Any) -> Any:
+    """The same of `target[key] = value`: in a dict. (In a list it depends on the length which item that is.)"""
+    return grown(target) if isinstance(target, dict) else target
+
+
 def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`."""
     if (tracer := active()) is not None:
@@ -244,6 +257,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             own(key, value)
             return
         changing(target)
+        if isinstance(target, dict):
+            tracer.uses.assigns(target, key)
     target[key] = value
     if tracer is not None and isinstance(target, (list, dict)):
         tracer.changed(target)
@@ -304,7 +319,7 @@ def plus(left: Any, right: Any) -> Any:
     """`left + right`; a list whose items live in the program is not a Python list of them."""
     if left.__class__ is list and right.__class__ is list and (staged_items(left) or staged_items(right)) is not None:
         return staging.joined(left, right)
-    return left + right
+    return taken(left) + taken(right)
 
 
 def times(left: Any, right: Any) -> Any:
@@ -312,7 +327,7 @@ def times(left: Any, right: Any) -> Any:
     for value in (left, right):
         if value.__class__ is list and staged_items(value) is not None:
             return staging.repeated(value)
-    return left * right
+    return taken(left) * taken(right)
 
 
 class _Managed:
@@ -340,6 +355,18 @@ def managed(manager: Any) -> Any:
 
 
 # -- whole containers ------------------------------------------------------------------------------------------------
+
+
+def taken(value: Any) -> Any:
+    """What a copy of a container is made of, or a builtin goes through: in the place of tensors and arrays from outside the
+    inputs that stand for them. (A container without such is what it is.)"""
+    kind = value.__class__
+    if (kind is not list and kind is not tuple and kind is not dict) or staged_items(value) is not None:
+        return value
+    tracer = active()
+    if tracer is None or id(value) not in tracer.external or not any(is_array(v) for _, v in pairs(value)):
+        return value
+    return kind([(k, tracer.item(value, k, v)) for k, v in pairs(value)] if kind is dict else _items(tracer, value))
 
 
 def iterate(tracer: Any, iterated: Any) -> Any:
@@ -370,10 +397,12 @@ def _items(tracer: Any, sequence: Any) -> Iterator[Any]:
 def in_(value: Any, container: Any) -> Any:
     """`value in container`."""
     if (tracer := active()) is not None:
+        if isinstance(container, (list, tuple)) and staged_items(container) is None:
+            container = list(_items(tracer, container))  # numbers and tensors from outside: part of the program from here on
         if _staged_search(value, container):
             return staging.contains(container, value)
-        if isinstance(container, (list, tuple)):
-            return value in list(_items(tracer, container))
+        if isinstance(container, list):
+            return value in container
         if isinstance(container, (dict, set)):
             tracer.item(container, KEYS, tuple(container))
         if isinstance(container, dict) and absent.is_absent(container.get(value)):

@@ -43,8 +43,16 @@ def store(emitter: FunctionEmitter, target: Any, value: ast.expr) -> list[ast.st
     if isinstance(target, ast.Attribute):
         write = build.call("set_attr", emitter.expr(target.value), build.constant(target.attr), value)
     else:
-        write = build.call("set_item", emitter.expr(target.value), emitter.expr(target.slice), value)
+        write = build.call("set_item", added_to(emitter, target.value, "keyed"), emitter.expr(target.slice), value)
     return [*before, build.located(ast.Expr(build.located(write, target)), target)]
+
+
+def added_to(emitter: FunctionEmitter, node: ast.expr, how: str = "grown") -> ast.expr:
+    """The container that something is added to. (What has a name here may be looked at by that name, in ways not seen.)"""
+    target = emitter.expr(node)
+    return (
+        target if isinstance(node, ast.Name) and emitter.is_variable(node.id) else build.located(build.call(how, target), node)
+    )
 
 
 def _evaluated(emitter: FunctionEmitter, value: ast.expr, where: ast.AST) -> tuple[list[ast.stmt], ast.expr]:
@@ -104,6 +112,8 @@ def _augmented(emitter: FunctionEmitter, node: ast.AugAssign) -> list[ast.stmt]:
     target = node.target
     if isinstance(target, ast.Name):
         old = emitter.read(build.located(build.load(target.id), target))
+        if isinstance(node.op, ast.Add) and not emitter.is_variable(target.id):
+            old = build.located(build.call("grown", old), target)
         value = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
         return [build.located(part, node) for part in store(emitter, target, value)]
     # `f()[g()] += 1` calls each once, though it reads and writes
@@ -118,6 +128,8 @@ def _augmented(emitter: FunctionEmitter, node: ast.AugAssign) -> list[ast.stmt]:
         key = build.load(name)
         read, write = "item", "set_item"
     old = build.located(build.call(read, build.load(holder), key), target)
+    if isinstance(node.op, ast.Add):
+        old = build.located(build.call("grown", old), target)
     new = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
     result.append(ast.Expr(build.located(build.call(write, build.load(holder), key, new), node)))
     return result

@@ -16,7 +16,7 @@ import numpy as np
 from gradtape.core.dispatch import convert
 from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.functions.staging import staged_lists
 from gradtape.functions.staging.aliasing.object_parts import has_identity
 from gradtape.functions.staging.branches import NO_STATE, State, is_staged, stage_if, stage_if_exp, truth, valued
@@ -61,19 +61,39 @@ class StagedText:
         return StagedText([str(other), *self.pieces])
 
     def __eq__(self, other: object) -> bool:
-        refuse_in_trial("a text that contains a number of the loop is compared")
-        return self is other
+        return self is other or self._needed("compared")
 
     def __hash__(self) -> int:
-        refuse_in_trial("a text that contains a number of the loop is a key")
-        return id(self)
+        return self._needed("a key")
+
+    def __len__(self) -> int:
+        return self._needed("measured")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._needed("taken apart")
 
     def __repr__(self) -> str:
         refuse_in_trial("a text that contains a number of the loop is shown")
         return "<text of a traced function>"
 
+    def _needed(self, what: str) -> Any:
+        refuse_in_trial(f"a text that contains a number of the loop is {what}")
+        raise OperatorNotAllowedInGraphError(
+            f"a text with a value that is known only when the function runs is {what}: here it can be printed and joined with "
+            "others (+). Make the text outside the function"
+        )
+
 
 # -- texts -----------------------------------------------------------------------------------------------------------
+
+
+def holds_staged(value: Any) -> bool:
+    """Whether a value is known only when the program runs, or something in a list, tuple or dict is."""
+    if is_staged(value):
+        return True
+    if isinstance(value, (list, tuple, dict)):
+        return any(map(holds_staged, value.values() if isinstance(value, dict) else value))
+    return False
 
 
 class _Template:
@@ -89,16 +109,21 @@ class _Template:
     def part(self, value: Any) -> Any:
         """One argument of print, or a message."""
         if isinstance(value, StagedText):
-            return tuple(p if isinstance(p, str) else self.field(*p) for p in value.pieces)
+            return self._joined(value.pieces)
         if staged_items(value) is not None:
             return self.slot(value[0].items)
         if isinstance(value, WeakTensor):
             return Field(self.slot(value.strong()), "number")
         if is_staged(value):
             return self.slot(convert(value))
-        if isinstance(value, (list, tuple)) and any(is_staged(v) or isinstance(v, (list, tuple)) for v in value):
-            return self._sequence(value)
-        return str(value)
+        return self._sequence(value) if holds_staged(value) else str(value)
+
+    def _joined(self, pieces: Sequence[Any]) -> tuple[Any, ...]:
+        parts: list[Any] = []
+        for piece in pieces:
+            whole = not isinstance(piece, str) and not is_staged(piece[0]) and holds_staged(piece[0])
+            parts += self._sequence(piece[0]) if whole else [piece if isinstance(piece, str) else self.field(*piece)]
+        return tuple(parts)
 
     def field(self, value: Any, conversion: Any, spec: Any) -> Any:
         if not is_staged(value):
@@ -110,16 +135,17 @@ class _Template:
             return Field(self.slot(value.strong()), "number", spec if isinstance(spec, str) else "")
         return Field(self.slot(convert(value)), kind, spec if isinstance(spec, str) else "")
 
-    def _sequence(self, value: Sequence[Any]) -> tuple[Any, ...]:
-        pieces: list[Any] = ["[" if isinstance(value, list) else "("]
-        for i, v in enumerate(value):
-            if i:
-                pieces.append(", ")
-            if isinstance(v, (list, tuple)):
+    def _sequence(self, value: Any) -> tuple[Any, ...]:
+        """The text of a list, tuple or dict."""
+        keyed = isinstance(value, dict)
+        pieces: list[Any] = ["{" if keyed else "[" if isinstance(value, list) else "("]
+        for i, (key, v) in enumerate(value.items() if keyed else enumerate(value)):
+            pieces.append((", " if i else "") + (f"{key!r}: " if keyed else ""))
+            if isinstance(v, (list, tuple, dict)) and staged_items(v) is None:
                 pieces.extend(self._sequence(v))
             else:
                 pieces.append(self.field(v, ord("r"), "") if is_staged(v) else repr(v))
-        pieces.append("]" if isinstance(value, list) else ",)" if len(value) == 1 else ")")
+        pieces.append("}" if keyed else "]" if isinstance(value, list) else ",)" if len(value) == 1 else ")")
         return tuple(pieces)
 
 

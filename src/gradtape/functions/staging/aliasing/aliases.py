@@ -39,6 +39,9 @@ class Restart(Exception):  # noqa: N818  (not an error: control flow of the trac
         self.key = key
 
 
+FIXED = "numbers are constants"  # in what a trace has learned: Python needs the value of a number that the function changes
+
+
 class Node:
     """An object and its roots: by id what it may be, itself among them, and when."""
 

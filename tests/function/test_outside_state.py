@@ -1,0 +1,147 @@
+"""Functions that read and change Python objects from outside: lists, dicts, sets, deques, attributes and globals, which the
+caller changes too. Whatever these hold at a call, result, derivative and effects are those of the undecorated function.
+
+Random programs: each runs beside its undecorated form, on objects of its own, with changes by the caller between the calls.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from tests.harness.seeds import counted, seed_of
+from tests.homes.cases import loaded
+
+PARTS, PROGRAMS = 10, 3  # of `--programs 100`: 30 programs in `make test`, 300 in `make test-all`
+
+STATE = """
+import gradtape as gt
+from collections import Counter, deque
+
+
+class Box:
+    def __init__(self):
+        self.n, self.mode, self.t, self.h = 1, "a", gt.constant(0.5), []
+
+    def push(self, value):
+        self.h.append(value)
+
+    def __len__(self):
+        return len(self.h)
+
+
+def push(items, value):
+    items.append(value)
+
+
+numbers, tensors, table, names = [1, 2.5, 3], [gt.constant(0.25), gt.constant(1.5)], {"k": 2, "mode": "a"}, {"a"}
+queue, box, counts, total, word, inner = deque([1, 2], maxlen=4), Box(), Counter(), 1, "a", {"rows": [[1.0], [2.0, 3.0]]}
+"""
+
+READS = [
+    "y = y + x * len(numbers)", "y = y + numbers[0]", "y = y + numbers[-1] * x", "y = y + sum(numbers)", "y = y + max(numbers)",
+    "for v in numbers: y = y + v * x", "y = y * (1.5 if 2.5 in numbers else 0.5)", "first, *rest = numbers; y = y + first",
+    "y = y + (1.0 if not numbers[3:] else 2.0)", "y = y + (1.0 if numbers == [1, 2.5, 3] else 2.0)",
+    "alias = numbers; y = y + alias[0] * len(alias)", "y = y + len(f'{numbers}')", "y = y + len(numbers + [1])",
+    "y = y + tensors[0] * x", "y = y + tensors[-1]", "y = y + len(tensors)", "for v in tensors: y = y + v",
+    "y = y + sum(tensors)", "y = y + gt.reduce_sum(gt.stack(tensors))", "y = y + table['k']", "y = y + len(table)",
+    "y = y + table.get('new', 5.0)",
+    "y = y * (1.5 if table['mode'] == 'a' else 0.5)", "for key in table: y = y + len(key)",
+    "y = y * (1.5 if 'b' in names else 0.5)", "y = y + len(names)", "y = y + sum(queue)",
+    "if queue: y = y + queue[0] * len(queue)",
+    "y = y + box.n", "y = y + box.t * x", "y = y * (1.5 if box.mode == 'a' else 0.5)", "y = y + len(box)", "y = y + len(box.h)",
+    "y = y + counts['c']", "y = y + total * x", "y = y * (1.5 if word == 'a' else 0.5)", "y = y + sum(inner['rows'][0])",
+    "y = y + sum([*tensors])", "for v, w in zip(tensors, numbers): y = y + v * w",
+    "for v in table.values(): y = y + (len(v) if isinstance(v, str) else 1.0)",
+    "for i, v in enumerate(tensors): y = y + gt.sin(v) * i", "y = y + sum(map(gt.sin, tensors + [x]))",
+    "y = y + (box.h[-1] if box.h else 1.0)", "y = y + (tensors[0] if tensors[0] is tensors[-1] else x)",
+]  # fmt: skip
+WRITES = [
+    "numbers.append(4)", "numbers += [2]", "numbers.insert(0, 2)", "numbers.reverse()", "numbers[0] = 7", "numbers[0] += 1",
+    "if len(numbers) > 1: numbers.pop()", "if len(numbers) > 1: del numbers[0]", "numbers.sort()", "numbers.extend([1, 2])",
+    "push(numbers, 5)", "alias = numbers; alias.append(6)", "numbers[:] = [1, 2.5, 3]",
+    "tensors.append(x * 2.0)", "tensors[0] = tensors[0] * x", "tensors.reverse()", "if len(tensors) > 1: tensors.pop(0)",
+    "tensors[0], tensors[-1] = tensors[-1], tensors[0]", "tensors.insert(0, tensors[-1])", "push(tensors, y)",
+    "table['k'] += 1", "table['new'] = x * 3.0", "table['mode'] = 'b' if table['mode'] == 'a' else 'a'",
+    "table.pop('new', None)", "table.setdefault('more', 1)", "table.update(more=2)", "table['mode'] = 'b'",
+    "names.add('b')", "names.discard('a')", "names ^= {'a', 'b'}",
+    "queue.append(3)", "queue.rotate(1)", "queue.appendleft(4)", "if queue: queue.popleft()",
+    "box.n += 1", "box.mode = 'b' if box.mode == 'a' else 'a'", "box.t = box.t * x", "box.push(y)", "box.h.append(1.0)",
+    "counts['c'] += 1", "total += 1", "word = 'b' if word == 'a' else 'a'", "inner['rows'][0].append(1.0)",
+    "inner['rows'] = inner['rows'][::-1]",
+]  # fmt: skip
+OUTSIDE = [  # what the caller does between two calls; y and x are tensors there too
+    "numbers = [1, 2.5, 3]", "numbers = list(numbers)", "tensors = [gt.constant(2.0), gt.constant(3.0)]",
+    "tensors[1:] = [tensors[0]]",
+    "tensors[-1] = gt.constant(4.0)", "box.t = tensors[0]", "box.t = gt.constant(0.75)", "table = {'k': 5, 'mode': 'b'}",
+    "table['mode'] = 'a'", "box = Box()", "queue = deque([5], maxlen=2)", "names = {'b', 'c'}", "word = 'b'", "total = 2.5",
+    "tensors[0][...] = 0.125", "box.t[...] = 0.625",
+    "counts.clear()", "inner = {'rows': [[1.0]]}", "numbers[0] = 1", "del box.h[:]",
+]  # fmt: skip
+
+
+def _program(rng: random.Random) -> str:
+    chosen = rng.sample(range(len(READS) + len(WRITES)), rng.randrange(2, 7))
+    lines = [(READS + WRITES)[i] for i in chosen]
+    lines += [rng.choice(READS)]
+    changes = [[rng.choice(OUTSIDE + WRITES) for _ in range(rng.choice([0, 0, 1, 2]))] for _ in range(5)]
+    text = STATE + _function("program", [*lines, "return y"])
+    return text + "".join(_function(f"change_{i}", [*actions, "return y"]) for i, actions in enumerate(changes))
+
+
+def _function(name: str, lines: list[str]) -> str:
+    names = "global numbers, tensors, table, names, queue, box, counts, total, word, inner"
+    return f"\n\ndef {name}(x):\n    " + "\n    ".join([names, "y = x * 1.0", *lines]) + "\n"
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, (list, tuple, deque)):
+        return [_shown(v) for v in value]
+    if isinstance(value, dict):
+        return [(k, _shown(v)) for k, v in value.items()]
+    if type(value).__name__ == "Box":
+        return _shown(vars(value))
+    if isinstance(value, (gt.Tensor, np.ndarray, float, int)):
+        return round(float(value), 4)
+    return sorted(value) if isinstance(value, set) else value
+
+
+def _history(module: dict[str, Any], run: Any, calls: int) -> list[Any]:
+    """Result, derivative and the state after each of some calls."""
+    seen = []
+    for i in range(calls):
+        x = gt.constant(1.0 + 0.25 * i)
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = run(x)
+        slope = tape.gradient(y, x)
+        state = {name: _shown(module[name]) for name in STATE_NAMES}
+        seen.append((_shown(y), None if slope is None else _shown(slope), state))
+        module[f"change_{i}"](gt.constant(0.5))
+    return seen
+
+
+STATE_NAMES = ("numbers", "tensors", "table", "names", "queue", "box", "counts", "total", "word", "inner")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_on_objects_from_outside(part, request):
+    programs = max(1, request.config.getoption("--programs") * PROGRAMS // 100)
+    counted(request, programs)
+    first = seed_of(request, part * 10_000)
+    for seed in range(first, first + programs):
+        text = _program(random.Random(seed))
+        for options in ({}, {"jit_compile": False}):
+            plain, module = loaded(text), loaded(text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = _history(plain, plain["program"], 5)
+                got = _history(module, gt.function(module["program"], **options), 5)
+            for call, (want, have) in enumerate(zip(expected, got, strict=True)):
+                assert have == want, f"seed {seed}, call {call}, {options}:\n{text[len(STATE) :]}"
