@@ -22,6 +22,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.collective import CALLS
 from gradtape.ops.lists import LIST_GET, LIST_NEW
+from gradtape.ops.python_calls import PY_FUNCTION, called_on_tensors
 from gradtape.ops.staged import VOID
 from gradtape.ops.structured import CALL, CHECKPOINTED, COND, CUSTOM, LEAF, SCAN
 
@@ -64,6 +65,8 @@ class Evaluation:
         # of a VOID's type only the rank matters: sizes in it may never be known
         if operation.op is not VOID:
             attrs = {key: _sized(value, sizes) for key, value in attrs.items()}
+        if operation.op is PY_FUNCTION:
+            return called_on_tensors(attrs["func"], operands, attrs["dtypes"])
         # their last operand, which stands for the other ranks, is made by the call itself from the recorders that are there now
         call = CALLS.get(operation.op)  # between ranks
         out = apply(operation.op, *operands, **attrs) if call is None else call(*operands[:-1], **attrs)

@@ -36,6 +36,7 @@ from gradtape.ir.graph import Block
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ir.walk import has_effect, inline_calls, program, renamed
 from gradtape.ops.list_values import item_spec, zero_like
+from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.ops.structured import LEAF
 
 
@@ -195,7 +196,7 @@ class Compiled:
             return self._unrecorded(tensors)
         if any(not r.key.holds and not known.isdisjoint((r.key,)) for r in scope.recorders):
             return evaluate(self.block, tensors)  # forward mode pushes tangents operation by operation
-        if self._undecided(wanted):
+        if self._calls_python or self._undecided(wanted):
             return evaluate(self.block, tensors)  # recorded one by one, each version shows whether it is a leaf
         try:
             levels = self.levels(wanted, orders(scope))
@@ -245,6 +246,10 @@ class Compiled:
         if known is None:
             known = self._leaves_by_run[wanted] = bool(undecided_leaves(self.block, wanted, wanted))
         return known
+
+    @functools.cached_property
+    def _calls_python(self) -> bool:
+        return any(operation.op is PY_FUNCTION for operation in program(self.block))
 
     @functools.cached_property
     def _has_leaves(self) -> bool:

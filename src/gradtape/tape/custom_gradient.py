@@ -1,40 +1,27 @@
-"""Derivatives written by the user: `custom_gradient`, `recompute_grad`, `grad_pass_through`, `py_function`."""
+"""Derivatives written by the user: `custom_gradient`, `recompute_grad`, `grad_pass_through`."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gradtape import tree
 from gradtape.ad.custom import Again, record_custom
 from gradtape.ad.recording import Recording
-from gradtape.core import batching
-from gradtape.core.dispatch import apply, convert
-from gradtape.core.opdef import Op
+from gradtape.core.dispatch import convert
 from gradtape.core.record import Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.core.typing import TensorLike
-from gradtape.dtypes import DTypeLike, float64, numpy_dtype
 from gradtape.errors import FailedPreconditionError, InvalidArgumentError
 from gradtape.functions.stand_in_recorders import StandInRecorder, VariableValues, captured_versions
-from gradtape.ir.types import TensorSpec
-from gradtape.ops.elementwise import cast
 from gradtape.tape.deferred import raising_when_asked
 from gradtape.tape.recomputed import LimitedRecording, stage_recomputed
 from gradtape.trace.effects import active, converted
-from gradtape.trace.tracing import TRACE
 from gradtape.tree import Structure
-
-# the types of what a function of the user's returns: one, or a list of them
-TypeOut: TypeAlias = TensorSpec | DTypeLike
-TypesOut: TypeAlias = TypeOut | list[TypeOut] | tuple[TypeOut, ...] | None
 
 
 def _tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[int]]:
@@ -348,107 +335,3 @@ def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
         ), lambda *upstream, variables=None: (upstream, [None] * len(variables)) if variables is not None else upstream
 
     return passing
-
-
-def py_function(
-    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
-    name: str | None = None,
-) -> Any:  # fmt: skip
-    """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
-
-    Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
-
-    >>> import gradtape as gt
-    >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
-    6.0
-    """
-    if func is None:
-        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
-    result = func(*[convert(x) for x in (() if inp is None else inp)])
-    return _typed(result, Tout)
-
-
-def _typed(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> Any:
-    if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
-        return []
-    if isinstance(Tout, (list, tuple)):
-        values = result if isinstance(result, (list, tuple)) else [result]
-        if len(values) != len(Tout):
-            raise InvalidArgumentError(f"the function returned {len(values)} values, Tout names {len(Tout)}")
-        return [_as_type(v, t) for v, t in zip(values, Tout, strict=True)]
-    return _as_type(result, Tout)
-
-
-def _as_type(value: TensorLike, dtype: TypeOut) -> Any:
-    wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
-    return cast(convert(value, hint=wanted), wanted)
-
-
-def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
-    result = func(*[x if isinstance(x, np.generic) else np.array(x)[()] for x in xs])
-    values = result if isinstance(result, (list, tuple)) else [result]
-    if len(values) != len(dtypes):
-        raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
-    return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
-
-
-def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
-    if not isinstance(wanted, TensorSpec):
-        return np.asarray(value).astype(numpy_dtype(wanted))[()]
-    if isinstance(value, np.generic) and wanted.shape == () and value.dtype == wanted.dtype.dtype:
-        return value
-    if not wanted.shape.is_compatible_with(np.shape(value)):
-        raise InvalidArgumentError(
-            f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"
-        )
-    return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
-
-
-def _numpy_spec(*xs: TensorSpec, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
-
-
-# effect: a program calls it as often as the user does, and in the same order
-NUMPY_FUNCTION = Op(
-    "numpy_function", "nondiff", ("*xs",), _numpy_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
-    reason="the function leaves the tape: it works on NumPy arrays",
-)  # fmt: skip
-
-
-def numpy_function(
-    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
-    stateful: bool = True, name: str | None = None,
-) -> Any:  # fmt: skip
-    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
-
-    `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
-    become machine code.
-
-    >>> import gradtape as gt
-    >>> import numpy as np
-    >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
-    array([1., 3.], dtype=float32)
-
-    Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
-    """
-    if func is None:
-        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
-    several = isinstance(Tout, (list, tuple))
-    dtypes = tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
-    values = tuple(convert(x) for x in (() if inp is None else inp))
-    if (trace := TRACE.get()) is not None and not any(x.wraps for x in values):  # it runs with the program, not while tracing
-        outputs = trace.emit(NUMPY_FUNCTION, values, {"func": func, "dtypes": dtypes})
-    else:
-        outputs = apply(NUMPY_FUNCTION, *values, func=func, dtypes=dtypes)
-    return list(outputs) if several else outputs[0]
-
-
-def timestamp(name: str | None = None) -> Tensor:
-    """The seconds since 1970, as float64; in a program when it runs.
-
-    >>> import gradtape as gt
-    >>> float(gt.timestamp()) > 1.7e9
-    True
-    """
-    seconds: Tensor = numpy_function(lambda: np.float64(time.time()), [], TensorSpec([], float64))
-    return seconds

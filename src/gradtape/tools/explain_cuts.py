@@ -8,8 +8,8 @@ from typing import Any
 
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Location
+from gradtape.ops.python_calls import NUMPY_FUNCTION
 from gradtape.ops.stop import STOP_GRADIENT
-from gradtape.tape.custom_gradient import NUMPY_FUNCTION
 
 
 @dataclass(frozen=True, slots=True, eq=False)

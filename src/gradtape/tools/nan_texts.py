@@ -18,10 +18,10 @@ from gradtape.ops.linalg_det import SLOGDET
 from gradtape.ops.linalg_solve import INV, SOLVE
 from gradtape.ops.linalg_spectral import EIGH, SVD
 from gradtape.ops.matmul import MATMUL
+from gradtape.ops.python_calls import NUMPY_FUNCTION
 from gradtape.ops.reduce import PROD_LAST, REDUCE_MEAN, REDUCE_SUM
 from gradtape.ops.select import FLOORDIV, MOD
 from gradtape.ops.special import DIGAMMA, ERFINV, LGAMMA, NDTRI
-from gradtape.tape.custom_gradient import NUMPY_FUNCTION
 
 OVERFLOW = (
     "the result is larger than its dtype can hold",

@@ -1,0 +1,171 @@
+"""Python that runs when a program runs: `py_function` on tensors, `numpy_function` on arrays.
+
+In eager code these are plain calls. In a program each is an operation with an effect: it is called as often as the user's code
+calls it, in the same order. What `py_function` does is recorded where operations are recorded one by one (a tape around a
+compiled function makes that happen: `ad/evaluation.py`); in a program its derivative is refused, as nobody knows what it does.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gradtape.core import batching
+from gradtape.core.dispatch import apply, convert
+from gradtape.core.opdef import Op
+from gradtape.core.record import TRACING
+from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import TensorLike
+from gradtape.dtypes import DTypeLike, float64, numpy_dtype
+from gradtape.errors import InvalidArgumentError, UnimplementedError
+from gradtape.ir.types import TensorSpec
+from gradtape.ops.elementwise import cast
+
+# the types of what a function of the user's returns: one, or a list of them
+TypeOut: TypeAlias = TensorSpec | DTypeLike
+TypesOut: TypeAlias = TypeOut | list[TypeOut] | tuple[TypeOut, ...] | None
+
+
+def py_function(
+    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
+
+    A compiled function calls it each time it runs: it may look at values, change Python objects, draw from `random`. Its
+    derivative needs the tape around the compiled function, not inside.
+
+    Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
+
+    >>> import gradtape as gt
+    >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
+    6.0
+    """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
+    values = tuple(convert(x) for x in (() if inp is None else inp))
+    if TRACING.get() is None:
+        return _typed(func(*values), Tout)
+    dtypes = () if Tout is None else tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
+    outputs = _in_program(PY_FUNCTION, values, func, dtypes)
+    return list(outputs) if Tout is None or isinstance(Tout, (list, tuple)) else outputs[0]
+
+
+def _in_program(op: Op, values: tuple[Any, ...], func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operation of a program, if one is being traced: it runs with the program, not while tracing."""
+    attrs = {"func": func, "dtypes": dtypes}
+    if (trace := TRACING.get()) is not None and not any(x.wraps for x in values):
+        return tuple(trace.emit(op, values, attrs))
+    return tuple(apply(op, *values, **attrs))
+
+
+def called_on_tensors(func: Callable[..., Any], tensors: Sequence[Any], dtypes: tuple[TypeOut, ...]) -> tuple[Any, ...]:
+    """What a program's call of Python gives: recorded, like any code on eager tensors."""
+    result = func(*tensors)
+    return tuple(_typed(result if isinstance(result, (list, tuple)) else [result], dtypes)) if dtypes else ()
+
+
+def _python_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[TypeOut, ...]) -> tuple[Any, ...]:
+    return tuple([out._data for out in called_on_tensors(func, [box(x) for x in xs], dtypes)])
+
+
+def _refused(*args: Any, **attrs: Any) -> Any:
+    raise UnimplementedError(
+        "the derivative of gt.py_function inside a compiled function, by a tape inside it: the Python code runs with the "
+        "program, and what it will do is not known. Take the tape out of the gt.function, call the code without py_function "
+        "if it is made of gradtape operations, or give it a derivative with gt.custom_gradient"
+    )
+
+
+def _typed(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> Any:
+    if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
+        return []
+    if isinstance(Tout, (list, tuple)):
+        values = result if isinstance(result, (list, tuple)) else [result]
+        if len(values) != len(Tout):
+            raise InvalidArgumentError(f"the function returned {len(values)} values, Tout names {len(Tout)}")
+        return [_as_type(v, t) for v, t in zip(values, Tout, strict=True)]
+    return _as_type(result, Tout)
+
+
+def _as_type(value: TensorLike, dtype: TypeOut) -> Any:
+    wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
+    return cast(convert(value, hint=wanted), wanted)
+
+
+def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
+    result = func(*[x if isinstance(x, np.generic) else np.array(x)[()] for x in xs])
+    values = result if isinstance(result, (list, tuple)) else [result]
+    if len(values) != len(dtypes):
+        raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
+    return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
+
+
+def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
+    if not isinstance(wanted, TensorSpec):
+        return np.asarray(value).astype(numpy_dtype(wanted))[()]
+    if isinstance(value, np.generic) and wanted.shape == () and value.dtype == wanted.dtype.dtype:
+        return value
+    if not wanted.shape.is_compatible_with(np.shape(value)):
+        raise InvalidArgumentError(
+            f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"
+        )
+    return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
+
+
+def _numpy_spec(*xs: TensorSpec, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(d.shape, d.dtype) if isinstance(d, TensorSpec) else TensorSpec(None, d) for d in dtypes)
+
+
+# effect: a program calls it as often as the user does, and in the same order
+NUMPY_FUNCTION = Op(
+    "numpy_function", "nondiff", ("*xs",), _numpy_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
+    reason="the function leaves the tape: it works on NumPy arrays",
+)  # fmt: skip
+
+
+PY_FUNCTION = Op(
+    "py_function", "general", ("*xs",), _python_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True, vjp=_refused,
+    jvp=_refused,
+)  # fmt: skip
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
+    stateful: bool = True, name: str | None = None,
+) -> Any:  # fmt: skip
+    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
+
+    `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
+    become machine code.
+
+    >>> import gradtape as gt
+    >>> import numpy as np
+    >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
+    array([1., 3.], dtype=float32)
+
+    Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
+    """
+    if func is None:
+        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
+    several = isinstance(Tout, (list, tuple))
+    dtypes = tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
+    values = tuple(convert(x) for x in (() if inp is None else inp))
+    outputs = _in_program(NUMPY_FUNCTION, values, func, dtypes)
+    return list(outputs) if several else outputs[0]
+
+
+def timestamp(name: str | None = None) -> Tensor:
+    """The seconds since 1970, as float64; in a program when it runs.
+
+    >>> import gradtape as gt
+    >>> float(gt.timestamp()) > 1.7e9
+    True
+    """
+    seconds: Tensor = numpy_function(lambda: np.float64(time.time()), [], TensorSpec([], float64))
+    return seconds
