@@ -11,6 +11,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from gradtape import tree
+from gradtape.errors import InvalidArgumentError
 from gradtape.functions.cache import Traced
 from gradtape.functions.engine import Caller, Engine, FunctionState
 from gradtape.functions.graph_view import GraphView
@@ -189,11 +190,13 @@ class ConcreteFunction:
         if len(call.tensors) == len(specs):
             for name, spec, tensor in zip(names, specs, call.tensors, strict=True):
                 if tensor.dtype != spec.dtype:
-                    raise TypeError(
+                    raise InvalidArgumentError(
                         f"{self.name}: argument `{name}` must have dtype {spec.dtype.name}, got {tensor.dtype.name}"
                     )
                 if not spec.shape.is_compatible_with(tensor.shape):
-                    raise ValueError(f"{self.name}: argument `{name}` must have shape {spec.shape}, got {tensor.shape}")
+                    raise InvalidArgumentError(
+                        f"{self.name}: argument `{name}` must have shape {spec.shape}, got {tensor.shape}"
+                    )
         # ranks, dtypes and static arguments must be the very ones; sizes were compared above
         if call.family() != self._family:
             leaves = call.rebuild(self._engine.binder).leaves

@@ -122,7 +122,7 @@ class Declared:
         given = tuple(value.shape)
         declared = (None,) * len(given) if spec.shape.rank is None else tuple(spec.shape)
         if not _compatible(declared, given):
-            raise ValueError(f"{self._name}: argument `{path}` must have shape {_dims(declared)}, got {_dims(given)}")
+            raise TypeError(f"{self._name}: argument `{path}` must have shape {_dims(declared)}, got {_dims(given)}")
         known = shapes.get(id(value))
         if known is not None:  # the same tensor for two entries: both must hold
             declared = tuple(b if a is None else a for a, b in zip(known, declared, strict=True))
