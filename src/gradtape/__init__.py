@@ -256,7 +256,6 @@ if _typing.TYPE_CHECKING:
         reverse_sequence as reverse_sequence,
         unravel_index as unravel_index,
     )
-    from gradtape.ops.python_calls import numpy_function as numpy_function, py_function as py_function, timestamp as timestamp
     from gradtape.ops.scatter import (
         batch_gather as batch_gather,
         boolean_mask as boolean_mask,
@@ -337,6 +336,11 @@ if _typing.TYPE_CHECKING:
         recompute_grad as recompute_grad,
     )
     from gradtape.tape.graph_gradients import gradients as gradients, hessians as hessians
+    from gradtape.tape.python_functions import (
+        numpy_function as numpy_function,
+        py_function as py_function,
+        timestamp as timestamp,
+    )
     from gradtape.tape.tensor_array import TensorArray as TensorArray
     from gradtape.tools.gradcheck import gradcheck as gradcheck
     from gradtape.train.module import Module as Module
@@ -367,7 +371,7 @@ _LATER = {name: (f"gradtape.{home}", name) for home, names in {
     "surface.graph_names": "get_logger get_static_value identity_n inside_function is_symbolic_tensor shape_n",
     "tape.control_flow": "case cond foldl foldr map_fn scan switch_case while_loop",
     "tape.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
-    "ops.python_calls": "numpy_function py_function timestamp",
+    "tape.python_functions": "numpy_function py_function timestamp",
     "tape.graph_gradients": "gradients hessians",
     "tape.tensor_array": "TensorArray",
     "tools.gradcheck": "gradcheck",

@@ -21,7 +21,7 @@ from gradtape.data.streams import Stage, Stream
 from gradtape.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from gradtape.functions.staging.iterables import PulledIterable
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.python_calls import numpy_function
+from gradtape.tape.python_functions import numpy_function
 from gradtape.trace.effects import active
 from gradtape.tree import Structure
 

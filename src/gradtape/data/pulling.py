@@ -19,7 +19,7 @@ from gradtape.data.elements import Leaves
 from gradtape.data.streams import Stage, Stream
 from gradtape.functions.staging.iterables import Puller
 from gradtape.ir.types import TensorSpec
-from gradtape.ops.python_calls import numpy_function
+from gradtape.tape.python_functions import numpy_function
 
 _LEFT_OPEN = 8  # passes of one loop that did not come to their end, at most
 

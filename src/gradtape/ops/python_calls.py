@@ -7,8 +7,6 @@ compiled function makes that happen: `ad/evaluation.py`); in a program its deriv
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,12 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradtape.core import batching
-from gradtape.core.dispatch import apply, convert
+from gradtape.core.dispatch import convert
 from gradtape.core.opdef import Op
-from gradtape.core.record import TRACING
-from gradtape.core.tensor import Tensor, box
+from gradtape.core.tensor import box
 from gradtape.core.typing import TensorLike
-from gradtape.dtypes import DTypeLike, float64, numpy_dtype
+from gradtape.dtypes import DTypeLike, numpy_dtype
 from gradtape.errors import InvalidArgumentError, UnimplementedError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.elementwise import cast
@@ -31,43 +28,10 @@ TypeOut: TypeAlias = TensorSpec | DTypeLike
 TypesOut: TypeAlias = TypeOut | list[TypeOut] | tuple[TypeOut, ...] | None
 
 
-def py_function(
-    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
-    name: str | None = None,
-) -> Any:  # fmt: skip
-    """`func(*inp)` on tensors; what it does with gradtape operations is recorded and differentiated.
-
-    A compiled function calls it each time it runs: it may look at values, change Python objects, draw from `random`. Its
-    derivative needs the tape around the compiled function, not inside.
-
-    Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
-
-    >>> import gradtape as gt
-    >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
-    6.0
-    """
-    if func is None:
-        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
-    values = tuple(convert(x) for x in (() if inp is None else inp))
-    if TRACING.get() is None:
-        return _typed(func(*values), Tout)
-    dtypes = () if Tout is None else tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
-    outputs = _in_program(PY_FUNCTION, values, func, dtypes)
-    return list(outputs) if Tout is None or isinstance(Tout, (list, tuple)) else outputs[0]
-
-
-def _in_program(op: Op, values: tuple[Any, ...], func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operation of a program, if one is being traced: it runs with the program, not while tracing."""
-    attrs = {"func": func, "dtypes": dtypes}
-    if (trace := TRACING.get()) is not None and not any(x.wraps for x in values):
-        return tuple(trace.emit(op, values, attrs))
-    return tuple(apply(op, *values, **attrs))
-
-
 def called_on_tensors(func: Callable[..., Any], tensors: Sequence[Any], dtypes: tuple[TypeOut, ...]) -> tuple[Any, ...]:
     """What a program's call of Python gives: recorded, like any code on eager tensors."""
     result = func(*tensors)
-    return tuple(_typed(result if isinstance(result, (list, tuple)) else [result], dtypes)) if dtypes else ()
+    return tuple(typed_outputs(result if isinstance(result, (list, tuple)) else [result], dtypes)) if dtypes else ()
 
 
 def _python_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[TypeOut, ...]) -> tuple[Any, ...]:
@@ -82,7 +46,8 @@ def _refused(*args: Any, **attrs: Any) -> Any:
     )
 
 
-def _typed(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> Any:
+def typed_outputs(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> Any:
+    """What the user's function returned, as tensors of the types that were declared."""
     if Tout is None or (isinstance(Tout, (list, tuple)) and not Tout):
         return []
     if isinstance(Tout, (list, tuple)):
@@ -133,39 +98,3 @@ PY_FUNCTION = Op(
     "py_function", "general", ("*xs",), _python_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True, vjp=_refused,
     jvp=_refused,
 )  # fmt: skip
-
-
-def numpy_function(
-    func: Callable[..., Any] | None = None, inp: Sequence[TensorLike] | None = None, Tout: TypesOut = None,
-    stateful: bool = True, name: str | None = None,
-) -> Any:  # fmt: skip
-    """`func` on NumPy arrays; it has no derivative (use `custom_gradient` around it to give it one).
-
-    `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
-    become machine code.
-
-    >>> import gradtape as gt
-    >>> import numpy as np
-    >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
-    array([1., 3.], dtype=float32)
-
-    Without func it is a decorator: `@gt.numpy_function(Tout=gt.float32)`.
-    """
-    if func is None:
-        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
-    several = isinstance(Tout, (list, tuple))
-    dtypes = tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
-    values = tuple(convert(x) for x in (() if inp is None else inp))
-    outputs = _in_program(NUMPY_FUNCTION, values, func, dtypes)
-    return list(outputs) if several else outputs[0]
-
-
-def timestamp(name: str | None = None) -> Tensor:
-    """The seconds since 1970, as float64; in a program when it runs.
-
-    >>> import gradtape as gt
-    >>> float(gt.timestamp()) > 1.7e9
-    True
-    """
-    seconds: Tensor = numpy_function(lambda: np.float64(time.time()), [], TensorSpec([], float64))
-    return seconds
